@@ -1,0 +1,37 @@
+"""What a node said to one call, untouched: result and error stay the raw JSON text that came over the wire."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+
+class Answer(Struct, frozen=True, kw_only=True, gc=False):
+    """A well-formed JSON-RPC reply; exactly one of `result` and `error` is set (JSON-RPC 2.0 section 5)."""
+
+    result: bytes | memoryview | None = None
+    """Raw JSON of the `result` member."""
+    error: bytes | None = None
+    """Raw JSON of the `error` member."""
+    http_status: int = 200
+    elapsed: float = 0.0
+    """Seconds from sending the call to the last byte of the reply."""
+    retry_after: float | None = None
+    """Seconds the node asked to be left alone, from its Retry-After header."""
+
+
+class _ErrorObject(Struct, gc=False):
+    code: int
+    message: str = ""
+
+
+_ERROR = msgspec.json.Decoder(_ErrorObject)
+
+
+def error_parts(error: bytes) -> tuple[int, str]:
+    """Code and message of a raw `error` object; (0, the text itself) when the node did not keep to the form."""
+    try:
+        parsed = _ERROR.decode(error)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return 0, bytes(error).decode("utf-8", "replace")
+    return parsed.code, parsed.message

@@ -1,0 +1,55 @@
+"""The key of an answer: equal for calls that every node answers alike, different for all others.
+
+Form: `network@chain-id:method:scope:params`. It stays readable, so that an operator can look at it in Redis and
+purge by network or method is a prefix. Rule of truth 6.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+LONGEST_PARAMS = 160
+"""Bytes. Longer canonical params stand in the key as their BLAKE2b-160 digest."""
+
+SCOPE_STATIC = b"s"
+SCOPE_HASH = b"i"
+SCOPE_NUMBER = b"n"
+SCOPE_NODE = b"l"
+"""What one node said, for as long as the operator allows; never shared."""
+SCOPE_SEND = b"w"
+"""Flights only: a write is never kept."""
+SCOPE_SENT = b"t"
+"""Marks of transactions sent lately; no answer is kept under one."""
+
+
+def network_tag(network: str, eth_chain_id: int) -> bytes:
+    """The first part of every key of a network. The chain id keeps two chains on one Redis apart even when two
+    operators gave them one name."""
+    return b"%b@%d" % (network.encode(), eth_chain_id)
+
+
+def scope_unsettled(fork_epoch: int) -> bytes:
+    """Named by a number that is not final yet: a reorganisation moves the fork epoch, and with it the key."""
+    return b"u%d" % fork_epoch
+
+
+def scope_head(head: int, fork_epoch: int) -> bytes:
+    """True at one head only."""
+    return b"h%d.%d" % (head, fork_epoch)
+
+
+def cache_key(tag: bytes, method: str, scope: bytes, params: bytes) -> bytes:
+    """The key of canonical `params`."""
+    return method_prefix(tag, method) + scope + b":" + short(params)
+
+
+def short(params: bytes) -> bytes:
+    """Canonical params as they stand in a key."""
+    if len(params) > LONGEST_PARAMS:
+        return b"#" + blake2b(params, digest_size=20).hexdigest().encode()
+    return params
+
+
+def method_prefix(tag: bytes, method: str) -> bytes:
+    """What all keys of one method of a network begin with."""
+    return b"%b:%b:" % (tag, method.encode())

@@ -1,0 +1,116 @@
+"""One node's view of the chain: its newest block, and the hashes it told, so that a branch it left is noticed."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+REMEMBERED = 64
+"""Block hashes kept of each node: enough to notice any reorganisation that a poll could have jumped over."""
+
+
+class Sighting(Struct, frozen=True):
+    """What a node said about its newest block."""
+
+    number: int
+    """>= 0."""
+    hash: str | None = None
+    parent: str | None = None
+    final: int | None = None
+    """The newest block it calls finalized, where the chain has such a tag."""
+    asked_at: float | None = None
+    """Monotonic seconds at which it was asked: a hint that came since then is the newer word."""
+
+
+class ChainView:
+    """What one node has told so far."""
+
+    __slots__ = ("_hinted_at", "_lower", "eligible", "final", "gone", "hashes", "head", "seen_at", "sure",
+                 "turned", "weight")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.weight = 1.0
+        self.eligible = True
+        self.gone = False
+        self.head = -1
+        self.final = -1
+        self.seen_at = 0.0
+        self.hashes: dict[int, str] = {}
+        self.turned = 0
+        """Grows among the nodes with each that leaves its branch: the highest has turned last; 0 never has."""
+        self.sure: int | None = None
+        """While it is not known to be on the branch that counts: the last block that was final when it still was."""
+        self._lower = False
+        self._hinted_at = 0.0
+
+    def __repr__(self) -> str:
+        state = "gone" if self.gone else "eligible" if self.eligible else "not eligible"
+        return f"<ChainView head {self.head} weight {self.weight:g} {state}>"
+
+    @property
+    def counts(self) -> bool:
+        """Does its word count? Not that of a node of another chain, nor of one that takes no calls."""
+        return self.eligible and self.weight > 0
+
+    @property
+    def usable(self) -> int:
+        """The last block it may be asked about: its head, or what is sure while it may be on another branch."""
+        return self.head if self.sure is None else min(self.head, self.sure)
+
+    def keep_to(self, final: int, *, along: bool) -> None:
+        """Is it known to be on the branch that counts? How far down it left that is not known, only that it was above
+        the block that was final then."""
+        if along:
+            self.sure = None
+        elif self.sure is None:
+            self.sure = final
+
+    def doubts(self, other: ChainView) -> bool:
+        """Could the two be on different branches, for all that they have told?"""
+        return (self.sure is None) != (other.sure is None) or self.hashes.keys().isdisjoint(other.hashes.keys())
+
+    def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
+        """Take in the node's newest block; True when it has left the branch it told before."""
+        self.seen_at = now
+        self.gone = False
+        if sighting.final is not None:
+            self.final = sighting.final
+        if not may_reorganise:
+            overtaken = sighting.asked_at is not None and self._hinted_at > sighting.asked_at
+            self.head = max(sighting.number, self.head) if overtaken else sighting.number
+            return False
+        left = self.record(sighting.number, sighting.hash)
+        if sighting.number > 0:
+            left = self.record(sighting.number - 1, sighting.parent) or left
+        return self._follow(sighting.number, left)
+
+    def hint(self, number: int, now: float) -> None:
+        """An answer showed that the node has block `number`; a hint only ever raises its head."""
+        if number > self.head:
+            self.head = number
+            self.seen_at = max(self.seen_at, now)
+            self._hinted_at = now
+
+    def record(self, number: int, block_hash: str | None) -> bool:
+        """Note a block's hash; True when the node told another one for that number before."""
+        if block_hash is None:
+            return False
+        known = self.hashes.get(number)
+        if known is not None and known != block_hash:
+            self.hashes = {number: block_hash}  # what it told before, of other branches, is worth nothing now
+            return True
+        self.hashes[number] = block_hash
+        if len(self.hashes) > REMEMBERED:
+            del self.hashes[min(self.hashes)]
+        return False
+
+    def _follow(self, number: int, left: bool) -> bool:
+        """Move the head. Back without another hash only when the node says so twice: an endpoint that hides several
+        machines is a block behind now and then without any branch having been left."""
+        if number < self.head and not left:
+            if not self._lower:
+                self._lower = True
+                return False
+            self.hashes = {told: known for told, known in self.hashes.items() if told <= number}
+            left = True
+        self.head, self._lower = number, False
+        return left

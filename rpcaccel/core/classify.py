@@ -1,0 +1,106 @@
+"""Which kind of failure a node's error is: one table per chain, read from the top, the first row that fits decides.
+
+The row for what nobody foresaw stands first in the table and is used last: such an error is unknown, and its folded
+text is collected so that the operator can class it (docs/architecture.md, Failures; docs/harmony.md section 5).
+
+Messages quote what clients sent (method names, arguments, revert reasons). The rows for such messages stand before
+those that look for a word anywhere, else a client could have a node parked by writing "rate limit" into an argument.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rpcaccel.core.failure import FailureKind
+
+LONGEST_READ = 600
+"""Characters of a message that are looked at."""
+LONGEST_FOLDED = 200
+"""Characters of a folded text."""
+
+
+class ErrorRule(Struct, frozen=True):
+    """One row: it fits when every condition it names holds. Texts are compared in lower case."""
+
+    kind: FailureKind
+    why: str
+    """One sentence for the operator: what the node is saying."""
+    codes: frozenset[int] = frozenset()
+    """JSON-RPC error codes, any of them."""
+    statuses: frozenset[int] = frozenset()
+    """HTTP statuses, any of them."""
+    equals: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    contains: tuple[tuple[str, ...], ...] = ()
+    """Each a group of fragments that must all be there. Of all the texts a row names, one has to hold."""
+
+    def fits(self, code: int, message: str, http_status: int) -> bool:
+        """Does the row fit? `message` is in lower case."""
+        if self.codes and code not in self.codes:
+            return False
+        if self.statuses and http_status not in self.statuses:
+            return False
+        if not (self.equals or self.starts or self.contains):
+            return True
+        return (
+            message in self.equals
+            or message.startswith(self.starts)
+            or any(all(fragment in message for fragment in group) for group in self.contains)
+        )
+
+    @property
+    def unconditional(self) -> bool:
+        """Does it fit everything?"""
+        return not (self.codes or self.statuses or self.equals or self.starts or self.contains)
+
+
+class ErrorTable(Struct, frozen=True):
+    """The rows of one chain in the order of trying, and the row for everything else."""
+
+    default: ErrorRule
+    rows: tuple[ErrorRule, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<ErrorTable {len(self.rows)} rows>"
+
+
+class Verdict(NamedTuple):
+    """What an error is, and by which row."""
+
+    kind: FailureKind
+    rule_text: str
+
+
+def classify(table: ErrorTable, code: int, message: str, http_status: int = 200) -> Verdict:
+    """The kind of a node's JSON-RPC error with this `code` and `message`, answered with this HTTP status."""
+    return find(table, code, message, http_status) or Verdict(table.default.kind, table.default.why)
+
+
+def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> Verdict | None:
+    """The verdict of the first row that fits; None when only the default is left."""
+    text = message[:LONGEST_READ].strip().lower()
+    for row in table.rows:
+        if row.fits(code, text, http_status):
+            return Verdict(row.kind, row.why)
+    return None
+
+
+_FOLDS = (
+    (re.compile(r"0x[0-9a-fA-F]*"), "<hex>"),
+    (re.compile(r"\bone1[02-9ac-hj-np-z]{6,}\b"), "<address>"),
+    (re.compile(r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{16,}\b"), "<hex>"),
+    (re.compile(r"[0-9]+(?:\.[0-9]+)*"), "#"),
+    (re.compile(r"\s+"), " "),
+)
+"""What is told apart in an error but not in its cause. The signs hold no digit, so a folded text folds to itself."""
+
+
+def fold(text: str) -> str:
+    """`text` with numbers, hashes and addresses folded, so that errors of one cause become one line to count."""
+    folded = text[:LONGEST_READ]
+    for pattern, sign in _FOLDS:
+        folded = pattern.sub(sign, folded)
+    return folded.strip()[:LONGEST_FOLDED]

@@ -1,0 +1,291 @@
+"""The attempts of one call, as a state machine: events in, commands out, no clock and no sockets.
+
+    ready    --start-->    running, or settled when there is nobody to ask
+    running  --answered, failed-->  running (next attempt), pausing (not there yet), settled
+    running  --timer, deserted-->  running, with a hedge beside the first attempt
+    pausing  --timer-->    running or settled
+    any of these --cancel--> settled; nothing leaves settled
+
+Rules (docs/architecture.md, Failures):
+- `failure.policy` says what a failure allows. Nothing is sent again that may not be repeated once bytes may have left,
+  unless the node itself said that it did nothing.
+- A node not yet tried comes first. A tried one is asked again only after a reset of a reused connection (the same node,
+  once), or after a rate limit, when it is no longer parked.
+- Every send beyond the first is paid from the budget, unless the attempt before it never left: that one cost no node
+  anything. "Not there yet" has its own small count instead of the attempts.
+- An attempt may take what its node allows, and never more than what is left of the call.
+- When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
+
+An event that is illegal in the present state raises IllegalEvent and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import StrEnum
+from typing import Protocol
+
+from rpcaccel.core.answer import Answer, error_parts
+from rpcaccel.core.budget import Budget
+from rpcaccel.core.commands import CancelAttempt, Command, SetTimer, Settle, StartAttempt
+from rpcaccel.core.failure import Failure, FailureKind, policy
+from rpcaccel.core.node import Node
+from rpcaccel.core.patience import DispatchSettings
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.telling import telling
+
+
+class State(StrEnum):
+    """Where a call stands."""
+
+    READY = "ready"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    SETTLED = "settled"
+
+
+HEDGES_LEAVE = 0.5
+"""Share of the budget that hedges leave to retries: what would fail comes before what would be late."""
+LEGAL: dict[State, frozenset[str]] = {
+    State.READY: frozenset({"start", "cancel"}),
+    State.RUNNING: frozenset({"answered", "failed", "timer", "deserted", "cancel"}),
+    State.PAUSING: frozenset({"timer", "cancel"}),
+    State.SETTLED: frozenset(),
+}
+"""Which events are legal in which state; `answered` and `failed` also need a running attempt, `timer` a set timer."""
+
+
+class IllegalEvent(Exception):
+    """The driver sent what cannot happen now."""
+
+
+HedgeAfter = Callable[[Node], float | None]
+"""Seconds after which a node is slow with this call, so that another is asked as well; None: it is waited for."""
+
+
+class Chooser(Protocol):
+    """Who is asked next, by eligibility and balancer."""
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """A node that may be asked and whose id is not among `avoid`."""
+        ...
+
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
+        """A node that may be asked beside another: one that need alone would not have us ask."""
+        ...
+
+    def nobody(self, now: float) -> Failure:
+        """Why there is nobody at all."""
+        ...
+
+
+def failure_of(answer: Answer, kind: FailureKind, node: Node) -> Failure:
+    """A node's reply that was judged to be of `kind`, as the failure it is."""
+    said = f"the node's answer was judged {kind.value}" if answer.error is None else error_parts(answer.error)[1]
+    return Failure(kind, said, error=answer.error, retry_after=answer.retry_after, node=node.id)
+
+
+def _out_of_time() -> Failure:
+    return Failure(FailureKind.TIMEOUT, "the time for the whole call has run out", sent=False)
+
+
+class Dispatch:
+    """The machine of one call."""
+
+    __slots__ = ("_again", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after", "_plan",
+                 "_running", "_settings", "attempts", "state", "steps", "timer_set", "tried")  # fmt: skip
+
+    def __init__(
+        self,
+        plan: Plan,
+        chooser: Chooser,
+        budget: Budget,
+        settings: DispatchSettings,
+        *,
+        ends: float,
+        hedge_after: HedgeAfter | None = None,
+    ) -> None:
+        """The machine of `plan`.
+
+        Args:
+            ends: when the whole call must be over (monotonic seconds).
+            hedge_after: when a second node is asked as well; None: no hedging.
+        """
+        self.state = State.READY
+        self.attempts = 0
+        """Attempts started."""
+        self.tried: list[str] = []
+        """Ids of the nodes asked, in order, each once."""
+        self.steps: list[tuple[str, FailureKind]] = []
+        """The attempts that failed: who, and how."""
+        self._plan = plan
+        self._chooser = chooser
+        self._budget = budget
+        self._settings = settings
+        self._ends = ends
+        self._hedge_after = hedge_after if plan.hedge and plan.repeat else None
+        self._running: dict[int, Node] = {}
+        self._again: str | None = None
+        self._behind = 0
+        self.timer_set = False
+        """Is a timer event awaited?"""
+        self._best: Settle | None = None
+        self._best_rank = -1
+
+    def start(self, now: float) -> list[Command]:
+        """The call begins."""
+        self._expect("start")
+        node = self._chooser.next((), now)
+        if node is None:
+            return self._settle(Settle(None, self._chooser.nobody(now), None))
+        self._budget.call(now)
+        if now >= self._ends:
+            return self._settle(Settle(None, _out_of_time(), None))
+        first = self._attempt(node, now)
+        delay = None if self._hedge_after is None or self._settings.attempts < 2 else self._hedge_after(node)
+        if delay is None or now + delay >= self._ends:
+            return [first]
+        self.timer_set = True
+        return [first, SetTimer(delay)]
+
+    def begun(self, first: StartAttempt, *, timer_set: bool) -> None:
+        """The call began without a machine, with this attempt: all is as if `start` had said so."""
+        self._expect("start")
+        self.attempts = first.attempt
+        self._running[first.attempt] = first.node
+        self.tried.append(first.node.id)
+        self.state = State.RUNNING
+        self.timer_set = timer_set
+
+    def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> list[Command]:
+        """A node replied. `kind` is how its reply was judged; None: it is good."""
+        node = self._expect_attempt("answered", attempt)
+        if kind is None:
+            del self._running[attempt]
+            return self._settle(Settle(answer, None, node))
+        return self._disappointed(attempt, failure_of(answer, kind, node), answer, now)
+
+    def failed(self, attempt: int, failure: Failure, now: float) -> list[Command]:
+        """An attempt brought no reply."""
+        self._expect_attempt("failed", attempt)
+        return self._disappointed(attempt, failure, None, now)
+
+    def timer(self, now: float) -> list[Command]:
+        """The timer last set has run out."""
+        self._expect("timer")
+        if not self.timer_set:
+            raise IllegalEvent("no timer is set")
+        self.timer_set = False
+        if self.state is State.PAUSING:
+            node = self._chooser.next((), now) if now < self._ends else None
+            return self._give_up() if node is None else self._pay_and_start(node, now)
+        return self._hedge(now, keep=HEDGES_LEAVE)
+
+    def deserted(self, now: float) -> list[Command]:
+        """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
+        self._expect("deserted")
+        self.timer_set = False
+        return [] if self._hedge_after is None or len(self._running) > 1 else self._hedge(now)
+
+    def cancel(self, now: float) -> list[Command]:  # noqa: ARG002 - every event tells its time
+        """The caller no longer wants the answer."""
+        self._expect("cancel")
+        return self._settle(Settle(None, Failure(FailureKind.CANCELLED, "the call was cancelled"), None))
+
+    def _hedge(self, now: float, keep: float = 0.0) -> list[Command]:
+        if self._counted() >= self._settings.attempts or now >= self._ends:
+            return []
+        slow = next(iter(self._running.values()))
+        node = self._chooser.spare(slow, self.tried, now)
+        if node is None or not self._budget.take(now, keep):
+            return []
+        return [self._attempt(node, now, hedge=True)]
+
+    def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> list[Command]:
+        node = self._running.pop(attempt)
+        self.steps.append((node.id, failure.kind))
+        self._remember(Settle(answer, failure, node))
+        row = policy(failure.kind)
+        if row.retry == "never" or not (row.retry == "always" or self._plan.repeat or not failure.sent):
+            return self._settle(Settle(answer, failure, node))  # not the best: this one may have had an effect
+        if self._running:  # the other attempt may still do better
+            return []
+        if row.retry == "one-other" and len(self.tried) > 1:
+            return self._give_up()
+        if failure.kind is FailureKind.NODE_BEHIND:
+            return self._look_further(now)
+        if self._counted() >= self._settings.attempts or now >= self._ends:
+            return self._give_up()
+        successor = self._successor(node, failure.kind, now)
+        if successor is None:
+            return self._give_up()
+        return self._pay_and_start(successor, now, free=not failure.sent)
+
+    def _look_further(self, now: float) -> list[Command]:
+        """Somebody may have by now what this node has not yet."""
+        self._behind += 1
+        if self._behind > self._settings.behind_attempts or now >= self._ends:
+            return self._give_up()
+        node = self._chooser.next(self.tried, now)
+        if node is not None:
+            return self._pay_and_start(node, now)
+        pause = self._settings.behind_pause
+        if pause is None or now + pause >= self._ends:
+            return self._give_up()
+        self.state = State.PAUSING
+        self.timer_set = True
+        return [SetTimer(pause)]
+
+    def _successor(self, node: Node, kind: FailureKind, now: float) -> Node | None:
+        if policy(kind).retry == "same-node" and self._again is None:
+            self._again = node.id
+            return node
+        fresh = self._chooser.next(self.tried, now)
+        if fresh is None and kind is FailureKind.RATE_LIMITED:
+            return self._chooser.next((), now)
+        return fresh
+
+    def _counted(self) -> int:
+        """Attempts that count against the limit."""
+        return self.attempts - self._behind
+
+    def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> StartAttempt:
+        self.attempts += 1
+        self._running[self.attempts] = node
+        if node.id not in self.tried:
+            self.tried.append(node.id)
+        self.state = State.RUNNING
+        return StartAttempt(self.attempts, node, min(node.timeout, self._ends - now), hedge)
+
+    def _pay_and_start(self, node: Node, now: float, *, free: bool = False) -> list[Command]:
+        if not (free or self._budget.take(now)):
+            return self._give_up()
+        self.timer_set = False  # a hedge beside an attempt that is itself a second one would be a third
+        return [self._attempt(node, now)]
+
+    def _remember(self, end: Settle) -> None:
+        rank = telling(end)
+        if rank > self._best_rank:
+            self._best, self._best_rank = end, rank
+
+    def _give_up(self) -> list[Command]:
+        return self._settle(self._best)
+
+    def _settle(self, end: Settle | None) -> list[Command]:
+        commands: list[Command] = [CancelAttempt(attempt) for attempt in self._running]
+        self._running.clear()
+        self.timer_set = False
+        self.state = State.SETTLED
+        commands.append(end or Settle(None, _out_of_time(), None))
+        return commands
+
+    def _expect(self, event: str) -> None:
+        if event not in LEGAL[self.state]:
+            raise IllegalEvent(f"{event} while {self.state.value}")
+
+    def _expect_attempt(self, event: str, attempt: int) -> Node:
+        self._expect(event)
+        node = self._running.get(attempt)
+        if node is None:
+            raise IllegalEvent(f"{event}: attempt {attempt} is not running")
+        return node

@@ -1,0 +1,163 @@
+"""JSON-RPC 2.0 envelopes: bytes in, calls out; results in, bytes out.
+
+`id` and `params` stay the raw JSON text that the caller sent (architecture section 4): a parse and re-encode would
+spoil ids like `1.50` and integers of 30 digits. Codes follow section 5.1 of the JSON-RPC 2.0 specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+LIMIT_EXCEEDED = -32005
+"""Not of the specification, but what nodes and providers use for "too much" (EIP-1474)."""
+
+
+class Call(Struct, frozen=True, gc=False):
+    """One well-formed call."""
+
+    method: str
+    params: bytes
+    """Raw JSON text, an array or an object; b"[]" when missing or null."""
+    id: bytes | None
+    """Raw JSON text of the caller's id; None for a notification."""
+
+
+class Invalid(Struct, frozen=True, gc=False):
+    """One malformed call and what its caller is told."""
+
+    code: int
+    message: str
+    id: bytes = b"null"
+
+
+NOT_JSON = Invalid(PARSE_ERROR, "parse error: the body is not one JSON text in UTF-8")
+EMPTY_BODY = Invalid(PARSE_ERROR, "parse error: the body is empty")
+EMPTY_BATCH = Invalid(INVALID_REQUEST, "empty batch")
+NOT_AN_OBJECT = Invalid(INVALID_REQUEST, "invalid request: expected an object or an array of objects")
+
+
+class _Envelope(Struct, gc=False):
+    method: str
+    id: Raw | msgspec.UnsetType = msgspec.UNSET
+    params: Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _LooseEnvelope(Struct, gc=False):
+    method: Raw | msgspec.UnsetType = msgspec.UNSET
+    id: Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_loose = msgspec.json.Decoder(_LooseEnvelope).decode
+_decode_batch = msgspec.json.Decoder(list[Raw]).decode
+_SPACE = b" \t\r\n"
+_COMPOUND = (b"{", b"[")
+
+
+def decode(body: bytes) -> Call | Invalid | list[Raw]:
+    """Read a request body: one call, one refusal, or the raw members of a batch (at least one).
+
+    The members of a batch are read one by one with `decode_member`, so that a limit on their number can be applied
+    before any work is done on them.
+    """
+    if not body.isascii() and not _is_utf8(body):
+        return NOT_JSON
+    head = body[:1]
+    if head != b"{":
+        stripped = body.lstrip(_SPACE)
+        if not stripped:
+            return EMPTY_BODY
+        head = stripped[:1]
+    if head == b"[":
+        return _split_batch(body)
+    return decode_member(body)
+
+
+def decode_member(text: bytes | Raw) -> Call | Invalid:
+    """Read one call; `text` must be UTF-8."""
+    try:
+        envelope = _decode_envelope(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _explain(text)
+    call_id = envelope.id
+    raw_id: bytes | None = None
+    if call_id is not msgspec.UNSET:
+        raw_id = bytes(call_id)
+        if raw_id.startswith(_COMPOUND):
+            return Invalid(INVALID_REQUEST, "invalid request: id must be a string, a number, a boolean or null")
+    if not envelope.method:
+        return Invalid(INVALID_REQUEST, "invalid request: method is empty", raw_id or b"null")
+    params = envelope.params
+    if params is msgspec.UNSET:
+        return Call(envelope.method, b"[]", raw_id)
+    raw_params = bytes(params)
+    if not raw_params.startswith(_COMPOUND):
+        if raw_params != b"null":
+            return Invalid(INVALID_PARAMS, "invalid params: expected an array or an object", raw_id or b"null")
+        raw_params = b"[]"
+    return Call(envelope.method, raw_params, raw_id)
+
+
+def result_reply(call_id: bytes, result: bytes | Raw) -> bytes:
+    """A success reply. It has no `error` member at all (docs/harmony.md section 1, fact 7)."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', call_id, b',"result":', result, b"}"))
+
+
+def error_reply(call_id: bytes, error: bytes | Raw) -> bytes:
+    """An error reply around a raw error object; it has no `result` member."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', call_id, b',"error":', error, b"}"))
+
+
+def error_object(code: int, message: str) -> bytes:
+    """The raw JSON text of an error object."""
+    return b'{"code":%d,"message":%b}' % (code, msgspec.json.encode(message))
+
+
+def refusal(invalid: Invalid) -> bytes:
+    """The reply to a malformed call."""
+    return error_reply(invalid.id, error_object(invalid.code, invalid.message))
+
+
+def batch_reply(replies: Sequence[bytes]) -> bytes:
+    """The replies of a batch, in the order given (JSON-RPC 2.0 section 6)."""
+    return b"[" + b",".join(replies) + b"]"
+
+
+def _split_batch(body: bytes) -> Invalid | list[Raw]:
+    try:
+        members = _decode_batch(body)
+    except (msgspec.DecodeError, RecursionError):
+        return NOT_JSON
+    return members or EMPTY_BATCH
+
+
+def _explain(text: bytes | Raw) -> Invalid:
+    """Say what is wrong with a call that the strict decoder refused."""
+    try:
+        loose = _decode_loose(text)
+    except msgspec.ValidationError:
+        return NOT_AN_OBJECT
+    except (msgspec.DecodeError, RecursionError):
+        return NOT_JSON
+    raw_id = b"null" if isinstance(loose.id, msgspec.UnsetType) else bytes(loose.id)
+    if raw_id.startswith(_COMPOUND):
+        raw_id = b"null"
+    if isinstance(loose.method, msgspec.UnsetType):
+        return Invalid(INVALID_REQUEST, "invalid request: method is missing", raw_id)
+    return Invalid(INVALID_REQUEST, "invalid request: method must be a string", raw_id)
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""May this answer be kept, and under which of the plan's keys? Rule of truth 5.
+
+Decided from the plan, the raw result, and the head of the node that answered. A result is parsed only where a rule
+needs a member of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import CacheClass
+
+NULL = b"null"
+_STATIC, _FOREVER = CacheClass.STATIC, CacheClass.FOREVER  # looked up once (core.planner)
+
+
+class Keep(StrEnum):
+    """Where an answer goes."""
+
+    LASTING = "lasting"
+    """Under `plan.key`."""
+    UNTIL_HEAD = "until-head"
+    """Under `plan.head_key`: a new head makes it unreachable."""
+    SKIP = "skip"
+
+
+class Verdict(Struct, frozen=True):
+    """The decision, and the reason when it is not the best one. Reasons are a fixed set: they are metric labels."""
+
+    keep: Keep
+    reason: str = ""
+
+
+_LASTING = Verdict(Keep.LASTING)
+_UNTIL_HEAD = Verdict(Keep.UNTIL_HEAD)
+
+
+class _Mined(Struct):
+    blockHash: str | None = None  # the node's own spelling
+    blockNumber: str | int | None = None
+
+
+_decode_mined = msgspec.json.Decoder(_Mined).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def judge(plan: Plan, result: bytes, node_head: int, final: int, max_bytes: int) -> Verdict:
+    """Decide on one successful answer.
+
+    Args:
+        result: the raw JSON text.
+        node_head: the answering node's head when the call was sent, -1 when unknown.
+        final: the highest final block of the network, when the answer came.
+        max_bytes: longer results are passed through and not kept.
+    """
+    if not plan.kept:
+        return Verdict(Keep.SKIP, "class")
+    if len(result) > max_bytes:
+        return Verdict(Keep.SKIP, "too-large")
+    if plan.block is not None and plan.min_head >= 0 and plan.block + plan.depth > node_head:
+        return Verdict(Keep.SKIP, "above-head")
+    for name in plan.rule.skip:
+        if TESTS[name](plan, result):
+            # What is in a node's pool changes without a new head, null among it: never kept (rule of truth 5).
+            return Verdict(Keep.SKIP, "pending") if name == "not-mined" else _until_head(plan, name)
+    if result == NULL and (plan.rule.null_may_fill or plan.cache is not _STATIC):
+        return _until_head(plan, "null")
+    if plan.rule.split == "blocks" and _is_short(plan, result):
+        return Verdict(Keep.SKIP, "short-range")
+    if plan.key is None:
+        return _UNTIL_HEAD
+    if plan.cache is _FOREVER and not plan.final and not _mined_by(result, final):
+        return _until_head(plan, "not-final")
+    return _LASTING
+
+
+def _until_head(plan: Plan, reason: str) -> Verdict:
+    """An answer that may become another one is kept at most until the next head."""
+    return Verdict(Keep.UNTIL_HEAD if plan.head_key is not None else Keep.SKIP, reason)
+
+
+def _is_short(plan: Plan, result: bytes) -> bool:
+    """Has a range fewer items than blocks asked for? A lagging node cuts it short without a word."""
+    if plan.first_block is None or plan.block is None or plan.first_block > plan.block:
+        return False
+    try:
+        return len(_decode_items(result)) != plan.block - plan.first_block + 1
+    except msgspec.DecodeError:
+        return True
+
+
+def _mined_by(result: bytes, final: int) -> bool:
+    """Does the result say that it was mined in a block that is final?"""
+    try:
+        number = _decode_mined(result).blockNumber
+        return number is not None and int(str(number), 0) <= final
+    except (msgspec.DecodeError, ValueError):
+        return False
+
+
+def _not_mined(_plan: Plan, result: bytes) -> bool:
+    """Null, or without a block yet: absent, null or all-zero `blockHash` (docs/harmony.md section 6, pending)."""
+    if result == NULL:
+        return True
+    try:
+        block_hash = _decode_mined(result).blockHash
+    except msgspec.DecodeError:
+        return True
+    return block_hash is None or not block_hash.strip("0x")
+
+
+TESTS: dict[str, Callable[[Plan, bytes], bool]] = {
+    "null": lambda _plan, result: result == NULL,
+    "empty-list": lambda _plan, result: result == b"[]",
+    "empty-list-unless-genesis": lambda plan, result: result == b"[]" and plan.block != 0,
+    "empty-string": lambda _plan, result: result == b'""',
+    "0x": lambda _plan, result: result == b'"0x"',
+    "not-mined": _not_mined,
+}
+"""The result tests that rules may name."""

@@ -1,0 +1,198 @@
+"""What the control plane and the data plane say to each other, in one process or across many."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rpcaccel.core.entry import Selection
+from rpcaccel.core.explained import Explanation
+from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core.quota import Brought, QuotaUse
+from rpcaccel.core.recent import Sent
+from rpcaccel.core.tally import TallySnapshot
+from rpcaccel.core.unclassed import UnclassedError
+
+
+class NodeReport(Struct, frozen=True, kw_only=True):
+    """One node as one worker sees it."""
+
+    network: str
+    id: str
+    head: int
+    in_flight: int
+    breaker: str
+    """State of the breaker: closed, open or half-open."""
+    latency: float | None
+    """Seconds, recent average of successes; None without any."""
+    parked: float
+    """Seconds for which it still is to be left alone; 0 when it is not parked."""
+    ejected: float = 0.0
+    """Seconds for which it is still left alone for being much slower than the others."""
+    limit: int = 0
+    """Calls it may have at once, as its answers have shown."""
+    quota: tuple[QuotaUse, ...] = ()
+    """This worker's part of what is used and of the limits."""
+    refusal: str
+    """Why it gets no calls about the newest blocks, in a sentence; empty when it gets them."""
+
+
+class Report(Struct, frozen=True, kw_only=True, tag=True):
+    """A worker's account of itself. Counters only grow while the worker lives."""
+
+    worker: str
+    pid: int
+    revision: int
+    uptime: float
+    """Seconds."""
+    port: int
+    tally: TallySnapshot
+    nodes: tuple[NodeReport, ...]
+    flights: int
+    """Under way."""
+    unclassed: tuple[UnclassedError, ...] = ()
+    """Errors of nodes that no rule knew."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about the second tier."""
+
+
+class Hint(Struct, frozen=True, tag=True):
+    """An answer showed that a node has reached a block."""
+
+    network: str
+    node: str
+    head: int
+
+
+class PurgeDone(Struct, frozen=True, tag=True):
+    """Entries removed from a worker's memory, and from the second tier."""
+
+    memory: int
+    store: int
+    complete: bool = True
+    number: int = 0
+    """Which PurgeOrder this answers."""
+
+
+class Place(Struct, frozen=True, tag=True):
+    """Take this place: the first order to a worker that was started as a spare, with the sockets of all places."""
+
+    name: str
+    number: int
+
+
+class Adopt(Struct, frozen=True, tag=True):
+    """Take over a revision of the settings."""
+
+    revision: int
+    settings: bytes
+    """The pickled settings: the link is a socket pair between a process and its own child."""
+
+
+class Adopted(Struct, frozen=True, tag=True):
+    """A revision is in force in a worker, or was refused with a reason."""
+
+    revision: int
+    refusal: str = ""
+
+
+class Heads(Struct, frozen=True, tag=True):
+    """Where the nodes of a network are."""
+
+    heads: NetworkHeads
+
+
+class PurgeOrder(Struct, frozen=True, tag=True):
+    """Remove entries, or only count them."""
+
+    number: int
+    selection: Selection
+    dry: bool = False
+
+
+class ExplainOrder(Struct, frozen=True, tag=True):
+    """Say how a call would be treated."""
+
+    number: int
+    network: str
+    method: str
+    params: bytes
+    """Raw JSON text."""
+
+
+class Explained(Struct, frozen=True, tag=True):
+    """How a call would be treated; None when the network is not served."""
+
+    number: int
+    explanation: Explanation | None
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A call that a client made, without anything about the client."""
+
+    at: float
+    """When it came, in the monotonic seconds of this machine."""
+    network: str
+    method: str
+    params: bytes
+    """Raw JSON text, as sent."""
+    head: int
+    """The served head it was answered at."""
+    block: int | None
+    """The block it was about, once resolved."""
+    first: int | None
+    """The first block, of a range."""
+    source: str
+    """Where the answer came from."""
+    seconds: float
+    """What it took."""
+    hashed: bool = False
+    """Do the params stand for a transaction, as its hash?"""
+
+
+class RecordOrder(Struct, frozen=True, tag=True):
+    """Hand over the calls kept since the last time, and go on keeping this share of them, or stop."""
+
+    number: int
+    sample: float
+    stop: bool = False
+
+
+class Recorded(Struct, frozen=True, tag=True):
+    """Calls that were kept, and how many found no room."""
+
+    calls: tuple[Seen, ...] = ()
+    missed: int = 0
+    number: int = 0
+    """Which RecordOrder this answers."""
+
+
+class Drain(Struct, frozen=True, tag=True):
+    """Take no new calls, finish what runs within `timeout` seconds, and end."""
+
+    timeout: float
+    linger: float = 0.0
+    """Seconds that clients get before that to notice on their open connections, where calls are still answered."""
+
+
+class Started(Struct, frozen=True, tag=True):
+    """The worker listens."""
+
+    port: int
+
+
+class Spent(Struct, frozen=True, tag=True):
+    """Tokens that clients spent at one worker: told to the supervisor, and by it to the other workers."""
+
+    tokens: dict[str, int]
+
+
+class QuotaBrought(Struct, frozen=True, tag=True):
+    """What others used of this worker's part of the quotas, as far as it has changed."""
+
+    uses: tuple[Brought, ...]
+
+
+Order = Place | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
+"""From the control plane to a worker."""
+Word = Started | Adopted | Report | Hint | PurgeDone | Explained | Recorded | Sent | Spent
+"""From a worker to the control plane."""

@@ -1,0 +1,216 @@
+"""One node as a worker sees it: what the operator said of it, what was measured, and what it has taught.
+
+Identity is the id alone: a changed weight or role keeps health, latency and lessons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcaccel.core.breaker import CLOSED, Breaker, Permit, Verdict
+from rpcaccel.core.failure import BARRING, FailureKind
+from rpcaccel.core.limit import Limit
+from rpcaccel.core.pace import Pace
+from rpcaccel.core.window import LatencyWindow, SlidingCounts
+
+if TYPE_CHECKING:
+    from rpcaccel.core.plan import Plan
+    from rpcaccel.core.quota import Quota
+
+LACKS_FOR = 300.0
+"""Seconds for which a missing method, role or old state is believed: nodes are upgraded and re-synced."""
+LACKS_MAX = 256
+"""Things remembered as missing on one node; clients invent method names, memory stays bounded."""
+PARK_FIRST, PARK_MAX = 1.0, 60.0
+"""Seconds a rate-limited node rests when it named no time: doubled each time, up to the second figure."""
+REPLIED, OVERTAKEN = 0, 1
+"""Columns of `Node.attempts`."""
+OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
+"""What a node has too much to do fails with."""
+COLDEST = 0.1
+"""Share of its calls that a node gets the moment it returns."""
+OLD_STATE = "archive-for-old-state"
+"""The need of calls that read the state of an old block."""
+
+
+class Node:
+    """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
+
+    __slots__ = ("_park_seconds", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned", "drained",
+                 "effective_weight", "ejected_until", "ejections", "head", "head_at", "id", "in_flight", "lacks",
+                 "latency", "limit", "pace", "parked", "parked_until", "probed", "pruned_below", "pruned_until",
+                 "quota", "replied_at", "returned_at", "roles", "slow_start", "tags", "tier", "timeout",
+                 "weight")  # fmt: skip
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        weight: int = 1,
+        roles: frozenset[str] = frozenset(),
+        tier: int = 0,
+        tags: frozenset[str] = frozenset(),
+        timeout: float = 10.0,
+        limit: Limit | None = None,
+        drained: bool = False,
+    ) -> None:
+        self.id = id
+        self.weight = weight
+        self.roles = roles
+        self.timeout = timeout
+        """Seconds one attempt may take."""
+        self.tier = tier
+        """Nodes of a higher tier are asked when no node of a lower one can be."""
+        self.tags = tags
+        """What routes call it by."""
+        self.slow_start = 0.0
+        """Seconds in which a node that returns comes back to its full share."""
+        self.quota: Quota | None = None
+        self.limit = limit or Limit(512)
+        self.drained = drained
+        """Finishes what it has, takes nothing new."""
+        self.cordoned = False
+        """Takes nothing, still probed."""
+        self.chain_ok: bool | None = None
+        """Does it serve the right chain and shard? None until asked."""
+        self.barred = ""
+        self.head = -1
+        self.head_at = float("-inf")
+        self.in_flight = 0
+        self.effective_weight = float(weight)
+        """The weight after recent failures, as the smooth-weighted balancer keeps it."""
+        self.breaker = Breaker()
+        self.latency = LatencyWindow()
+        self.pace = Pace()
+        self.attempts = SlidingCounts(2, span=10.0, slices=10)
+        """Attempts lately that it replied to, and those that another node overtook."""
+        self.busy_since = self.replied_at = float("-inf")
+        """Since when something has been in flight without a pause, and when it last replied to anything."""
+        self.probed: float | None = None
+        """Seconds that the prober's last look took; None when it got no answer."""
+        self.returned_at = float("-inf")
+        """When it last came back from being left alone."""
+        self.ejected_until = float("-inf")
+        self.ejections = 0
+        self.parked_until = float("-inf")
+        self.parked: dict[str, float] = {}
+        """Methods whose own limiter on the node is used up, and until when."""
+        self.lacks: dict[str, float] = {}
+        """Methods and needs the node said it has not, and until when that is believed."""
+        self.pruned_below = 0
+        """State of blocks under this one is gone,"""
+        self.pruned_until = float("-inf")
+        """which is believed until then."""
+        self._park_seconds = 0.0
+
+    def adopt(self, other: Node) -> None:
+        """Take over the operator's settings from `other`; everything measured and learnt stays."""
+        self.weight = other.weight
+        self.roles = other.roles
+        self.timeout = other.timeout
+        self.tier = other.tier
+        self.tags = other.tags
+        self.slow_start = other.slow_start
+        self.limit.adopt(other.limit.most, other.limit.settings)
+        self.drained = other.drained
+
+    def begin(self, now: float) -> Permit:
+        """Count one call in, under a permit of the breaker. Whether the node should be asked was decided before
+        (core.eligible); close the permit with `finish`."""
+        permit = self.breaker.force(now)
+        if not self.in_flight:
+            self.busy_since = now
+        self.in_flight += 1
+        return permit
+
+    def finish(self, permit: Permit, verdict: Verdict, now: float) -> None:
+        """Count the call out. Raises RuntimeError when it was counted out before."""
+        before = self.breaker.state
+        permit.close(verdict, now)
+        self.in_flight -= 1
+        if before is not CLOSED and self.breaker.state is CLOSED:
+            self.returned_at = now
+
+    def has_room(self, now: float) -> bool:
+        """May it take one more call at this moment?"""
+        return self.in_flight < self.limit.value and (self.quota is None or self.quota.has_room(now))
+
+    def warmth(self, now: float) -> float:
+        """Share of its calls that it gets, 0..1: a node that returns begins with few, lest it fall over again."""
+        if now - self.returned_at >= self.slow_start:
+            return 1.0
+        return max(COLDEST, (now - self.returned_at) / self.slow_start)
+
+    def bar(self, why: str) -> None:
+        """Its probes are not let in or find no JSON-RPC, or (empty) no longer so: then calls may find out again."""
+        if self.barred and not why:
+            self.lacks.clear()
+        self.barred = why
+
+    def saw_head(self, head: int, now: float) -> None:
+        """The node named its head: it is at least that far."""
+        if head > self.head:
+            self.head, self.head_at = head, now
+
+    def replied(self, now: float) -> None:
+        """It said something, whatever it was."""
+        self.replied_at = now
+        self.attempts.bump(REPLIED, now)
+
+    def overtaken(self, method: str, seconds: float, now: float) -> None:
+        """An attempt was given up after `seconds`, since another node answered first."""
+        if self.pace.overtaken(method, seconds):
+            self.attempts.bump(OVERTAKEN, now)
+
+    def succeeded(self, seconds: float, now: float, method: str = "") -> None:
+        """A call was answered in `seconds`."""
+        self.latency.add(seconds, now)
+        if method:
+            self.pace.answered(method, seconds, now)
+        self.limit.answered(self.in_flight)
+        if now >= self.parked_until:
+            self._park_seconds = 0.0
+
+    def learn(
+        self,
+        kind: FailureKind,
+        plan: Plan,
+        now: float,
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        """Remember for a while what a failure says about this node, so that it is not asked in vain again."""
+        if kind is FailureKind.RATE_LIMITED:
+            self._park(plan, now, retry_after)
+        elif kind is FailureKind.METHOD_MISSING or kind in BARRING:
+            self._lack(plan.method, now)
+        elif kind is FailureKind.ROLE_MISSING:
+            needs: list[str] = [need for need in plan.rule.needs if need != OLD_STATE]
+            for need in needs or [plan.method]:
+                self._lack(need, now)
+        elif kind in OVERLOAD and not plan.rule.heavy:
+            self.limit.overloaded(self.in_flight, now)
+        elif kind is FailureKind.PRUNED and plan.block is not None:
+            current = self.pruned_below if now < self.pruned_until else 0
+            self.pruned_below = max(current, plan.block + 1)
+            self.pruned_until = now + LACKS_FOR
+
+    def _lack(self, what: str, now: float) -> None:
+        self.lacks.pop(what, None)
+        if len(self.lacks) >= LACKS_MAX:
+            del self.lacks[next(iter(self.lacks))]
+        self.lacks[what] = now + LACKS_FOR
+
+    def _park(self, plan: Plan, now: float, retry_after: float | None) -> None:
+        if plan.rule.limiter:  # the method's own limiter is used up, the node is well
+            self.parked[plan.method] = now + (PARK_FIRST if retry_after is None else retry_after)
+            return
+        if retry_after is not None:
+            self.parked_until = max(self.parked_until, now + retry_after)
+        elif now >= self.parked_until:  # one step for all calls that hit the same limit at once
+            self._park_seconds = min(self._park_seconds * 2 or PARK_FIRST, PARK_MAX)
+            self.parked_until = now + self._park_seconds
+
+    def __repr__(self) -> str:
+        state = self.breaker.state.value
+        return f"<node {self.id} weight {self.weight} head {self.head} in flight {self.in_flight} {state}>"

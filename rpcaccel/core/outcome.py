@@ -1,0 +1,49 @@
+"""How a call ended: what the client is told, and where it came from."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rpcaccel.core.cells import Source
+from rpcaccel.core.failure import FailureKind
+
+
+class Leg(Struct, frozen=True, gc=False):
+    """One attempt of a call that took several."""
+
+    node: str
+    start: float
+    """Seconds after the first of them."""
+    seconds: float
+    end: str
+    """"answered", "overtaken", "cancelled" or a FailureKind."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True, gc=False):
+    """The end of one call. Exactly one of `result` and `error` is set."""
+
+    source: Source
+    result: bytes | None = None
+    """Raw JSON of the result."""
+    error: bytes | None = None
+    """Raw JSON of the error object."""
+    node: str = ""
+    """Id of the node that answered; empty when none was asked."""
+    block: int = -1
+    """The head the answer was given at, -1 when the network has none yet."""
+    attempts: int = 0
+    """Attempts made for this call."""
+    http: int = 200
+    """The HTTP status of a single call that ended so."""
+    retry_after: float | None = None
+    """Seconds after which the client may try again."""
+    kind: FailureKind | None = None
+    """What the error is, where it came from a node or from the way to one."""
+    node_head: int = -1
+    """That node's head when it was asked."""
+    cached: tuple[int, int] | None = None
+    """Of a range put together: how many of its blocks the caches had, and how many it has."""
+    steps: tuple[tuple[str, float], ...] = ()
+    """What took how long, in seconds, in the order it happened."""
+    legs: tuple[Leg, ...] = ()
+    """The attempts, where it took more than one."""

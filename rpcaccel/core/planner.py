@@ -1,0 +1,315 @@
+"""From a call and a view to a plan. Everything that follows from method, params and head is derived here, once.
+
+The derivation has two halves. `Shape` is what follows from method and params alone; `Planner.plan` binds a shape to
+a view. Both are remembered, so that a call that comes again costs one lookup.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal
+
+from msgspec import Struct
+
+from rpcaccel.core import cachekey, ranges
+from rpcaccel.core.flat import Reader
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.routing import Routes
+from rpcaccel.core.rules import UNKNOWN, CacheClass, LocalAnswer, Rule, RuleTable
+from rpcaccel.core.shape import Resolved, Shape, read_shape
+from rpcaccel.core.view import View
+
+_STATIC, _FOREVER, _BY_NUMBER, _EPOCH, _HEAD, _NODE, _NEVER = CacheClass
+"""Looking a member up in an enum costs Python 3.11 a tenth of a microsecond, and there are twenty for each plan."""
+
+HashKey = Literal["method", "params", "first-param", "client"]
+
+HOT_FROM = 2
+"""Times a call must have come at one head to be worth fetching at the next one before it comes."""
+_LONGEST_REMEMBERED = 4096
+_MOST_REMEMBERED = 8192
+
+
+class Remembered(Struct, gc=False):
+    """The last plan of a call."""
+
+    shape: Shape
+    serial: int
+    """Of the view it was made at."""
+    plan: Plan
+    uses: int = 1
+    """How often it was asked for lately; all that is counted of a hit's popularity."""
+
+
+class Planner:
+    """Makes the plans of one network. Not shared between event loops."""
+
+    __slots__ = ("_final_at_once", "_hash_key", "_network", "_order", "_plans", "_prefixes", "_readers", "_routes",
+                 "_rules", "_scopes", "_tagged", "_tags")  # fmt: skip
+
+    def __init__(
+        self,
+        network: str,
+        rules: RuleTable,
+        tags: frozenset[str],
+        *,
+        final_at_once: bool,
+        hash_key: HashKey = "params",
+        routes: Routes | None = None,
+    ) -> None:
+        self._network = network
+        self._rules = rules
+        self._tags = tags
+        self._final_at_once = final_at_once
+        self._hash_key = hash_key
+        self._routes = routes or Routes()
+        self._tagged = -1, cachekey.network_tag(network, -1)
+        """The chain id last seen, and the first part of the keys under it."""
+        self._readers: dict[str, Reader] = {}
+        self._prefixes: dict[str, bytes] = {}
+        """What the keys of a method begin with, under that chain id."""
+        self._scopes: tuple[int, int, bytes, bytes] = -1, -1, b"", b""
+        """Head and fork epoch last seen, and the scopes of the keys that turn over with them."""
+        self._plans: dict[tuple[str, bytes], Remembered] = {}
+        self._order: deque[tuple[str, bytes]] = deque()
+        """The calls remembered, the oldest first."""
+
+    def plan(self, method: str, params: bytes, view: View) -> Plan:
+        """The plan of a call at a view."""
+        name = (method, params)
+        found = self._plans.get(name)
+        if found is not None:
+            found.uses += 1
+            if found.serial == view.serial:
+                return found.plan
+            plan = found.plan = self._bind(found.shape, view)
+            found.serial = view.serial
+            return plan
+        rule = self._rules.get(method)
+        shape = self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
+        plan = self._bind(shape, view)
+        if len(params) <= _LONGEST_REMEMBERED:
+            if len(self._plans) >= _MOST_REMEMBERED:
+                del self._plans[self._order.popleft()]  # one goes when one comes: all at once would hold up the loop
+            self._plans[name] = Remembered(shape, view.serial, plan)
+            self._order.append(name)
+        return plan
+
+    def remembered(self, method: str, params: bytes) -> Remembered | None:
+        """The last plan of a call, for who counts its uses without asking for it again."""
+        return self._plans.get((method, params))
+
+    def _reader(self, method: str, rule: Rule) -> Reader:
+        reader = self._readers.get(method)
+        if reader is None:
+            reader = Reader(method, rule, self._tags)
+            if rule.known:  # clients invent names
+                self._readers[method] = reader
+        return reader
+
+    def hottest(self) -> list[tuple[str, bytes]]:
+        """The calls (method and params) planned at least HOT_FROM times since this was last asked, hottest first."""
+        hot = sorted(
+            ((found.uses, name) for name, found in self._plans.items() if found.uses >= HOT_FROM),
+            key=lambda pair: -pair[0],
+        )
+        for found in self._plans.values():
+            found.uses = 0
+        return [name for _, name in hot]
+
+    def rule(self, method: str) -> Rule:
+        """The rule of a method on this network."""
+        return self._rules.get(method)
+
+    def _bind(self, shape: Shape, view: View) -> Plan:
+        rule = shape.rule
+        resolved = shape.resolve(view)
+        cache = self._class(shape, resolved.tip, view)
+        final = self._is_final(shape, cache, resolved, view)
+        key, head_key = self._keys(shape, resolved, cache, final, view)
+        return Plan(
+            network=self._network,
+            method=shape.method,
+            rule=rule,
+            params=resolved.params,
+            asked=shape.params,
+            cache=cache,
+            key=key,
+            head_key=head_key,
+            shared_keys=self._shared(key, head_key, cache, lasts=final or cache is _FOREVER),
+            flight_key=self._flight_key(shape, resolved, cache, (key, head_key), view),
+            block=resolved.last if resolved.last >= 0 else None,
+            head=view.head,
+            first_block=resolved.first if resolved.first >= 0 else None,
+            range=self._range(shape, resolved, view) if rule.split and key is not None else None,
+            final=final,
+            depth=shape.depth,
+            min_head=_min_head(shape, cache, resolved.last, view),
+            route_key=self._route_key(shape),
+            tag=self._routes.tag_of(shape.method),
+            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule is not UNKNOWN,
+            pending=shape.pending,
+            local=None if rule.local is None else _local_answer(shape, rule.local, view),
+            note=shape.note,
+        )
+
+    def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: View) -> bool:
+        """Can nothing change the answer any more? A transaction's hash names it, but not the block it lands in
+        where branches can be abandoned; a block's hash does."""
+        if cache is _FOREVER:
+            return self._final_at_once or shape.by_hash or not shape.rule.may_move
+        return cache is _STATIC or 0 <= resolved.last <= view.final
+
+    def _class(self, shape: Shape, tip: bool, view: View) -> CacheClass:
+        """The class after the reference was read."""
+        rule = shape.rule
+        if shape.opaque:
+            return _NEVER
+        if shape.pending:
+            return rule.pending_class
+        if rule.epoch_at is not None and rule.cache in (_EPOCH, _HEAD):
+            past = 0 <= shape.epoch < view.epoch
+            return _FOREVER if past else rule.cache
+        if rule.cache is _BY_NUMBER:
+            if shape.by_hash:
+                return _HEAD if shape.canonical_only and not self._final_at_once else _FOREVER
+            if tip:
+                return rule.tag_class
+        return rule.cache
+
+    def _keys(
+        self, shape: Shape, resolved: Resolved, cache: CacheClass, final: bool, view: View
+    ) -> tuple[bytes | None, bytes | None]:
+        """The key of what stays true, and of what is true at this head."""
+        if not view.known or cache is _NEVER or shape.rule.off:
+            return None, None
+        if cache is _NODE and not shape.rule.aged:
+            return None, None
+        prefix, params = self._prefix(shape.method, view), b":" + cachekey.short(resolved.key_params)
+        if cache is _NODE:
+            return prefix + cachekey.SCOPE_NODE + params, None
+        if cache is _STATIC:
+            return prefix + cachekey.SCOPE_STATIC + params, None
+        if view.head < 0:
+            return None, None
+        scope, unsettled = self._scopes_of(view)
+        at_head = prefix + scope + params
+        if cache is _FOREVER:
+            return prefix + cachekey.SCOPE_HASH + params, at_head
+        if shape.resolvable and resolved.last >= 0:
+            return prefix + (cachekey.SCOPE_NUMBER if final else unsettled) + params, at_head
+        return None, at_head
+
+    def _scopes_of(self, view: View) -> tuple[bytes, bytes]:
+        """The scope of what is true at this head, and of what is named by a number that is not final."""
+        head, epoch, at_head, unsettled = self._scopes
+        if head != view.head or epoch != view.fork_epoch:
+            at_head = cachekey.scope_head(view.head, view.fork_epoch)
+            unsettled = cachekey.scope_unsettled(view.fork_epoch)
+            self._scopes = view.head, view.fork_epoch, at_head, unsettled
+        return at_head, unsettled
+
+    def _prefix(self, method: str, view: View) -> bytes:
+        """What the keys of a method begin with. Only methods with a rule get here: there are not many."""
+        tag = self._tag(view)
+        prefix = self._prefixes.get(method)
+        if prefix is None:
+            prefix = self._prefixes[method] = cachekey.method_prefix(tag, method)
+        return prefix
+
+    def _tag(self, view: View) -> bytes:
+        """The network's part of every key."""
+        chain_id, tag = self._tagged
+        if chain_id != view.eth_chain_id:
+            tag = cachekey.network_tag(self._network, view.eth_chain_id)
+            self._tagged = view.eth_chain_id, tag
+            self._prefixes.clear()
+        return tag
+
+    def _range(self, shape: Shape, resolved: Resolved, view: View) -> ranges.Range | None:
+        """How the call may be cut, at this view. Not where the operator wants less kept than pieces are."""
+        rule = shape.rule
+        if not rule.split or rule.off or rule.max_age or rule.cache is not _BY_NUMBER:
+            return None
+        return ranges.read(rule, shape.tree, self._tag(view), resolved.first, resolved.last, shape.depth, view)
+
+    def _flight_key(
+        self,
+        shape: Shape,
+        resolved: Resolved,
+        cache: CacheClass,
+        keys: tuple[bytes | None, bytes | None],
+        view: View,
+    ) -> bytes | None:
+        """Who comes later may wait for the same answer only if that cannot be older than the head served by then.
+
+        A flight whose tag has to be read anew on the way (no node has that head any more, or a reorganisation) ends
+        with another block than it began with: who asked for a number must not be in it.
+        """
+        if shape.rule.kind == "send":
+            return self._send_key(shape, view)
+        key, head_key = keys
+        if resolved.tip and head_key is not None:
+            return head_key + b":" + shape.route_params
+        settled = cache is _BY_NUMBER and resolved.last + shape.depth <= min(view.final, view.head)
+        return key if settled else head_key or key
+
+    def _shared(
+        self, key: bytes | None, head_key: bytes | None, cache: CacheClass, *, lasts: bool
+    ) -> tuple[bytes, ...]:
+        if cache is _NODE:
+            return ()
+        lasting = (key,) if key is not None and (lasts or self._final_at_once) else ()
+        return (*lasting, head_key) if self._final_at_once and head_key is not None else lasting
+
+    def _send_key(self, shape: Shape, view: View) -> bytes | None:
+        """Byte-identical raw transactions may share one flight; other writes never do (rule of truth 7)."""
+        if not view.known:
+            return None
+        return cachekey.cache_key(self._tag(view), shape.method, cachekey.SCOPE_SEND, shape.params)
+
+    def _route_key(self, shape: Shape) -> bytes:
+        """What a consistent-hash balancer hashes; empty for "client", which the caller's side fills in."""
+        if self._hash_key == "client":
+            return b""
+        if self._hash_key == "method":
+            return shape.method.encode()
+        if self._hash_key == "first-param":
+            return shape.first_param
+        return shape.method.encode() + b"|" + shape.route_params
+
+
+def full_method(method: str, prefix: str) -> str:
+    """The full name of a method called on a path that stands for a namespace: `getBalance` on `/api/v1/hmy/v2` is
+    `hmyv2_getBalance`. A name with a prefix of its own is left alone."""
+    return method if not prefix or "_" in method else prefix + method
+
+
+def _local_answer(shape: Shape, local: LocalAnswer, view: View) -> bytes | None:
+    """The answer the proxy knows itself. Params the method does not take are left to a node to refuse."""
+    if shape.params != b"[]":
+        return None
+    facts = {
+        "head": view.head,
+        "eth_chain_id": view.eth_chain_id,
+        "network_id": view.network_id,
+    }
+    value = facts[local.fact]
+    if value < 0:
+        return None
+    if local.form == "hex":
+        return b'"0x%x"' % value
+    return b'"%d"' % value if local.form == "string" else b"%d" % value
+
+
+def _min_head(shape: Shape, cache: CacheClass, block: int, view: View) -> int:
+    """The head a node must have reached to be asked (rule of truth 4).
+
+    A block above every node's head is asked of the nodes that are furthest: they are the ones to say so.
+    """
+    if view.head < 0 or shape.rule.kind != "read" or cache in (_STATIC, _NODE):
+        return -1
+    if block < 0:
+        return view.head
+    wanted = block + shape.depth if shape.resolvable else max(view.head, block + shape.depth)
+    return min(wanted, view.best)

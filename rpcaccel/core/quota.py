@@ -1,0 +1,183 @@
+"""What a node may be asked for in a second, a day and a month, how much of it is used, and when it will run out.
+
+Days and months are those of the calendar in UTC, as providers count them. Time here is monotonic like everywhere; the
+calendar is reached by `epoch`, the Unix time at monotonic zero.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+Window = Literal["day", "month"]
+_DAY = 86_400.0
+
+
+class QuotaSettings(Struct, frozen=True, kw_only=True):
+    """Calls a node may be asked for; 0: no limit."""
+
+    second: float = 0.0
+    day: float = 0.0
+    month: float = 0.0
+    heavy: float = 1.0
+    """Calls that a heavy method counts as."""
+
+    @property
+    def limits(self) -> bool:
+        """Is there any limit?"""
+        return bool(self.second or self.day or self.month)
+
+    def shared_by(self, workers: int) -> QuotaSettings:
+        """What each of so many workers may use: none needs to ask another, and the sum is never exceeded."""
+        return QuotaSettings(
+            second=self.second / workers, day=self.day / workers, month=self.month / workers, heavy=self.heavy
+        )
+
+
+class QuotaUse(Struct, frozen=True, kw_only=True):
+    """How much of a quota is used. Times are Unix seconds."""
+
+    window: Window
+    used: float
+    limit: float
+    since: float
+    """When counting began: with the window, or with the program when that was later."""
+    renews: float
+    runs_out: float | None = None
+    """When it will be used up if things go on as since; None when it will last."""
+    brought: float = 0.0
+    """Of `used`, what was used of this part before or beside the one who tells it (`Brought`)."""
+
+    @property
+    def own(self) -> float:
+        """What was used by the one who tells it."""
+        return self.used - self.brought
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    """What a worker's part of a quota was used for by others: earlier runs, and workers that had its place."""
+
+    network: str
+    node: str
+    window: Window
+    used: float
+    since: float
+    renews: float
+    """The Unix time at which the window ends, by which it is known."""
+
+
+def runs_out(used: float, limit: float, *, since: float, now: float, renews: float) -> float | None:
+    """When `limit` is reached at the pace of `used` from `since` to `now`; None when it renews before."""
+    if used >= limit:
+        return now
+    if used <= 0 or now <= since:
+        return None
+    at = now + (limit - used) * (now - since) / used
+    return at if at < renews else None
+
+
+class _Count:
+    """What was used in one window of the calendar."""
+
+    __slots__ = ("brought", "ends", "since", "used", "window")
+
+    def __init__(self, window: Window, unix: float) -> None:
+        self.window = window
+        self.used = self.brought = 0.0
+        self.since = unix
+        self.ends = window_end(window, unix)
+
+    def roll(self, unix: float) -> None:
+        """Begin anew when the window is over."""
+        if unix >= self.ends:
+            self.used, self.brought, self.since = 0.0, 0.0, self.ends
+            self.ends = window_end(self.window, unix)
+
+
+class Quota:
+    """The quota of one node, counted by one worker."""
+
+    __slots__ = ("_at", "_day", "_month", "_tokens", "epoch", "settings")
+
+    def __init__(self, settings: QuotaSettings, *, now: float, epoch: float) -> None:
+        self.settings = settings
+        self.epoch = epoch
+        """Unix time at monotonic zero; the clock of the machine may be set while we run."""
+        self._day = _Count("day", now + epoch)
+        self._month = _Count("month", now + epoch)
+        self._tokens = max(settings.second, 1.0)
+        self._at = now
+
+    def spend(self, heavy: bool, now: float) -> None:
+        """One call was sent."""
+        cost = self.settings.heavy if heavy else 1.0
+        for count in (self._day, self._month):
+            count.roll(now + self.epoch)
+            count.used += cost
+        if self.settings.second:
+            self._tokens = self._refilled(now) - cost
+            self._at = now
+
+    def bring(self, brought: Brought, now: float) -> None:
+        """Others have used this much of it; nothing when that was in another window. Said again, it takes the place of
+        what was said before."""
+        for count in (self._day, self._month):
+            count.roll(now + self.epoch)
+            if count.window == brought.window and count.ends == brought.renews:
+                count.used += brought.used - count.brought
+                count.brought = brought.used
+                count.since = min(count.since, brought.since)
+
+    def has_room(self, now: float) -> bool:
+        """May it be asked within this second?"""
+        return not self.settings.second or self._refilled(now) >= 1.0
+
+    def parked_until(self, now: float) -> float | None:
+        """When a used-up day or month renews (monotonic seconds); None when neither is used up."""
+        unix = now + self.epoch
+        until = None
+        for count, limit in ((self._day, self.settings.day), (self._month, self.settings.month)):
+            if limit and count.used >= limit:
+                count.roll(unix)
+                if count.used >= limit:
+                    until = count.ends - self.epoch
+        return until
+
+    def uses(self, now: float) -> tuple[QuotaUse, ...]:
+        """What is used of each limit there is."""
+        unix = now + self.epoch
+        found = []
+        for count, limit in ((self._day, self.settings.day), (self._month, self.settings.month)):
+            if limit:
+                count.roll(unix)
+                out = runs_out(count.used, limit, since=count.since, now=unix, renews=count.ends)
+                found.append(
+                    QuotaUse(
+                        window=count.window,
+                        used=count.used,
+                        limit=limit,
+                        since=count.since,
+                        renews=count.ends,
+                        runs_out=out,
+                        brought=count.brought,
+                    )
+                )
+        return tuple(found)
+
+    def _refilled(self, now: float) -> float:
+        full = max(self.settings.second, 1.0)
+        return min(full, self._tokens + (now - self._at) * self.settings.second)
+
+    def __repr__(self) -> str:
+        return f"<quota {self._day.used:g} today, {self._month.used:g} this month>"
+
+
+def window_end(window: Window, unix: float) -> float:
+    """The Unix time at which the day or month of `unix` ends, in UTC."""
+    if window == "day":
+        return (unix // _DAY + 1) * _DAY
+    at = datetime.fromtimestamp(unix, UTC)
+    year, month = (at.year + 1, 1) if at.month == 12 else (at.year, at.month + 1)
+    return datetime(year, month, 1, tzinfo=UTC).timestamp()

@@ -1,0 +1,194 @@
+"""What is known about a method: a value read from a chain's table, never a branch on its name in code.
+
+Rules of truth 1 and 2 (docs/architecture.md): every method has a rule, and the rule for a method nobody
+described is written first: forward, never keep, never share, never hedge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import Struct
+
+SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined"]
+"""The result tests a rule may name (core.keep holds them): what they find is not kept."""
+
+Need = Literal["beacon-shard", "explorer", "archive-for-old-state", "auth-port", "flag"]
+"""What a node may have to be before it can answer a method."""
+
+Kind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
+"""What a call does to a node. "send": hands over a signed transaction, whose bytes name it, and answers its hash;
+"write": any other effect; a filter lives on the node that made it; a subscription needs a WebSocket."""
+
+
+Form = Literal["", "scalar", "object", "list", "object-or-bool"]
+"""What a result is at all, null aside: HTTP 200 can carry `[]` or `{}` where neither can be."""
+
+
+class CacheClass(StrEnum):
+    """How long an answer stays true. The order is from the most to the least lasting."""
+
+    STATIC = "static"
+    """Constant for a running chain."""
+    FOREVER = "forever"
+    """Named by a hash: true whenever it is there at all."""
+    BY_NUMBER = "by-number"
+    """Immutable once the block it names is final."""
+    EPOCH = "epoch"
+    """Turns over with the epoch; read anew at each head, since an epoch's last block already flips some."""
+    HEAD = "head"
+    """Depends on the newest block."""
+    NODE = "node"
+    """Differs by node: not shared unless the operator gives it an age."""
+    NEVER = "never"
+    """Writes, filters, subscriptions, and every method without a rule."""
+
+
+class Spelling(StrEnum):
+    """Which texts a node reads as a block reference, and how (docs/harmony.md section 6)."""
+
+    HARMONY_NUMBER = "harmony-number"
+    """26, "26", "0x1a", latest, earliest, pending, -1 = latest, -2 = pending; "0x0026" is decimal 26 to the node."""
+    HARMONY_NUMBER_OR_HASH = "harmony-number-or-hash"
+    """26, "0x1a", tags, -1, a 32-byte hash, {blockNumber|blockHash, requireCanonical}; no decimal strings."""
+    HEX_OR_TAG = "hex-or-tag"
+    """"0x1a" or a tag of the chain, nothing else (getLogs fields, debug, trace, every geth number argument)."""
+    HEX_TAG_OR_HASH = "hex-tag-or-hash"
+    """HEX_OR_TAG, a 32-byte hash, or the EIP-1898 object."""
+
+
+class BlockArgument(Struct, frozen=True):
+    """Where in the params the block reference stands."""
+
+    at: int
+    """Position in the positional params (of the last block, for a range)."""
+    spelling: Spelling
+    start: int | None = None
+    """Position of the first block of a range whose last block stands `at`."""
+    path: tuple[str, ...] = ()
+    """Members of the object `at` that hold references: ("blockHash", "fromBlock", "toBlock") or ("blockNumber",)."""
+    default: str | None = None
+    """The tag that a missing argument means, where the chain allows it to be missing."""
+
+
+class LocalAnswer(Struct, frozen=True):
+    """An answer the proxy itself knows: which fact of the network, in which spelling."""
+
+    fact: Literal["head", "eth_chain_id", "network_id"]
+    form: Literal["hex", "int", "string"]
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """Everything the proxy knows about one method."""
+
+    method: str
+    cache: CacheClass
+    """The class when the reference is a plain number, or when there is none. A BY_NUMBER rule asked by block hash is
+    FOREVER; a HEAD or NODE rule stays what it is whatever the reference says, which then only sets the node's head."""
+    why: str = ""
+    """One sentence for `explain`: where the class comes from."""
+    block: BlockArgument | None = None
+    tag_class: CacheClass = CacheClass.HEAD
+    """The class when the reference is a tag that follows the head."""
+    pending_class: CacheClass = CacheClass.NEVER
+    """The class when the reference is `pending`."""
+    depth: int = 0
+    """Kept only when the block is at least this many blocks under the head, and asked only of nodes that far
+    ahead (1: the signers of block N stand in block N+1)."""
+    depth_if: tuple[str, ...] = ()
+    """Names of boolean options (members of any object among the params) that switch `depth` to 1."""
+    epoch_at: int | None = None
+    """Position of an epoch number: a past epoch's answer never changes."""
+    skip: tuple[SkipTest, ...] = ()
+    """Names of result tests (core.keep.TESTS) that forbid keeping."""
+    null_may_fill: bool = False
+    """A null answer may become something later: kept at most until the next head."""
+    repeat: bool = True
+    """May be sent again after a failure (idempotent)."""
+    heavy: bool = False
+    """Costs a node noticeably more than a lookup: never gathered with light calls, never hedged."""
+    deny: bool = False
+    """Never exposed: an operator's method on a public port."""
+    needs: tuple[Need, ...] = ()
+    """What a node must be to answer."""
+    limiter: str = ""
+    """The node-side limiter of this method, in words ("5/s burst 10"); empty when there is none."""
+    split: Literal["", "blocks", "logs"] = ""
+    """How a range may be cut into pieces."""
+    kind: Kind = "read"
+    local: LocalAnswer | None = None
+    """What the proxy answers itself. Only for empty params: to anything else nodes answer "too many arguments"."""
+    copy_input_to_data: bool = False
+    """The node reads only `data` of a call object: `input` alone is copied there (docs/harmony.md section 4)."""
+    head_at: str = ""
+    """Path to the answering node's own head in the result: members with dots between, "." for the result itself,
+    "" for none. The number there is an integer or a hex string."""
+    form: Form = ""
+    """What a result looks like; empty where that is not certain."""
+    gave_up: tuple[str, ...] = ()
+    """Fragments of a result by which a node says that it gave the call up after its own time limit."""
+    names_transaction: int | None = None
+    """Position of a transaction's hash among the params: once it was sent through the proxy, it is looked up on a node
+    that took it."""
+    names_itself: Literal["", "keccak", "asked"] = ""
+    """For a send: whether its hash is known from its bytes for certain, or is to be confirmed by a node that has it."""
+    found_by: str = ""
+    """For a send: the method that finds the transaction by its hash."""
+    may_move: bool = False
+    """Named by something that a reorg can carry into another block, such as a transaction: where blocks can still be
+    replaced, the key of such an answer carries the fork epoch, however lasting its class."""
+
+    off: bool = False
+    """The operator wants nothing of it kept or shared (core.overrides), as with the following ones."""
+    max_age: float = 0.0
+    """Seconds an answer may be served; 0: as long as it is true, and not at all where it differs by node."""
+    stale: float = 0.0
+    """Seconds after that during which it is served while one call fetches a new one."""
+    origin: str = ""
+    """Where the operator's word stands; empty when there is none."""
+
+    @property
+    def aged(self) -> bool:
+        """Does the answer differ by node, and may it be kept for a while all the same?"""
+        return self.cache is CacheClass.NODE and self.max_age > 0
+
+    @property
+    def known(self) -> bool:
+        """False for the rule of a method nobody described."""
+        return self is not UNKNOWN
+
+
+UNKNOWN = Rule(
+    method="",
+    cache=CacheClass.NEVER,
+    why="no rule names this method: it is forwarded, never kept, never shared, never hedged",
+    repeat=False,
+)
+"""The rule of every method no table names. Written first (rule of truth 1): to know nothing is to promise nothing."""
+
+
+class RuleTable:
+    """The rules of one chain, by method name (case-sensitive, as nodes look names up)."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, rules: dict[str, Rule]) -> None:
+        self._rules = rules
+
+    def get(self, method: str) -> Rule:
+        """The rule of `method`; UNKNOWN when no table names it."""
+        return self._rules.get(method, UNKNOWN)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules.values())
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __contains__(self, method: str) -> bool:
+        return method in self._rules
+
+    def __repr__(self) -> str:
+        return f"<RuleTable {len(self._rules)} methods>"

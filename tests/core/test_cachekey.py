@@ -1,0 +1,37 @@
+"""Keys: readable, bounded, and purgeable by network and method."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core import cachekey
+from rpcaccel.core.entry import Selection
+
+TAG = cachekey.network_tag("harmony-s0", 1666600000)
+
+
+def test_a_key_can_be_read() -> None:
+    assert cachekey.cache_key(TAG, "eth_call", cachekey.SCOPE_NUMBER, b"[1]") == b"harmony-s0@1666600000:eth_call:n:[1]"
+    assert cachekey.cache_key(TAG, "m", cachekey.scope_head(7, 1), b"[]").split(b":")[2] == b"h7.1"
+
+
+@given(st.binary(max_size=1000), st.sampled_from(["eth_a", "eth_ab"]))
+def test_keys_are_bounded_and_purged_by_their_network_and_method(params: bytes, method: str) -> None:
+    key = cachekey.cache_key(TAG, method, cachekey.scope_unsettled(3), params)
+    assert len(key) < 300
+    assert Selection(network="harmony-s0", method=method).matches(key)
+    other = "eth_a" if method == "eth_ab" else "eth_ab"
+    assert not Selection(method=other).matches(key)
+    assert not Selection(network="harmony-s").matches(key)
+
+
+def test_the_scopes_of_one_call_are_different_keys() -> None:
+    scopes = [cachekey.SCOPE_STATIC, cachekey.SCOPE_HASH, cachekey.SCOPE_NUMBER, cachekey.SCOPE_SEND]
+    scopes += [
+        cachekey.scope_head(1, 0),
+        cachekey.scope_head(1, 1),
+        cachekey.scope_head(10, 0),
+        cachekey.scope_unsettled(1),
+    ]
+    assert len({cachekey.cache_key(TAG, "m", scope, b"[]") for scope in scopes}) == len(scopes)

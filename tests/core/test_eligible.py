@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rpcaccel.core.eligible import Refusal, eligible, explain, judge
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.node import LACKS_FOR, Node
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.quota import Quota, QuotaSettings
+from rpcaccel.core.rules import CacheClass, Rule
+
+
+def plan(method: str = "m", *, min_head: int = -1, block: int | None = None, needs: tuple[str, ...] = ()) -> Plan:
+    return Plan(
+        network="n",
+        method=method,
+        rule=Rule(method=method, cache=CacheClass.HEAD, needs=needs),  # type: ignore[arg-type]
+        params=b"[]",
+        asked=b"[]",
+        cache=CacheClass.HEAD,
+        min_head=min_head,
+        block=block,
+    )
+
+
+def with_state(**state: object) -> Node:
+    node = Node("b")
+    for name, value in state.items():
+        setattr(node, name, value)
+    return node
+
+
+def trip(node: Node, now: float = 0.0) -> Node:
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(now), "failure", now)
+    return node
+
+
+OLD = plan(block=5, needs=("archive-for-old-state",))
+
+
+@pytest.mark.parametrize(
+    ("node", "call", "words"),
+    [
+        (with_state(chain_ok=False), plan(), "node b serves another chain or shard"),
+        (with_state(weight=0), plan(), "node b has weight 0"),
+        (with_state(cordoned=True), plan(), "node b is cordoned"),
+        (with_state(drained=True), plan(), "node b is being drained"),
+        (with_state(head=86), plan(min_head=100), "node b is 14 blocks behind: it gets no calls about newer blocks"),
+        (with_state(head=99), plan(min_head=100), "node b is 1 block behind"),
+        (with_state(), plan(min_head=100), "node b has not told its head yet"),
+        (with_state(parked_until=3.0), plan(), "node b limits our rate: it gets no calls for 2.0 s"),
+        (with_state(parked={"m": 2.0}), plan(), "node b limits the rate of m: it gets none for 1.0 s"),
+        (with_state(roles=frozenset({"archive"})), plan(needs=("explorer",)), "node b has other roles"),
+        (with_state(lacks={"m": 9.0}), plan(), "node b said it cannot answer m"),
+        (with_state(lacks={"beacon-shard": 9.0}), plan(needs=("beacon-shard",)), "node b said it cannot answer m"),
+        (with_state(pruned_below=6, pruned_until=9.0), OLD, "node b has dropped the state of blocks below 6"),
+        (trip(with_state(), 0.5), plan(), "node b failed too often: it gets no calls for 0.5 s"),
+    ],
+)
+def test_each_reason_is_a_sentence(node: Node, call: Plan, words: str) -> None:
+    found = explain([node, Node("fit", roles=frozenset({"explorer", "beacon"}))], call, 1.0)
+    assert [(refused.id, said[: len(words)]) for refused, said in found.refused if refused is node] == [("b", words)]
+    assert node not in found.nodes
+
+
+def test_a_node_a_block_late_still_answers_what_does_not_need_the_newest() -> None:
+    late = with_state(head=99)
+    assert eligible([late], plan(min_head=99), 0.0).nodes == [late]
+    assert eligible([late], plan(min_head=100), 0.0).nodes == []
+
+
+def test_a_node_of_unknown_head_gets_calls_about_no_block() -> None:
+    assert eligible([Node("a")], plan(), 0.0).nodes
+    assert not eligible([Node("a")], plan(min_head=0), 0.0).nodes
+
+
+def test_a_node_without_stated_roles_is_held_able_until_it_denies() -> None:
+    node, call = Node("a"), plan(needs=("explorer",))
+    assert judge(node, call, 0.0) is Refusal.NONE
+    node.learn(FailureKind.ROLE_MISSING, call, 0.0)
+    assert judge(node, call, 1.0) is Refusal.LACKS
+    assert judge(node, call, LACKS_FOR) is Refusal.NONE
+
+
+def test_the_shard_of_the_network_is_no_statement_about_other_roles() -> None:
+    assert judge(Node("a", roles=frozenset({"beacon"})), plan(needs=("explorer",)), 0.0) is Refusal.NONE
+    assert judge(Node("a", roles=frozenset({"explorer"})), plan(needs=("beacon-shard",)), 0.0) is Refusal.SAID_TO_LACK
+
+
+def test_a_stated_role_is_trusted_against_what_was_learnt() -> None:
+    node = Node("a", roles=frozenset({"archive", "explorer"}))
+    node.learn(FailureKind.ROLE_MISSING, plan(needs=("explorer",)), 0.0)
+    node.learn(FailureKind.PRUNED, OLD, 0.0)
+    assert judge(node, plan(needs=("explorer",)), 1.0) is Refusal.NONE
+    assert judge(node, OLD, 1.0) is Refusal.NONE
+
+
+def test_pruned_state_does_not_concern_newer_blocks() -> None:
+    node = with_state(pruned_below=6, pruned_until=9.0)
+    assert judge(node, plan(block=6, needs=("archive-for-old-state",)), 1.0) is Refusal.NONE
+    assert judge(node, plan(block=5), 1.0) is Refusal.NONE
+
+
+def test_when_every_breaker_is_open_the_least_bad_is_used_and_it_is_said() -> None:
+    first, second = trip(Node("a"), 0.0), trip(Node("b"), 0.5)
+    found = eligible([second, first], plan(), 0.6)
+    assert found.forced
+    assert found.nodes == [first, second]
+
+
+def test_a_resting_node_comes_before_one_that_lacks_the_method() -> None:
+    resting, unable = trip(Node("a")), with_state(lacks={"m": 9.0})
+    assert eligible([unable, resting], plan(), 0.5).nodes == [resting]
+
+
+def test_when_all_lack_the_method_one_of_them_may_say_so() -> None:
+    nodes = [with_state(lacks={"m": 9.0}), with_state(lacks={"m": 9.0})]
+    found = eligible(nodes, plan(), 0.5)
+    assert found.forced
+    assert len(found.nodes) == 1
+
+
+def test_nothing_forces_a_wrong_chain_a_drained_or_a_lagging_node() -> None:
+    nodes = [with_state(chain_ok=False), with_state(drained=True), with_state(weight=0), with_state(head=3)]
+    found = explain([trip(node) for node in nodes], plan(min_head=5), 0.5)
+    assert not found.nodes
+    assert not found.forced
+    assert len(found.refused) == 4
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from([None, True, False]), st.booleans(), st.integers(-1, 3)),
+        max_size=6,
+    ),
+    st.integers(-1, 3),
+)
+def test_nobody_is_eligible_whom_a_sentence_refuses(
+    states: list[tuple[int, bool | None, bool, int]], min_head: int
+) -> None:
+    nodes = [
+        with_state(weight=weight, chain_ok=chain, drained=drained, head=head) for weight, chain, drained, head in states
+    ]
+    found = explain(nodes, plan(min_head=min_head), 1.0)
+    told = [id(node) for node, _ in (*found.refused, *found.standing_by)]
+    assert sorted([id(node) for node in found.nodes] + told) == sorted(id(node) for node in nodes)
+
+
+def test_a_higher_tier_is_asked_only_when_no_lower_node_can_be() -> None:
+    own, other, paid = Node("own"), Node("other"), Node("paid")
+    paid.tier = 1
+    nodes = [own, other, paid]
+    assert eligible(nodes, plan(), 0.0).nodes == [own, other]
+    own.parked_until = 5.0
+    assert eligible(nodes, plan(), 0.0).nodes == [other]
+    other.drained = True
+    assert eligible(nodes, plan(), 0.0).nodes == [paid]
+    assert eligible(nodes, plan(), 5.0).nodes == [own], "given up again by itself"
+
+
+def test_a_higher_tier_takes_what_a_full_lower_one_cannot_and_what_was_tried_there() -> None:
+    own, paid = Node("own"), Node("paid")
+    paid.tier = 1
+    own.limit.value = 2.0
+    own.in_flight = 2
+    assert eligible([own, paid], plan(), 0.0).nodes == [paid]
+    own.in_flight = 1
+    assert eligible([own, paid], plan(), 0.0).nodes == [own]
+    assert eligible([own, paid], plan(), 0.0, avoid=["own"]).nodes == [paid]
+
+
+def test_who_stands_by_is_said() -> None:
+    own, full, paid = Node("own"), Node("full"), Node("paid")
+    paid.tier = 1
+    full.limit.value, full.in_flight = 1.0, 1
+    found = explain([own, full, paid], plan(), 0.0)
+    assert (found.nodes, found.refused) == ([own], [])
+    assert [said for _, said in found.standing_by] == [
+        "node full has as many calls as it may have at once",
+        "node paid stands by in tier 1: it is asked when no node of a lower tier can be",
+    ]
+
+
+def test_when_every_node_is_full_a_new_call_waits_and_one_under_way_goes_on() -> None:
+    first, second = Node("a"), Node("b")
+    for full in (first, second):
+        full.limit.value, full.in_flight = 1.0, 1
+    assert eligible([first, second], plan(), 0.0).full
+    assert eligible([first, second], plan(), 0.0, avoid=["a"]).nodes == [second]
+
+
+def test_a_routed_method_goes_to_tagged_nodes_only() -> None:
+    tagged, plain = Node("tagged"), Node("plain")
+    tagged.tags = frozenset({"archive"})
+    routed = replace(plan(), tag="archive")
+    assert eligible([plain, tagged], routed, 0.0).nodes == [tagged]
+    ((_, why),) = explain([plain, tagged], routed, 0.0).refused
+    assert why == "node plain has not the tag archive: m is routed to nodes that have"
+    tagged.parked_until = 9.0
+    assert eligible([plain, tagged], routed, 0.0).nodes == []
+
+
+def test_a_node_that_used_up_its_quota_waits_for_it_to_renew() -> None:
+    paid = Node("paid")
+    paid.quota = Quota(QuotaSettings(day=1), now=0.0, epoch=0.0)
+    assert eligible([paid], plan(), 0.0).nodes == [paid]
+    paid.quota.spend(False, 0.0)
+    ((_, why),) = explain([paid], plan(), 86_390.0).refused
+    assert why == "node paid has used up its quota: it gets no calls for 10.0 s, until that renews"
+    assert eligible([paid], plan(), 86_400.0).nodes == [paid]
+
+
+def test_an_ejected_node_is_the_first_of_the_least_bad() -> None:
+    slow, resting = Node("slow"), Node("resting")
+    slow.ejected_until = 9.0
+    for _ in range(5):
+        resting.finish(resting.begin(0.0), "failure", 0.0)
+    found = eligible([resting, slow], plan(), 0.5)
+    assert (found.nodes, found.forced) == ([slow], True)
+    assert eligible([slow], plan(), 9.0).forced is False
+
+
+def test_a_node_that_has_not_said_which_chain_it_serves_is_asked_when_no_other_can_be() -> None:
+    new, known = Node("new"), Node("known")
+    assert eligible([new, Node("too")], plan(), 0.0).nodes[0] is new, "nobody has said anything yet"
+    known.chain_ok = True
+    found = explain([new, known], plan(), 0.0)
+    assert found.nodes == [known]
+    ((stands_by, why),) = found.standing_by
+    assert stands_by is new
+    assert why.startswith("node new has not said which chain it serves")
+    known.drained = True
+    assert eligible([new, known], plan(), 0.0).nodes == [new]
+
+
+def test_a_node_whose_probes_meet_a_closed_door_is_asked_by_nobody() -> None:
+    barred, well = Node("barred"), Node("well")
+    barred.bar("the node does not let us in: HTTP 401")
+    assert eligible([barred, well], plan(), 0.0).nodes == [well]
+    assert eligible([barred], plan(), 0.0).nodes == [], "not even when nobody else is left"
+    ((_, why),) = explain([barred], plan(), 0.0).refused
+    assert why == ("node barred answers no probe, look at its URL and its key: the node does not let us in: HTTP 401")
+    barred.drained = True
+    ((_, why),) = explain([barred], plan(), 0.0).refused
+    assert "drained" in why
+
+
+def test_how_long_an_open_breaker_stays_open_is_said() -> None:
+    resting = Node("resting")
+    for _ in range(5):
+        resting.finish(resting.begin(0.0), "failure", 0.0)
+    ((_, why),) = explain([resting], plan(), 0.4).refused
+    assert why == "node resting failed too often: it gets no calls for 0.6 s, then a trial"
+    resting.breaker.probed(0.4, answered=False)
+    ((_, why),) = explain([resting], plan(), 9.0).refused
+    assert why == "node resting failed too often: it gets no calls until a probe is answered"

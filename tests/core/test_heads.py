@@ -1,0 +1,337 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.chainview import Sighting
+from rpcaccel.core.heads import HeadBook, reached_by_half
+
+WAIT = 5.0
+FRESH = 15.0
+
+
+def book(finality: str = "instant", **options: float) -> HeadBook:
+    return HeadBook(finality, **{"wait": WAIT, "fresh": FRESH, **options})  # type: ignore[arg-type]
+
+
+def tell(heads: HeadBook, now: float, **numbers: int) -> None:
+    for node, number in numbers.items():
+        heads.observe(node, Sighting(number), now)
+
+
+def block(heads: HeadBook, node: str, number: int, now: float = 1.0, branch: str = "a") -> None:
+    heads.observe(node, Sighting(number, f"{branch}{number}"), now)
+
+
+# -- half of the weight ------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_served_before_a_node_has_spoken() -> None:
+    served = book().served(1.0)
+    assert (served.head, served.final, served.note) == (-1, -1, "no node tells its head")
+
+
+def test_one_node_far_ahead_of_two_does_not_make_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100, c=5000)
+    assert heads.served(1.0).head == 100
+
+
+def test_of_two_equal_nodes_the_better_one_makes_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=101)
+    assert heads.served(1.0).head == 101
+
+
+def test_a_heavy_node_makes_the_head_alone() -> None:
+    heads = book()
+    heads.weigh("a", 10)
+    tell(heads, 1.0, a=99, b=120, c=120)
+    assert heads.served(1.0).head == 99
+
+
+@pytest.mark.parametrize("eligible", [True, False])
+def test_a_node_that_takes_no_calls_has_no_say(eligible: bool) -> None:
+    heads = book()
+    heads.weigh("a", 0 if eligible else 7, eligible=eligible)
+    tell(heads, 1.0, a=500, b=100)
+    assert heads.served(1.0).head == 100
+
+
+def test_no_weight_at_all_reaches_nothing() -> None:
+    assert reached_by_half([(5, 0.0)]) == -1
+    assert reached_by_half([]) == -1
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=9))
+def test_half_the_weight_has_the_head_and_less_than_half_has_anything_above(reports: list[tuple[int, int]]) -> None:
+    head = reached_by_half([(number, float(weight)) for number, weight in reports])
+    total = sum(weight for _, weight in reports)
+    assert 2 * sum(weight for number, weight in reports if number >= head) >= total
+    assert 2 * sum(weight for number, weight in reports if number > head) < total
+
+
+# -- nodes come and go -------------------------------------------------------------------------------------------
+
+
+def test_lag_is_counted_from_the_served_head() -> None:
+    heads = book()
+    assert heads.lag_of("a") is None
+    tell(heads, 1.0, a=100, b=100, c=90, d=103)
+    heads.served(1.0)
+    assert [heads.lag_of(node) for node in "acdx"] == [0, 10, 0, None]
+
+
+def test_the_head_waits_for_nodes_that_are_gone_then_follows_the_best_one_left_and_says_so() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100, c=97, d=95)
+    heads.weigh("a", 5)
+    assert heads.served(1.0).head == 100
+    for node in "ab":
+        heads.gone(node)
+    waiting = heads.served(2.0)
+    assert (waiting.head, waiting.note) == (100, "waiting for a node at block 100: the best one left is at block 97")
+    followed = heads.served(2.0 + WAIT)
+    assert (followed.head, followed.since, followed.fork_epoch) == (97, 2.0 + WAIT, 0)
+    assert followed.note == "the nodes at block 100 are gone: following the best one left, at block 97"
+    tell(heads, 8.0, c=101)
+    assert heads.served(8.0).note == ""
+
+
+def test_a_node_that_comes_back_in_time_keeps_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=97)
+    heads.served(1.0)
+    heads.gone("a")
+    assert heads.served(2.0).note
+    tell(heads, 3.0, a=100)
+    assert heads.served(3.0).note == ""
+    heads.gone("a")
+    assert heads.served(2.0 + WAIT).head == 100, "the wait starts anew"
+
+
+def test_a_head_that_one_light_node_still_has_stays() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100)
+    heads.served(1.0)
+    heads.forget("b")
+    heads.weigh("c", 9)
+    tell(heads, 2.0, c=98)
+    assert heads.served(2.0).head == 100
+    assert heads.served(3.0 + WAIT).head == 100
+
+
+def test_a_silent_node_loses_its_say_without_anybody_reporting_it_gone() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100, c=100)
+    heads.served(1.0)
+    tell(heads, 2.0 + FRESH, c=108)
+    assert heads.served(2.0 + FRESH).head == 108
+
+
+def test_with_no_node_left_the_last_head_stays_and_it_is_said() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100)
+    heads.served(1.0)
+    heads.gone("a")
+    served = heads.served(500.0)
+    assert (served.head, served.note) == (100, "no node tells its head; block 100 was the last")
+
+
+def test_a_head_that_stands_still_is_noticed() -> None:
+    heads = book(stall=45.0, fresh=1000.0)
+    tell(heads, 1.0, a=100)
+    assert heads.served(40.0).note == ""
+    assert heads.served(90.0).note == "no new block for 50 s"
+
+
+def test_a_hint_moves_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100)
+    heads.hint("a", 101, 1.5)
+    served = heads.served(1.5)
+    assert (served.head, served.final, served.since) == (101, 101, 1.5)
+
+
+def test_the_repr_is_short() -> None:
+    assert repr(book()) == "<HeadBook instant head -1 epoch 0, 0 nodes>"
+
+
+# -- chains that can reorganise ----------------------------------------------------------------------------------
+
+
+def test_a_reorganisation_moves_the_fork_epoch_and_lets_the_head_go_back() -> None:
+    heads = book("depth", depth=3)
+    for number in (8, 9, 10):
+        block(heads, "a", number)
+    before = heads.served(1.0)
+    block(heads, "a", 9, branch="b")
+    after = heads.served(1.0)
+    assert (before.head, after.head) == (10, 9)
+    assert after.fork_epoch == before.fork_epoch + 1
+    assert after.note == ""
+
+
+def test_a_reorganisation_between_two_polls_is_seen_when_the_old_head_is_asked_for_again() -> None:
+    heads = book("tag")
+    block(heads, "a", 10)
+    block(heads, "a", 14, branch="b")
+    assert heads.served(1.0).fork_epoch == 0
+    heads.confirm("a", 10, "b10")
+    assert heads.served(1.0).fork_epoch == 1
+
+
+def test_a_wrong_node_moves_no_epoch() -> None:
+    heads = book("tag")
+    block(heads, "a", 10)
+    heads.weigh("x", 1, eligible=False)
+    block(heads, "x", 10)
+    block(heads, "x", 10, branch="z")
+    heads.confirm("x", 10, "y10")
+    assert heads.served(1.0).fork_epoch == 0
+
+
+def test_when_the_nodes_of_the_served_branch_leave_the_other_branch_moves_the_epoch() -> None:
+    heads = book("tag")
+    for node in "ab":
+        block(heads, node, 10)
+    block(heads, "c", 10, branch="z")
+    assert heads.served(1.0).fork_epoch == 0
+    assert heads.served(2.0).fork_epoch == 0, "a minority on another branch moves nothing"
+    heads.gone("a")
+    assert heads.served(3.0).fork_epoch == 0, "on a tie the served branch stays"
+    heads.gone("b")
+    assert heads.served(4.0).fork_epoch == 1
+    assert heads.served(5.0).fork_epoch == 1
+
+
+def test_falling_back_to_an_older_head_moves_the_epoch_where_blocks_are_not_final() -> None:
+    heads = book("depth", depth=2)
+    for node, number in (("a", 10), ("b", 7)):
+        block(heads, node, number)
+    heads.served(1.0)
+    heads.gone("a")
+    heads.served(2.0)
+    served = heads.served(2.0 + WAIT)
+    assert (served.head, served.fork_epoch) == (7, 1)
+    assert "following the best one left, at block 7" in served.note
+
+
+def test_the_finalized_tag_counts_once_half_of_the_weight_has_it() -> None:
+    heads = book("tag")
+    heads.observe("a", Sighting(100, final=90), 1.0)
+    heads.observe("b", Sighting(100, final=64), 1.0)
+    heads.observe("c", Sighting(100, final=64), 1.0)
+    assert heads.served(1.0).final == 64
+
+
+def test_finality_by_depth_is_never_below_nothing() -> None:
+    heads = book("depth", depth=12)
+    block(heads, "a", 5)
+    assert heads.served(1.0).final == -1
+    block(heads, "a", 20)
+    assert heads.served(1.0).final == 8
+
+
+def test_a_node_on_a_branch_left_behind_is_asked_about_nothing_that_was_not_final_when_it_stayed_behind() -> None:
+    heads = book("depth", depth=4)
+    for node in "abc":
+        block(heads, node, 10)
+    heads.served(1.0)
+    for node in "ab":
+        block(heads, node, 10, branch="b")
+    heads.served(1.0)
+    assert [heads.usable_head_of(node) for node in "abcx"] == [10, 10, 6, -1]
+    for node in "ab":
+        block(heads, node, 14, branch="b")
+        heads.confirm(node, 10, "b10")
+    assert heads.served(1.0).final == 10
+    assert heads.usable_head_of("c") == 6, "how far down it left the branch is not known"
+    heads.confirm("c", 10, "b10")
+    block(heads, "c", 14, branch="b")
+    heads.served(1.0)
+    assert heads.usable_head_of("c") == 14
+
+
+def test_a_node_is_asked_for_a_block_that_shows_whether_it_is_on_the_branch_of_others() -> None:
+    heads = book("tag")
+    block(heads, "a", 20)
+    block(heads, "b", 16)
+    heads.served(1.0)
+    assert [heads.in_question(node) for node in "abx"] == [16, None, None]
+    heads.confirm("a", 16, "a16")
+    assert heads.in_question("a") is None
+
+
+def test_a_new_book_goes_on_counting_where_the_old_one_ended() -> None:
+    assert book("tag", fork_epoch=7).served(1.0).fork_epoch == 7
+
+
+def test_nodes_on_another_branch_have_no_say_about_the_head() -> None:
+    heads = book("tag")
+    for node in "ab":
+        block(heads, node, 9)
+        block(heads, node, 10)
+    block(heads, "a", 9, branch="b")
+    assert heads.served(1.0).head == 9, "on a tie the branch that a node has just turned to counts"
+
+
+# -- over any history --------------------------------------------------------------------------------------------
+
+STEP = st.one_of(
+    st.tuples(st.just("tell"), st.sampled_from("abc"), st.integers(0, 30)),
+    st.tuples(st.just("hint"), st.sampled_from("abc"), st.integers(0, 30)),
+    st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(0)),
+    st.tuples(st.just("weigh"), st.sampled_from("abc"), st.integers(0, 4)),
+    st.tuples(st.just("time"), st.just("a"), st.integers(0, 12)),
+)
+
+
+@given(st.lists(STEP, max_size=60), st.sampled_from(["instant", "depth", "tag"]))
+def test_the_served_head_keeps_its_promises_over_any_history(steps: list[tuple[str, str, int]], finality: str) -> None:
+    heads = book(finality, depth=4)
+    now, told, last_low = 1.0, -1, 0.0
+    previous = heads.served(now)
+    for kind, node, number in steps:
+        if kind == "tell":
+            heads.observe(node, Sighting(number, f"h{number}", final=number // 2), now)
+            told = max(told, number)
+        elif kind == "hint":
+            heads.hint(node, number, now)
+            told = max(told, number)
+        elif kind == "gone":
+            heads.gone(node)
+        elif kind == "weigh":
+            heads.weigh(node, number)
+        else:
+            now += number
+        served = heads.served(now)
+        assert served.head <= told
+        assert served.final <= told
+        assert served.final >= previous.final
+        assert served.fork_epoch >= previous.fork_epoch
+        assert all((lag := heads.lag_of(name)) is None or lag >= 0 for name in "abc")
+        if finality == "instant":
+            assert served.fork_epoch == 0
+        if served.head < previous.head:
+            if finality == "instant":
+                assert now - last_low >= WAIT, "it waited for the nodes that had the head"
+                assert served.note
+            else:
+                assert served.fork_epoch > previous.fork_epoch
+        if not served.note.startswith("waiting"):
+            last_low = now
+        previous = served
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=60))
+def test_nodes_that_only_go_forward_on_one_branch_never_move_the_epoch(steps: list[tuple[str, int]]) -> None:
+    heads = book("tag")
+    numbers = dict.fromkeys("abc", 0)
+    head = 0
+    for node, ahead in steps:
+        numbers[node] += ahead
+        heads.observe(node, Sighting(numbers[node], f"h{numbers[node]}", f"h{numbers[node] - 1}"), 1.0)
+        served = heads.served(1.0)
+        assert served.fork_epoch == 0
+        assert served.head >= head
+        head = served.head

@@ -1,0 +1,34 @@
+import pytest
+
+from rpcaccel.core.identity import Claims, Verdict, Wanted, judge, most_said
+
+HARMONY = Wanted(eth_chain_id=1666600000, shard=0)
+
+
+def test_a_node_that_says_what_is_wanted_is_right() -> None:
+    assert judge(Claims(1666600000, 1, 0), HARMONY) == Verdict(True)
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        (Claims(1666600001, 1, 1), "it serves chain id 1666600001, not 1666600000"),
+        (Claims(None, 1, 1), "it serves shard 1, not 0"),
+    ],
+)
+def test_a_node_of_another_chain_or_shard_is_wrong_and_it_is_said(claims: Claims, why: str) -> None:
+    assert judge(claims, HARMONY) == Verdict(False, why)
+
+
+def test_a_node_that_says_only_a_part_is_judged_by_that() -> None:
+    assert judge(Claims(shard=0), HARMONY).right is True
+
+
+def test_a_node_that_says_nothing_is_neither_right_nor_wrong() -> None:
+    assert judge(Claims(), HARMONY) == Verdict(None, "it does not say which chain it serves")
+
+
+def test_the_id_with_the_most_weight_behind_it_wins_and_the_first_on_a_tie() -> None:
+    assert most_said([(7, 1), (8, 2), (None, 9), (7, 2)]) == 7
+    assert most_said([(8, 1), (7, 1)]) == 8
+    assert most_said([(None, 1)]) is None

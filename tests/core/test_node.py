@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.node import LACKS_FOR, LACKS_MAX, PARK_MAX, Node
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import CacheClass, Rule
+
+
+def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan:
+    return Plan(
+        network="n",
+        method=method,
+        rule=Rule(method=method, cache=CacheClass.HEAD, **rule),  # type: ignore[arg-type]
+        params=b"[]",
+        asked=b"[]",
+        cache=CacheClass.HEAD,
+        block=block,
+    )
+
+
+def test_a_call_is_counted_in_and_out_once() -> None:
+    node = Node("a")
+    permit = node.begin(1.0)
+    assert node.in_flight == 1
+    node.finish(permit, "success", 1.1)
+    with pytest.raises(RuntimeError):
+        node.finish(permit, "success", 1.1)
+    assert node.in_flight == 0
+
+
+def test_a_changed_weight_keeps_what_was_learnt() -> None:
+    node = Node("a", weight=1)
+    node.saw_head(10, 1.0)
+    node.succeeded(0.2, 1.0)
+    node.learn(FailureKind.METHOD_MISSING, plan("x"), 1.0)
+    node.adopt(Node("a", weight=5, roles=frozenset({"archive"}), timeout=3.0, drained=True))
+    assert (node.weight, node.roles, node.timeout, node.drained) == (5, {"archive"}, 3.0, True)
+    assert (node.head, node.latency.ewma) == (10, 0.2)
+    assert "x" in node.lacks
+
+
+def test_a_head_only_grows_by_what_the_node_says() -> None:
+    node = Node("a")
+    node.saw_head(10, 1.0)
+    node.saw_head(9, 2.0)
+    assert (node.head, node.head_at) == (10, 1.0)
+
+
+def test_a_node_is_parked_for_as_long_as_it_asked() -> None:
+    node = Node("a")
+    node.learn(FailureKind.RATE_LIMITED, plan(), 10.0, retry_after=7.0)
+    assert node.parked_until == 17.0
+
+
+def test_without_a_time_the_parking_doubles_up_to_a_bound() -> None:
+    node = Node("a")
+    now, rests = 0.0, []
+    for _ in range(8):
+        node.learn(FailureKind.RATE_LIMITED, plan(), now)
+        node.learn(FailureKind.RATE_LIMITED, plan(), now)  # a second call that hit the same limit
+        rests.append(node.parked_until - now)
+        now = node.parked_until
+    assert rests == [1, 2, 4, 8, 16, 32, PARK_MAX, PARK_MAX]
+    node.succeeded(0.1, now)
+    node.learn(FailureKind.RATE_LIMITED, plan(), now)
+    assert node.parked_until - now == 1.0
+
+
+def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
+    node = Node("a")
+    node.learn(FailureKind.RATE_LIMITED, plan("slow", limiter="5/s"), 1.0)
+    assert node.parked_until < 1.0
+    assert node.parked == {"slow": 2.0}
+
+
+def test_a_missing_role_is_remembered_by_need() -> None:
+    node = Node("a")
+    node.learn(FailureKind.ROLE_MISSING, plan("x", needs=("explorer", "archive-for-old-state")), 1.0)
+    node.learn(FailureKind.ROLE_MISSING, plan("y"), 1.0)
+    assert node.lacks == {"explorer": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
+
+
+def test_invented_method_names_do_not_fill_memory() -> None:
+    node = Node("a")
+    for number in range(LACKS_MAX * 2):
+        node.learn(FailureKind.METHOD_MISSING, plan(f"m{number}"), 1.0)
+    assert len(node.lacks) == LACKS_MAX
+    assert f"m{LACKS_MAX * 2 - 1}" in node.lacks
+
+
+def test_the_pruned_bound_grows_and_is_forgotten() -> None:
+    node = Node("a")
+    node.learn(FailureKind.PRUNED, plan(block=100), 1.0)
+    node.learn(FailureKind.PRUNED, plan(block=50), 2.0)
+    node.learn(FailureKind.PRUNED, plan(), 2.0)
+    assert node.pruned_below == 101
+    node.learn(FailureKind.PRUNED, plan(block=10), 3.0 + LACKS_FOR)
+    assert node.pruned_below == 11
+
+
+def test_a_failure_of_transport_teaches_nothing_lasting() -> None:
+    node = Node("a")
+    node.learn(FailureKind.TIMEOUT, plan(), 1.0)
+    assert not node.lacks
+    assert node.parked_until < 1.0
+    assert repr(node) == "<node a weight 1 head -1 in flight 0 closed>"
+
+
+def test_a_closed_door_is_remembered_by_method_until_the_probes_are_let_in_again() -> None:
+    node = Node("a")
+    node.learn(FailureKind.UNAUTHORIZED, plan("debug_x"), 1.0)
+    node.learn(FailureKind.MISCONFIGURED, plan("y"), 1.0)
+    node.bar("")
+    assert node.lacks == {"debug_x": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
+    node.bar("HTTP 401")
+    assert node.barred == "HTTP 401"
+    node.bar("")
+    assert (node.barred, node.lacks) == ("", {})

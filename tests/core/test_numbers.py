@@ -1,0 +1,26 @@
+"""Numbers in results."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcaccel.core.numbers import number_at
+
+
+@pytest.mark.parametrize(
+    ("result", "path", "number"),
+    [
+        (b"26", ".", 26),
+        (b'"0x1a"', ".", 26),
+        (b'"26"', ".", 26),
+        (b'{"a":{"b":"0x1a"}}', "a.b", 26),
+        (b'{"a":true}', "a", None),
+        (b'{"a":"x"}', "a", None),
+        (b'{"a":null}', "a", None),
+        (b"[1]", "a", None),
+        (b"{", ".", None),
+        (b"26.5", ".", None),
+    ],
+)
+def test_a_number_is_found_in_the_spellings_nodes_use(result: bytes, path: str, number: int | None) -> None:
+    assert number_at(result, path) == number

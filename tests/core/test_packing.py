@@ -1,0 +1,33 @@
+"""Compressed replies."""
+
+from __future__ import annotations
+
+import gzip
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rpcaccel.core import packing
+
+
+@given(st.binary(max_size=300), st.binary(max_size=3000))
+@example(b"", b"")
+@example(b"x" * 65_535, b"y" * 200_000)
+def test_parts_make_the_whole(before: bytes, rest: bytes) -> None:
+    assert gzip.decompress(packing.member(before, rest, packing.squeeze(rest))) == before + rest
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+@example(b"x" * 65_536, b"1}")
+def test_a_body_is_packed_as_its_parts_are(before: bytes, result: bytes) -> None:
+    rest = packing.RESULT + result
+    packed = packing.pack(before + rest)
+    assert gzip.decompress(packed) == before + rest
+    if packing.RESULT not in before and len(before) <= 65_535:
+        assert packed == packing.member(before, rest, packing.squeeze(rest))
+
+
+def test_it_says_nothing_of_the_time_and_is_smaller() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"result":' + b'"0x00"' * 1000 + b"}"
+    assert packing.pack(body) == packing.pack(body)
+    assert len(packing.pack(body)) < len(body) / 10

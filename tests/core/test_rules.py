@@ -1,0 +1,50 @@
+"""Rules as values."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule, RuleTable, SkipTest
+
+
+def test_the_rule_of_a_method_nobody_described_promises_nothing() -> None:
+    rule = RuleTable({}).get("eth_newThing")
+    assert rule is UNKNOWN
+    assert not rule.known
+    assert rule.cache is CacheClass.NEVER
+    assert not rule.repeat
+    assert rule.local is None
+    assert rule.kind == "read"
+
+
+def test_a_method_is_looked_up_by_its_exact_name() -> None:
+    rule = Rule(method="eth_chainId", cache=CacheClass.STATIC)
+    table = RuleTable({"eth_chainId": rule})
+    assert table.get("eth_chainId") is rule
+    assert table.get("eth_ChainId") is UNKNOWN
+    assert rule.known
+
+
+def test_a_table_can_be_counted_searched_and_walked() -> None:
+    rule = Rule(method="eth_chainId", cache=CacheClass.STATIC)
+    table = RuleTable({"eth_chainId": rule})
+    assert len(table) == 1
+    assert "eth_chainId" in table
+    assert list(table) == [rule]
+    assert repr(table) == "<RuleTable 1 methods>"
+
+
+def test_a_reference_to_pending_is_not_kept_unless_a_rule_says_so() -> None:
+    rule = Rule(method="m", cache=CacheClass.BY_NUMBER)
+    assert (rule.tag_class, rule.pending_class) == (CacheClass.HEAD, CacheClass.NEVER)
+
+
+def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
+    assert set(get_args(SkipTest)) == {
+        "null",
+        "empty-list",
+        "empty-list-unless-genesis",
+        "empty-string",
+        "0x",
+        "not-mined",
+    }
