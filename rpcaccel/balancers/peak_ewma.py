@@ -1,0 +1,92 @@
+"""Peak EWMA with two random choices: of two nodes drawn at random, the one that would answer sooner.
+
+The cost of a node is its latency (an average that jumps up with a slow call and sinks slowly) times the calls it would
+then have in flight, divided by its weight. A node that failed costs more until it has answered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from rpcaccel.core.node import Node
+
+_PENALTY_MAX = 64.0
+_FORGIVE = 0.97
+"""What is left of a penalty after each time the node was drawn and passed over: nobody is shut out for ever."""
+
+
+class Choice:
+    """Follows latency; best when nodes differ in distance or strength."""
+
+    name: ClassVar[str] = "peak_ewma"
+
+    __slots__ = ("_penalties",)
+
+    def __init__(self) -> None:
+        self._penalties: dict[str, float] = {}
+
+    def adopt(self, nodes: Sequence[Node]) -> None:
+        """Penalties of nodes that stay are kept."""
+        ids = {node.id for node in nodes}
+        self._penalties = {id: penalty for id, penalty in self._penalties.items() if id in ids}
+
+    def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:
+        """The cheaper of two. O(1), unless a node without weight was drawn."""
+        count = len(eligible)
+        if count <= 1:
+            return eligible[0] if eligible else _nobody()
+        index = int(rng.random() * count)
+        other = int(rng.random() * (count - 1))
+        first, second = eligible[index], eligible[other + (other >= index)]
+        if first.weight <= 0 or second.weight <= 0:
+            weighty = [node for node in eligible if node.weight > 0]
+            return self.pick(weighty, route_key=route_key, now=now, rng=rng) if weighty else _nobody()
+        latency, second_latency = first.latency.peak(now), second.latency.peak(now)
+        if not (first.latency.known and second.latency.known):
+            latency = second_latency = max(latency, second_latency) or 1.0  # a new node starts as good as its rival
+        if self._cost(first, latency) <= self._cost(second, second_latency):
+            chosen, passed = first, second
+        else:
+            chosen, passed = second, first
+        if passed.id in self._penalties:
+            self._ease(passed, _FORGIVE)
+        return chosen
+
+    def failed(self, node: Node) -> None:
+        """It costs twice as much."""
+        self._penalties[node.id] = min(self._penalties.get(node.id, 1.0) * 2.0, _PENALTY_MAX)
+
+    def succeeded(self, node: Node) -> None:
+        """Half of the penalty is forgiven."""
+        if node.id in self._penalties:
+            self._ease(node, 0.5)
+
+    def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:  # noqa: ARG002 - the port's
+        """By cost, with latencies as of each node's last answer; unknown ones as good as the best."""
+        weighty = [node for node in eligible if node.weight > 0]
+        best = min(
+            (node.latency.last_peak for node in weighty if node.latency.known),
+            default=1.0,
+        )
+        return sorted(
+            weighty,
+            key=lambda node: self._cost(node, node.latency.last_peak if node.latency.known else best),
+        )
+
+    def _cost(self, node: Node, latency: float) -> float:
+        return (latency + 1e-6) * (node.in_flight + 1) * self._penalties.get(node.id, 1.0) / node.weight
+
+    def _ease(self, node: Node, factor: float) -> None:
+        eased = self._penalties[node.id] * factor
+        if eased <= 1.0:
+            del self._penalties[node.id]
+        else:
+            self._penalties[node.id] = eased
+
+
+def _nobody() -> Node:
+    raise ValueError("no node of any weight to choose from")
