@@ -1,0 +1,9 @@
+"""Chains as data: the rules of each network's methods and errors, one TOML file for a chain.
+
+`load("harmony")` reads harmony.toml of this directory; a new chain is one new file here.
+"""
+
+from rpcaccel.chains.chain import Chain, Identity, KnownNetwork, Probe, RangeLimit
+from rpcaccel.chains.load import ChainError, load, names, read
+
+__all__ = ["Chain", "ChainError", "Identity", "KnownNetwork", "Probe", "RangeLimit", "load", "names", "read"]

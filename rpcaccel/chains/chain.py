@@ -1,0 +1,104 @@
+"""What is known about a chain, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from rpcaccel.core.classify import ErrorTable
+from rpcaccel.core.rules import RuleTable
+
+Finality = Literal["instant", "tag", "depth"]
+"""When a block can no longer be replaced: at once, once a `finalized` tag has passed it, or so many blocks later."""
+
+
+class Probe(Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that asks a node who or where it is."""
+
+    method: str
+    params: str = "[]"
+    """The raw JSON text of the params."""
+    at: str = "."
+    """Path to the fact in the result, dots between members; "." for the result itself. Numbers there are integers,
+    hex strings or decimal strings."""
+
+
+class Identity(Struct, frozen=True, forbid_unknown_fields=True):
+    """The probes of a chain; None where its nodes cannot be asked."""
+
+    head: Probe
+    eth_chain_id: Probe
+    network_id: Probe | None = None
+    shard: Probe | None = None
+    final: Probe | None = None
+    """The number of the newest final block, where finality is a tag."""
+    block: Probe | None = None
+    """A block with its `number`, `hash` and `parentHash`, where blocks can be replaced. `{block}` in the params stands
+    for a tag or a hex number, quotes included."""
+    epoch: Probe | None = None
+    """The number of the epoch the node's head is in."""
+    role: Probe | None = None
+    roles: dict[str, str] = {}
+    """What the node calls itself, and the role that is in our words."""
+    archive: Probe | None = None
+    """A boolean: does the node keep the state of old blocks?"""
+    version: Probe | None = None
+
+
+class KnownNetwork(Struct, frozen=True, forbid_unknown_fields=True):
+    """A public network of the chain: what its nodes say of themselves."""
+
+    name: str
+    eth_chain_id: int
+    """Of shard 0: a shard's own id is this plus its number."""
+    network_id: int
+    shards: int = 1
+    """How many shards it has had at most."""
+
+    def shard_of(self, eth_chain_id: int) -> int | None:
+        """The shard with this id; None when it is not of this network."""
+        shard = eth_chain_id - self.eth_chain_id
+        return shard if 0 <= shard < self.shards else None
+
+
+class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a range may reach on a node, and what the node says to more."""
+
+    most: int
+    """The greatest difference of last and first block."""
+    message: str
+    code: int = -32000
+
+
+class Chain(Struct, frozen=True, kw_only=True):
+    """The rules of a network: methods, errors, time, finality, identity."""
+
+    name: str
+    rules: RuleTable
+    errors: ErrorTable
+    block_time: float
+    """Seconds between blocks, as a first guess."""
+    finality: Finality
+    finality_depth: int
+    """Blocks under the head that count as final, where finality is a depth (or the tag cannot be had)."""
+    tags: frozenset[str]
+    """The block tags its nodes read."""
+    paths: Mapping[str, str]
+    """Well-known request paths, and the prefix of methods written without one there."""
+    identity: Identity
+    networks: tuple[KnownNetwork, ...]
+    ranges: Mapping[str, RangeLimit]
+    """By the way of splitting ("blocks", "logs")."""
+
+    def network(self, eth_chain_id: int) -> tuple[KnownNetwork, int] | None:
+        """The first known network with this id, and the shard; None for a private network."""
+        for known in self.networks:
+            shard = known.shard_of(eth_chain_id)
+            if shard is not None:
+                return known, shard
+        return None
+
+    def __repr__(self) -> str:
+        return f"<Chain {self.name}: {len(self.rules)} methods, {len(self.errors.rows)} error rows>"

@@ -1,0 +1,243 @@
+"""From a chain's TOML file to the frozen value: every fault names the file, the table and the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rpcaccel.chains.chain import Chain, Finality, Identity, KnownNetwork, RangeLimit
+from rpcaccel.core.classify import ErrorRule, ErrorTable
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.rules import BlockArgument, CacheClass, Form, Kind, LocalAnswer, Need, Rule, RuleTable, SkipTest
+
+_T = TypeVar("_T")
+_DIRECTORY = resources.files("rpcaccel.chains")
+_TABLES = {"chain", "networks", "rules", "forms", "errors"}
+
+
+class ChainError(ValueError):
+    """A chain file that cannot be used; the text names the file, the table and the key."""
+
+
+class _Head(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [chain]."""
+
+    block_time: float
+    finality: Finality
+    tags: frozenset[str]
+    identity: Identity
+    finality_depth: int = 0
+    paths: dict[str, str] = {}
+    ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
+    rules_from: str = ""
+    """A chain whose methods hold here too, unless this file names them."""
+    errors_from: str = ""
+    """A chain whose error rows are tried after the own ones."""
+
+
+class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One [[rules]] table: what is said once for many methods. The other members are those of core.rules.Rule."""
+
+    why: str
+    cache: CacheClass
+    namespaces: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    block: BlockArgument | None = None
+    tag_class: CacheClass = CacheClass.HEAD
+    pending_class: CacheClass = CacheClass.NEVER
+    depth: int = 0
+    depth_if: tuple[str, ...] = ()
+    epoch_at: int | None = None
+    skip: tuple[SkipTest, ...] = ()
+    null_may_fill: bool = False
+    repeat: bool = True
+    heavy: bool = False
+    deny: bool = False
+    needs: tuple[Need, ...] = ()
+    limiter: str = ""
+    split: Literal["", "blocks", "logs"] = ""
+    kind: Kind = "read"
+    local: LocalAnswer | None = None
+    copy_input_to_data: bool = False
+    head_at: str = ""
+    names_itself: Literal["", "keccak", "asked"] = ""
+    found_by: str = ""
+    may_move: bool = False
+    names_transaction: int | None = None
+
+    def rules(self) -> Iterator[Rule]:
+        """The rule of each method named: every name in every namespace, and the full names."""
+        naming = {"namespaces", "names", "methods"}
+        said = {field: getattr(self, field) for field in self.__struct_fields__ if field not in naming}
+        for namespace in self.namespaces:
+            for name in self.names:
+                yield Rule(method=f"{namespace}_{name}", **said)
+        for method in self.methods:
+            yield Rule(method=method, **said)
+
+
+class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
+    """One [[forms]] table: what is certain of the results of many methods."""
+
+    form: Form = ""
+    gave_up: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def named(self) -> Iterator[str]:
+        """Every name in every namespace, and the full names."""
+        yield from (f"{namespace}_{name}" for namespace in self.namespaces for name in self.names)
+        yield from self.methods
+
+
+class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+    """One [[errors]] table. An entry of `contains` is a fragment, or a list of fragments that must all be there."""
+
+    kind: FailureKind
+    why: str
+    codes: frozenset[int] = frozenset()
+    statuses: frozenset[int] = frozenset()
+    equals: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    contains: tuple[str | tuple[str, ...], ...] = ()
+
+    def rule(self) -> ErrorRule:
+        """The row as the core reads it: texts in lower case."""
+        groups = ((group,) if isinstance(group, str) else group for group in self.contains)
+        return ErrorRule(
+            kind=self.kind,
+            why=self.why,
+            codes=self.codes,
+            statuses=self.statuses,
+            equals=tuple(text.lower() for text in self.equals),
+            starts=tuple(text.lower() for text in self.starts),
+            contains=tuple(tuple(text.lower() for text in group) for group in groups),
+        )
+
+
+def names() -> tuple[str, ...]:
+    """The chains there are: one for each TOML file of this package."""
+    found = (entry.name for entry in _DIRECTORY.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
+
+
+@cache
+def load(name: str) -> Chain:
+    """The chain of this name, read once.
+
+    Raises:
+        ChainError: there is no such chain, or its file is wrong.
+    """
+    if name not in names():
+        raise ChainError(f"no chain is called {name!r}: there are {', '.join(names())}")
+    return read(name, _DIRECTORY.joinpath(f"{name}.toml").read_text("utf-8"))
+
+
+def read(name: str, text: str) -> Chain:
+    """The chain that the TOML document `text` describes.
+
+    Raises:
+        ChainError: with the file's name, the table and the key at fault.
+    """
+    file = f"{name}.toml"
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ChainError(f"{file}: not TOML: {fault}") from fault
+    unknown = sorted(document.keys() - _TABLES)
+    if unknown:
+        raise ChainError(f"{file}: unknown table {unknown[0]!r}: expected one of {', '.join(sorted(_TABLES))}")
+    if "chain" not in document:
+        raise ChainError(f"{file}: the table [chain] is missing")
+    head = _convert(file, "[chain]", document["chain"], _Head)
+    return Chain(
+        name=name,
+        rules=_rules(file, document, _base(file, name, "rules_from", head.rules_from)),
+        errors=_errors(file, document, _base(file, name, "errors_from", head.errors_from)),
+        block_time=head.block_time,
+        finality=head.finality,
+        finality_depth=head.finality_depth,
+        tags=head.tags,
+        paths=MappingProxyType(head.paths),
+        identity=head.identity,
+        networks=tuple(_convert(file, *entry, KnownNetwork) for entry in _each(file, document, "networks")),
+        ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
+    )
+
+
+def _base(file: str, name: str, key: str, other: str) -> Chain | None:
+    """The chain that this one builds on, if it names one."""
+    if not other:
+        return None
+    if other == name or other not in names():
+        raise ChainError(f"{file}: [chain], key {key}: there is no other chain {other!r}")
+    return load(other)
+
+
+def _each(file: str, document: dict[str, Any], table: str) -> Iterator[tuple[str, Any]]:
+    """The entries of an array of tables, each with the words that find it in the file."""
+    entries = document.get(table, [])
+    if not isinstance(entries, list):
+        raise ChainError(f"{file}: {table} is written [[{table}]], once for each entry")
+    for number, entry in enumerate(entries, start=1):
+        yield f"[[{table}]] number {number}", entry
+
+
+def _rules(file: str, document: dict[str, Any], base: Chain | None) -> RuleTable:
+    own: dict[str, Rule] = {}
+    for where, table in _each(file, document, "rules"):
+        place = where + _first_name(table)
+        group = _convert(file, place, table, _Group)
+        if bool(group.namespaces) != bool(group.names) or not (group.names or group.methods):
+            raise ChainError(f"{file}: {place}, key names: give namespaces and names, or methods with their full names")
+        for rule in group.rules():
+            if rule.method in own:
+                raise ChainError(f"{file}: {place}, key names: {rule.method} has a rule already")
+            own[rule.method] = rule
+    rules = {rule.method: rule for rule in base.rules} | own if base else own
+    for where, table in _each(file, document, "forms"):
+        forms = _convert(file, where, table, _Forms)
+        for method in forms.named():
+            if method not in rules:
+                raise ChainError(f"{file}: {where}, key names: {method} has no rule")
+            rules[method] = replace(rules[method], form=forms.form, gave_up=forms.gave_up)
+    return RuleTable(rules)
+
+
+def _first_name(table: Any) -> str:
+    """The first method a group names, so that a person finds the group."""
+    named = table.get("names") or table.get("methods") if isinstance(table, dict) else None
+    return f" ({named[0]} …)" if isinstance(named, list) and named else ""
+
+
+def _errors(file: str, document: dict[str, Any], base: Chain | None) -> ErrorTable:
+    rows = [_convert(file, where, table, _Row).rule() for where, table in _each(file, document, "errors")]
+    if not rows or not rows[0].unconditional:
+        raise ChainError(f"{file}: [[errors]] number 1: the row for what nobody foresaw comes first, with no condition")
+    for number, row in enumerate(rows[1:], start=2):
+        if row.unconditional:
+            raise ChainError(
+                f"{file}: [[errors]] number {number}, key codes: without codes, statuses, equals, starts or contains"
+                " this row would hide all that follow"
+            )
+    return ErrorTable(default=rows[0], rows=(*rows[1:], *(base.errors.rows if base else ())))
+
+
+def _convert(file: str, where: str, table: Any, to: type[_T]) -> _T:
+    """`table` as a value; msgspec's "… - at `$.key`" turned into our words."""
+    try:
+        return msgspec.convert(table, to)
+    except msgspec.ValidationError as fault:
+        what, _, path = str(fault).partition(" - at `")
+        key = path.rstrip("`").removeprefix("$").removeprefix(".")
+        raise ChainError(f"{file}: {where}{f', key {key}' if key else ''}: {what}") from fault

@@ -1,0 +1,74 @@
+"""What a chain knows beside its methods."""
+
+from __future__ import annotations
+
+from rpcaccel import chains
+
+
+def test_harmony_is_final_at_once_and_ethereum_by_a_tag() -> None:
+    harmony, ethereum = chains.load("harmony"), chains.load("ethereum")
+    assert (harmony.finality, harmony.block_time) == ("instant", 2.0)
+    assert "finalized" not in harmony.tags
+    assert (ethereum.finality, ethereum.finality_depth, ethereum.block_time) == ("tag", 64, 12.0)
+    assert ethereum.tags == {"latest", "earliest", "pending", "safe", "finalized"}
+    assert ethereum.identity.final is not None
+
+
+def test_the_paths_that_harmony_users_know_give_a_namespace() -> None:
+    assert chains.load("harmony").paths == {
+        "/api/v1/hmy/v1": "hmy_",
+        "/api/v1/hmy/v2": "hmyv2_",
+        "/api/v1/eth": "eth_",
+    }
+    assert chains.load("ethereum").paths == {}
+
+
+def test_a_shards_chain_id_tells_network_and_shard() -> None:
+    harmony = chains.load("harmony")
+    found = harmony.network(1666600001)
+    assert found is not None
+    known, shard = found
+    assert (known.name, known.network_id, shard) == ("mainnet", 1, 1)
+    local = harmony.network(1666700000)
+    assert local is not None
+    assert (local[0].network_id, local[1]) == (2, 0)
+    assert harmony.network(1666600004) is None
+    assert harmony.network(31337) is None
+
+
+def test_nodes_can_be_asked_who_they_are() -> None:
+    identity = chains.load("harmony").identity
+    assert identity.head.method == "hmyv2_blockNumber"
+    assert identity.role is not None
+    assert (identity.role.method, identity.role.at) == ("hmyv2_getNodeMetadata", "role")
+    assert identity.roles == {"ExplorerNode": "explorer"}
+
+
+def test_probes_ask_methods_that_have_a_rule() -> None:
+    for name in chains.names():
+        chain = chains.load(name)
+        identity = chain.identity
+        probes = (identity.head, identity.eth_chain_id, identity.network_id, identity.shard, identity.final)
+        for probe in (*probes, identity.role, identity.archive, identity.version):
+            assert probe is None or chain.rules.get(probe.method).known
+
+
+def test_the_limits_of_ranges_carry_the_nodes_own_words() -> None:
+    blocks = chains.load("harmony").ranges["blocks"]
+    assert (blocks.most, blocks.code) == (1024, -32000)
+    assert blocks.message == "GetBlocks query must be smaller than size 1024"
+    assert chains.load("harmony").ranges["logs"].message == "GetLogs query must be smaller than size 1024"
+    assert not chains.load("ethereum").ranges
+
+
+def test_every_way_of_splitting_stands_on_a_range() -> None:
+    for name in chains.names():
+        for rule in chains.load(name).rules:
+            if rule.split:
+                assert rule.block is not None
+                assert rule.block.start is not None or "fromBlock" in rule.block.path
+
+
+def test_a_chain_shows_itself_in_one_line() -> None:
+    assert repr(chains.load("harmony")).startswith("<Chain harmony: 325 methods, ")
+    assert repr(chains.load("harmony").rules) == "<RuleTable 325 methods>"

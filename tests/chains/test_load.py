@@ -1,0 +1,156 @@
+"""Reading a chain's file: what it gives, and what is said when it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcaccel import chains
+from rpcaccel.chains import ChainError
+from rpcaccel.core.classify import classify
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.rules import UNKNOWN, CacheClass, Spelling
+
+SMALL = """
+[chain]
+block_time = 2.0
+finality = "depth"
+finality_depth = 10
+tags = ["latest"]
+[chain.identity]
+head = { method = "eth_blockNumber" }
+eth_chain_id = { method = "eth_chainId" }
+
+[[networks]]
+name = "main"
+eth_chain_id = 10
+network_id = 10
+
+[[rules]]
+why = "a test"
+namespaces = ["a", "b"]
+names = ["one", "two"]
+cache = "by-number"
+block = { at = 0, spelling = "hex-or-tag" }
+
+[[rules]]
+why = "another"
+methods = ["c_three"]
+cache = "head"
+
+[[errors]]
+kind = "unknown"
+why = "not known"
+
+[[errors]]
+kind = "pruned"
+why = "gone"
+codes = [-32000]
+contains = ["Missing", ["old", "state"]]
+"""
+
+
+def test_every_file_is_a_chain_and_each_loads() -> None:
+    assert chains.names() == ("ethereum", "harmony")
+    for name in chains.names():
+        chain = chains.load(name)
+        assert chain.name == name
+        assert len(chain.rules) > 100
+        assert chain.errors.default.kind is FailureKind.UNKNOWN
+
+
+def test_a_chain_is_read_once() -> None:
+    assert chains.load("harmony") is chains.load("harmony")
+
+
+def test_a_chain_nobody_wrote_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(ChainError, match="no chain is called 'dogecoin': there are ethereum, harmony"):
+        chains.load("dogecoin")
+
+
+def test_a_group_holds_for_every_name_in_every_namespace() -> None:
+    rules = chains.read("small", SMALL).rules
+    assert {rule.method for rule in rules} == {"a_one", "a_two", "b_one", "b_two", "c_three"}
+    rule = rules.get("b_two")
+    assert (rule.cache, rule.why) == (CacheClass.BY_NUMBER, "a test")
+    assert rule.block is not None
+    assert rule.block.spelling is Spelling.HEX_OR_TAG
+    assert rules.get("c_one") is UNKNOWN
+
+
+def test_what_results_look_like_is_said_for_many_methods_at_once() -> None:
+    forms = '\n[[forms]]\nform = "list"\nnamespaces = ["a"]\nnames = ["one"]\nmethods = ["c_three"]\n'
+    rules = chains.read("small", SMALL + forms).rules
+    assert {rule.method for rule in rules if rule.form == "list"} == {"a_one", "c_three"}
+    with pytest.raises(ChainError, match=r"\[\[forms\]\] number 1, key names: c_four has no rule"):
+        chains.read("small", SMALL + forms.replace("c_three", "c_four"))
+
+
+def test_error_texts_are_compared_in_lower_case_and_a_list_means_all_of_it() -> None:
+    errors = chains.read("small", SMALL).errors
+    assert classify(errors, -32000, "MISSING trie").kind is FailureKind.PRUNED
+    assert classify(errors, -32000, "the State is too OLD").kind is FailureKind.PRUNED
+    assert classify(errors, -32000, "the state is fine").kind is FailureKind.UNKNOWN
+    assert classify(errors, -32001, "missing").kind is FailureKind.UNKNOWN
+
+
+def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() -> None:
+    text = SMALL.replace("block_time", 'rules_from = "ethereum"\nerrors_from = "ethereum"\nblock_time')
+    chain = chains.read("layer2", text.replace('methods = ["c_three"]', 'methods = ["eth_gasPrice", "eth_accounts"]'))
+    assert chain.rules.get("eth_accounts").why == "another"
+    assert chain.rules.get("eth_call") == chains.load("ethereum").rules.get("eth_call")
+    assert classify(chain.errors, -32000, "missing link").rule_text == "gone"
+    assert classify(chain.errors, -32000, "nonce too low").kind is FailureKind.NONCE_TOO_LOW
+    assert classify(chain.errors, -32000, "what?").rule_text == "not known"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('cache = "head"', 'cache = "heads"', r"\[\[rules\]\] number 2 \(c_three …\), key cache: Invalid enum value"),
+        ('cache = "head"', 'cash = "head"', r"\[\[rules\]\] number 2 .*unknown field `cash`"),
+        (
+            'spelling = "hex-or-tag"',
+            'spelling = "roman"',
+            r"number 1 \(one …\), key block.spelling: Invalid enum value",
+        ),
+        ('methods = ["c_three"]', 'methods = ["a_one"]', r"number 2 \(a_one …\), key names: a_one has a rule already"),
+        ('methods = ["c_three"]', "", r"number 2, key names: give namespaces and names, or methods"),
+        ('namespaces = ["a", "b"]', "", r"number 1 \(one …\), key names: give namespaces and names"),
+        ('cache = "head"', 'cache = "head"\nskip = ["odd"]', r"key skip\[0\]: Invalid enum value 'odd'"),
+        ('cache = "head"', 'cache = "head"\nneeds = ["luck"]', r"key needs\[0\]: Invalid enum value 'luck'"),
+        ('kind = "pruned"', 'kind = "lost"', r"\[\[errors\]\] number 2, key kind: Invalid enum value 'lost'"),
+        ("codes = [-32000]\n" + 'contains = ["Missing", ["old", "state"]]', "", r"number 2, key codes: without codes"),
+        ('why = "not known"', 'why = "not known"\ncodes = [1]', r"\[\[errors\]\] number 1: the row for what nobody"),
+        ("block_time = 2.0", "", r"\[chain\]: Object missing required field `block_time`"),
+        ("block_time = 2.0", 'block_time = "2"', r"\[chain\], key block_time: Expected `float`"),
+        (
+            "block_time = 2.0",
+            'block_time = 2.0\nrules_from = "x"',
+            r"\[chain\], key rules_from: there is no other chain 'x'",
+        ),
+        (
+            "network_id = 10",
+            "network_id = 10\nid = 1",
+            r"\[\[networks\]\] number 1: Object contains unknown field `id`",
+        ),
+        ("[[networks]]", "[networks]", r"networks is written \[\[networks\]\]"),
+        ("[[networks]]", "[[nets]]", r"unknown table 'nets': expected one of chain, errors, forms, networks, rules"),
+        ("[chain]", "[chain", r"not TOML"),
+    ],
+)
+def test_a_wrong_file_is_told_by_file_table_and_key(old: str, new: str, words: str) -> None:
+    assert old in SMALL
+    with pytest.raises(ChainError, match=words) as caught:
+        chains.read("small", SMALL.replace(old, new, 1))
+    assert str(caught.value).startswith("small.toml: ")
+
+
+def test_a_file_without_the_chain_table_or_errors_is_refused() -> None:
+    with pytest.raises(ChainError, match=r"the table \[chain\] is missing"):
+        chains.read("small", "")
+    with pytest.raises(ChainError, match=r"\[\[errors\]\] number 1"):
+        chains.read("small", SMALL[: SMALL.index("[[errors]]")])
+    with pytest.raises(ChainError, match="there is no other chain 'harmony'"):
+        chains.read("harmony", SMALL.replace("block_time", 'rules_from = "harmony"\nblock_time'))
+    with pytest.raises(ChainError, match=r"\[\[rules\]\] number 1: Expected `object`"):
+        chains.read("small", 'rules = ["x"]\n' + SMALL[: SMALL.index("[[rules]]")])
