@@ -1,0 +1,305 @@
+"""The settings: every key, its default, its unit and its bounds, once. Frozen; a change makes a new value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from rpcaccel.config.address import HeaderText, NodeUrl, RedisUrl
+from rpcaccel.config.clients import ClientsSettings
+from rpcaccel.config.error_rules import ErrorRuleSettings
+from rpcaccel.config.fields import (
+    BalancerName,
+    ChainName,
+    Duration,
+    HeaderName,
+    HostNames,
+    ListenText,
+    MethodPattern,
+    MethodPatterns,
+    Origins,
+    RedisUrls,
+    Roles,
+    Size,
+    Whole,
+    WorkerCount,
+)
+from rpcaccel.config.naming import NAME, NODE_ID, CrossFault, default_id, named_nodes, parse_node, repeats
+from rpcaccel.config.observability import LogSettings, TracingSettings
+from rpcaccel.config.password import PasswordHash
+from rpcaccel.config.resilience import ResilientNetwork, ResilientNode, ResilientProgram
+from rpcaccel.config.section import Section
+
+MIB = 1 << 20
+
+
+class AccountSettings(Section):
+    """Somebody who may use the admin side."""
+
+    password: PasswordHash = Field(description="A hash printed by `rpcaccel passwd`; never shown.")
+    role: Literal["admin", "read"] = Field(default="read", description="Whether it may change, or only read.")
+
+
+class AdminSettings(Section):
+    """The admin side: page, API and /metrics."""
+
+    listen: ListenText = Field(
+        default="127.0.0.1:8889",
+        description="HOST:PORT of the admin side; port 0 takes a free one. Beyond this machine it needs an account.",
+    )
+    names: HostNames = Field(
+        default=(), description="Further names it is asked under, such as that of a reverse proxy in front of it."
+    )
+    accounts: dict[Annotated[str, Field(pattern=NAME)], AccountSettings] = Field(
+        default={}, description="Who may log in, by name; with none, everyone on this machine may do everything."
+    )
+    session: Duration = Field(default=43_200.0, gt=0, le=2_592_000, description="Seconds a login lasts.")
+    tls_cert: str = Field(default="", description="PEM file of the certificate; with it the admin side speaks TLS.")
+    tls_key: str = Field(default="", description="PEM file of the certificate's key.")
+
+
+class MemorySettings(Section):
+    """The first cache tier, in each worker's memory."""
+
+    size: Size = Field(
+        default=256_000_000, description="Bytes the tier may hold, keys and overheads included; 0 for none."
+    )
+    max_entry: Size = Field(
+        default=8_000_000, description="Bytes above which an answer is passed through and not kept."
+    )
+
+
+class RedisSettings(Section):
+    """The second cache tier, shared by workers and hosts."""
+
+    url: RedisUrl = Field(
+        default=RedisUrl(""), description="redis://, rediss:// or unix:// address of the primary; empty: none."
+    )
+    replicas: RedisUrls = Field(
+        default=(), description="Addresses that are read in turn; the primary is read when none answers."
+    )
+    prefix: str = Field(
+        default="rpcaccel", pattern=r"^[A-Za-z0-9_.:-]{1,64}$", description="First part of every key in Redis."
+    )
+    read_timeout: Duration = Field(
+        default=0.03, gt=0, le=10, description="Seconds a read may take before it counts as a miss."
+    )
+    write_timeout: Duration = Field(default=0.5, gt=0, le=60, description="Seconds a background write may take.")
+    connect_timeout: Duration = Field(default=0.5, gt=0, le=60, description="Seconds to connect.")
+    pool_size: Whole = Field(default=16, ge=1, le=1024, description="Connections to each Redis server, per worker.")
+    queue: Whole = Field(
+        default=10_000, ge=1, le=1_000_000, description="Writes that may wait; more are dropped and counted."
+    )
+    compress_from: Size = Field(default=1024, description="Bytes from which values are compressed (zstd).")
+
+
+class HttpSettings(Section):
+    """The HTTP front: limits and what answers say about themselves."""
+
+    max_body: Size = Field(default=5 * MIB, gt=0, le=1 << 30, description="Bytes of a request's body, also after gzip.")
+    max_batch: Whole = Field(default=1000, ge=1, le=100_000, description="Calls in one batch.")
+    max_in_flight: Whole = Field(
+        default=4096, ge=1, le=1_000_000, description="Calls served at once per worker; more get 503."
+    )
+    max_header: Size = Field(default=16 * 1024, ge=1024, le=MIB, description="Bytes of a request's header.")
+    read_timeout: Duration = Field(
+        default=30.0, gt=0, le=3600, description="Seconds a client may take to send a head, and to send a body."
+    )
+    write_timeout: Duration = Field(
+        default=30.0, gt=0, le=3600, description="Seconds in which a client must take 64 KiB of its answer."
+    )
+    max_unsent: Size = Field(
+        default=256 * MIB, ge=MIB, description="Bytes of answers that slow clients may leave waiting, per worker."
+    )
+    batch_at_once: Whole = Field(
+        default=64, ge=1, le=10_000, description="Calls of one batch that may wait for nodes at the same time."
+    )
+    keepalive: Duration = Field(default=75.0, le=86400, description="Seconds an idle client connection is kept.")
+    gzip_from: Size = Field(
+        default=1024, description="Bytes from which answers are compressed for clients that accept gzip."
+    )
+    cors_origins: Origins = Field(
+        default=("*",), description='Origins that browsers may call from; "*" for any, [] for none.'
+    )
+    headers: Literal["all", "cache", "none"] = Field(
+        default="all", description="X-Rpcaccel-* and Server-Timing headers: all, only X-Rpcaccel-Cache, or none."
+    )
+    deny: MethodPatterns = Field(
+        default=(), description='Methods refused for every client, as names or patterns ("debug_*").'
+    )
+
+
+class NodeSettings(ResilientNode):
+    """One endpoint of a network."""
+
+    id: str = Field(
+        default="", pattern=NODE_ID, description="Name of the node; the host and port of its URL when not given."
+    )
+    url: NodeUrl = Field(description="http:// or https:// address; user info and keys in it are never shown.")
+    weight: Whole = Field(
+        default=1, ge=0, le=1000, description="Share of the calls, relative to the others; 0 takes none."
+    )
+    headers: dict[HeaderName, HeaderText] = Field(
+        default={}, description="Headers sent to this node; values are never shown."
+    )
+    roles: Roles = Field(default=frozenset(), description="What the node has beyond a plain one of its chain.")
+    max_connections: Whole = Field(
+        default=512, ge=1, le=65_535, description="Connections open to it at once, per worker."
+    )
+    keepalive: Duration = Field(default=10.0, le=3600, description="Seconds an idle connection to it is kept.")
+    connect_timeout: Duration = Field(default=2.0, gt=0, le=300, description="Seconds to connect, TLS included.")
+    timeout: Duration = Field(default=10.0, gt=0, le=3600, description="Seconds one attempt may take.")
+    warm: Whole = Field(
+        default=2, ge=0, le=512, description="Connections opened at start, so that first calls do not wait."
+    )
+    drain: bool = Field(default=False, description="Whether it finishes what it has and takes no new calls.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_text_and_name(cls, data: Any) -> Any:
+        table = parse_node(data) if isinstance(data, str) else data
+        if isinstance(table, Mapping) and not table.get("id"):
+            return {**table, "id": default_id(table.get("url"))}
+        return table
+
+
+class RangeSettings(Section):
+    """How long ranges (getBlocks, getLogs) are put together from pieces."""
+
+    enabled: bool = Field(
+        default=True, description="Whether ranges are cut into pieces, kept each by itself and shared by all ranges."
+    )
+    segment: Whole = Field(
+        default=128, ge=1, le=10_000, description="Blocks whose logs are kept together; a change starts anew."
+    )
+    divide_from: Whole = Field(
+        default=256, ge=1, le=1_000_000, description="Missing blocks for each of which another node is asked."
+    )
+    max_pieces: Whole = Field(
+        default=32, ge=1, le=1024, description="Node calls that one range may become, refused ones included."
+    )
+    at_once: Whole = Field(default=8, ge=1, le=256, description="Of these, how many run at the same time.")
+
+
+class RuleSettings(Section):
+    """What the operator wants of some methods: less in the cache than the chain's rules, or for a shorter time."""
+
+    cache: Literal["", "off", "head"] = Field(
+        default="", description='"off" keeps and shares nothing; "head" keeps until the next block at most.'
+    )
+    max_age: Duration = Field(
+        default=0.0,
+        le=86_400,
+        description="Seconds an answer may be served; what differs by node is kept only with this.",
+    )
+    stale: Duration = Field(
+        default=0.0,
+        le=86_400,
+        description="Seconds after max_age in which what differs by node is still served while one call renews it.",
+    )
+
+
+class NetworkSettings(ResilientNetwork):
+    """One chain or shard served here, under /NAME."""
+
+    chain: ChainName = Field(default="harmony", description="Whose rules apply.")
+    shard: Whole = Field(
+        default=0, ge=0, le=65_535, description="Shard of the chain its nodes must serve, where it has shards."
+    )
+    chain_id: Whole | None = Field(
+        default=None, ge=0, lt=1 << 64, description="eth_chainId its nodes must say; what most say if unset."
+    )
+    balancer: BalancerName = Field(default="smooth_weighted", description="How a node is chosen.")
+    hash_key: Literal["method", "params", "first-param", "client"] = Field(
+        default="method", description='What consistent_hash routes by; "params" is method and params.'
+    )
+    deadline: Duration = Field(
+        default=30.0, gt=0, le=3600, description="Seconds a call may take, all attempts together."
+    )
+    attempts: Whole = Field(default=3, ge=1, le=100, description="Nodes asked at the most for one call.")
+    finality_depth: Whole | None = Field(
+        default=None, ge=0, le=1_000_000, description="Blocks under the head that are final; the chain's own if unset."
+    )
+    block_time: Duration | None = Field(
+        default=None, gt=0, le=86400, description="Seconds between blocks; the chain's own if unset."
+    )
+    ranges: RangeSettings = Field(default=RangeSettings(), description="How long ranges are put together.")
+    refresh: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Share of node calls spent on fetching what was asked most again when the head moves; 0 for none.",
+    )
+    rules: dict[MethodPattern, RuleSettings] = Field(
+        default={}, description='What is wanted of methods, by name or pattern ("net_*"); a name wins over patterns.'
+    )
+    error_rules: tuple[ErrorRuleSettings, ...] = Field(
+        default=(), max_length=500, description="What errors of its nodes mean; tried in turn before the chain's rules."
+    )
+    nodes: tuple[NodeSettings, ...] = Field(
+        min_length=1, description="Its nodes: tables, or texts URL[,weight=N][,id=NAME]."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_nodes(cls, data: Any) -> Any:
+        nodes = data.get("nodes") if isinstance(data, Mapping) else None
+        nodes = nodes.split() if isinstance(nodes, str) else nodes
+        return {**data, "nodes": named_nodes(nodes)} if isinstance(nodes, list | tuple) else data
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> NetworkSettings:
+        if repeats([node.id for node in self.nodes]):
+            raise CrossFault("a different id for every node")
+        return self
+
+    @model_validator(mode="after")
+    def _routes_lead_somewhere(self) -> NetworkSettings:
+        tags = {tag for node in self.nodes for tag in node.tags}
+        for route in self.routes:
+            if route.tag not in tags:
+                raise ValueError(f"routes to tags that some node has, and none has {route.tag}")
+        return self
+
+
+class Settings(ResilientProgram):
+    """Everything the operator decides; `config.load` makes it from file, environment and flags."""
+
+    listen: ListenText = Field(
+        default="127.0.0.1:8888", description="HOST:PORT calls are taken on; port 0 takes a free one."
+    )
+    admin: AdminSettings = Field(default=AdminSettings(), description="The admin side.")
+    workers: WorkerCount = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description='Processes that serve calls, or "auto": one a processor; 1 serves in the supervisor itself.',
+    )
+    default_network: str = Field(default="", description="Network served on / as well; the first one when empty.")
+    memory: MemorySettings = Field(default=MemorySettings(), description="The first cache tier.")
+    redis: RedisSettings = Field(default=RedisSettings(), description="The second cache tier.")
+    http: HttpSettings = Field(default=HttpSettings(), description="The HTTP front.")
+    clients: ClientsSettings = Field(
+        default=ClientsSettings(), description="Who may call: API keys, limits, proxies in front."
+    )
+    drain_timeout: Duration = Field(
+        default=10.0, le=3600, description="Seconds that running calls get to finish at shutdown."
+    )
+    log: LogSettings = Field(default=LogSettings(), description="The log.")
+    tracing: TracingSettings = Field(default=TracingSettings(), description="OpenTelemetry traces.")
+    networks: dict[Annotated[str, Field(pattern=NAME)], NetworkSettings] = Field(
+        min_length=1, description="The networks served, by name."
+    )
+
+    @model_validator(mode="after")
+    def _default_network_exists(self) -> Settings:
+        if self.default_network and self.default_network not in self.networks:
+            raise CrossFault("a default_network that is one of the networks")
+        return self
+
+    @property
+    def main_network(self) -> str:
+        """Name of the network served on /."""
+        return self.default_network or next(iter(self.networks))

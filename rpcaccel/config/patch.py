@@ -1,0 +1,69 @@
+"""Settings and a change make new settings, or faults. Pure: nothing is written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rpcaccel.config.document import to_table
+from rpcaccel.config.faults import Fault, dotted
+from rpcaccel.config.model import Settings
+from rpcaccel.config.validate import validate
+
+
+def apply(settings: Settings, change: Mapping[str, Any]) -> Settings | list[Fault]:
+    """The settings after a JSON merge patch (RFC 7396), or everything wrong with what it would make.
+
+    A network's nodes are addressed by id: {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}}
+    sets one weight and removes one node; an id not there yet adds a node, behind the others. A list replaces them
+    all. null puts a key back to its default.
+    """
+    merged = merge(to_table(settings, reveal=True), change)
+    faults = _renamed(merged)
+    result = validate(_listed(merged))
+    return faults + result if isinstance(result, list) else faults or result
+
+
+def merge(target: Any, change: Any) -> Any:
+    """RFC 7396, section 2; neither argument is changed."""
+    if not isinstance(change, Mapping):
+        return change
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge(merged.get(key), value)
+    return merged
+
+
+def _tables(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The networks whose nodes are a table by id; what else a change made of them is for the model to refuse."""
+    networks = document.get("networks")
+    found = networks.items() if isinstance(networks, Mapping) else ()
+    return {
+        name: dict(net) for name, net in found if isinstance(net, Mapping) and isinstance(net.get("nodes"), Mapping)
+    }
+
+
+def _renamed(document: Mapping[str, Any]) -> list[Fault]:
+    """A node's id is how it is known, and its state with it: it is not changed but removed and added."""
+    stays = "the id of a node stays {}; remove the node and add another"
+    return [
+        Fault(dotted(("networks", name, "nodes", key, "id")), "", stays.format(key))
+        for name, network in _tables(document).items()
+        for key, node in network["nodes"].items()
+        if isinstance(node, Mapping) and node.get("id", key) != key
+    ]
+
+
+def _listed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with nodes as the list the model reads."""
+    networks = document.get("networks")
+    if not isinstance(networks, Mapping):
+        return document
+    listed = dict(networks)
+    for name, network in _tables(document).items():
+        nodes = [{**node, "id": key} if isinstance(node, Mapping) else node for key, node in network["nodes"].items()]
+        listed[name] = {**network, "nodes": nodes}
+    return {**document, "networks": listed}

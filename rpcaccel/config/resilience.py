@@ -1,0 +1,127 @@
+"""The settings of what happens when nodes fail: how far a call is taken, and how nodes are spared and judged."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rpcaccel.config.fields import Duration, MethodPatterns, Tag, Tags, Whole, WorkerTimeout
+from rpcaccel.config.section import Section
+
+
+class QuotaSettings(Section):
+    """What a node may be asked for, all workers together. Days and months are those of UTC; what is used is
+    kept over restarts beside the state file."""
+
+    second: float = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.")
+    day: float = Field(default=0, ge=0, le=1e15, description="Calls a day; 0 for no limit.")
+    month: float = Field(default=0, ge=0, le=1e15, description="Calls a calendar month; 0 for no limit.")
+    heavy: float = Field(default=1, ge=0, le=1e6, description="Calls that one of a heavy method counts as.")
+
+
+class RouteSettings(Section):
+    """Methods that go to tagged nodes only."""
+
+    methods: MethodPatterns = Field(min_length=1, description='Names or patterns ("eth_getLogs", "trace_*").')
+    tag: Tag = Field(description="What the nodes are tagged with that take them.")
+
+
+class HedgeSettings(Section):
+    """A second node asked beside a slow one: reads that cost little, within the budget, never of a higher tier."""
+
+    quantile: float = Field(
+        default=0.95, ge=0, lt=1, description="Share of a method's answers on a node that are quicker; 0 for no hedges."
+    )
+    at_least: Duration = Field(default=0.1, le=60, description="Seconds a node is given in any case.")
+
+
+class BudgetSettings(Section):
+    """Attempts beyond the first, retries and hedges together: hedges leave half of it to retries."""
+
+    share: float = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
+    floor: float = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")
+
+
+class BreakerSettings(Section):
+    """When a node that fails gets no more calls, and how it comes back."""
+
+    failures: Whole = Field(default=5, ge=1, le=1000, description="Failures in a row that are enough.")
+    ratio: float = Field(default=0.5, gt=0, le=1, description="Share of failures in the last 10 s that is enough.")
+    volume: Whole = Field(default=20, ge=1, le=100_000, description="Calls in those 10 s before the share counts.")
+    rest: Duration = Field(default=1.0, gt=0, le=3600, description="Seconds of the first rest; each is twice as long.")
+    rest_max: Duration = Field(default=15.0, gt=0, le=3600, description="Seconds of the longest rest.")
+
+
+class OutlierSettings(Section):
+    """When a node that answers, but much slower than the others, gets no calls for a while."""
+
+    factor: float = Field(
+        default=5.0, ge=0, le=1000, description="Times the others' seconds for the same methods; 0: never."
+    )
+    by: Duration = Field(default=0.5, le=60, description="Seconds it must be slower as well.")
+    share: float = Field(default=0.5, gt=0, le=1, description="Of the nodes that may be out; one in any case.")
+    rest: Duration = Field(default=10.0, gt=0, le=3600, description="Seconds of the first time; each is twice as long.")
+
+
+class ConcurrencySettings(Section):
+    """Calls at once on a node: max_connections, and less once it has shown that it is overloaded."""
+
+    least: Whole = Field(default=16, ge=1, le=65_535, description="Calls at once it may have in any case.")
+    wait: Duration = Field(default=1.0, le=60, description="Seconds a call waits when every node has as many.")
+    waiting: Whole = Field(default=1000, ge=0, le=1_000_000, description="Calls that may wait, per worker.")
+
+
+class TransactionSettings(Section):
+    """Signed transactions: they are told to several nodes at once."""
+
+    share: float = Field(
+        default=0.67, gt=0, le=1, description="Share of the nodes that may be asked to which a transaction is told."
+    )
+    at_least: Whole = Field(default=2, ge=1, le=1000, description="Nodes it is told to in any case, if there are.")
+
+
+class ResilientNode(Section):
+    """The part of a node's settings that says how far it may be called upon."""
+
+    tier: Whole = Field(
+        default=0, ge=0, le=100, description="Asked when no node of a lower tier can be: 0 the own, 1 the paid ones."
+    )
+    tags: Tags = Field(default=frozenset(), description="What routes call it by.")
+    quota: QuotaSettings = Field(
+        default=QuotaSettings(), description="Calls it may be asked for; once used up, it waits for them to renew."
+    )
+    gather: bool = Field(
+        default=True,
+        description="Whether light reads that wait for it travel as one batch, while it is asked thousands a second.",
+    )
+
+
+class ResilientNetwork(Section):
+    """The part of a network's settings that says what happens when its nodes fail or are slow."""
+
+    behind_attempts: Whole = Field(
+        default=2, ge=0, le=100, description="Further nodes asked when one has not yet got what another has."
+    )
+    hedge: HedgeSettings = Field(default=HedgeSettings(), description="A second node asked beside a slow one.")
+    budget: BudgetSettings = Field(default=BudgetSettings(), description="Retries and hedges that may be sent.")
+    breaker: BreakerSettings = Field(default=BreakerSettings(), description="When failures shut a node out.")
+    outliers: OutlierSettings = Field(default=OutlierSettings(), description="When slowness shuts a node out.")
+    slow_start: Duration = Field(
+        default=10.0, le=3600, description="Seconds in which a node that returns comes back to its share of the calls."
+    )
+    concurrency: ConcurrencySettings = Field(
+        default=ConcurrencySettings(), description="How many calls a node has at once."
+    )
+    routes: tuple[RouteSettings, ...] = Field(
+        default=(), description="Methods that go to tagged nodes only; the first that fits decides."
+    )
+    transactions: TransactionSettings = Field(
+        default=TransactionSettings(), description="How signed transactions are handed to the nodes."
+    )
+
+
+class ResilientProgram(Section):
+    """The part of the settings that says what happens when a part of this program fails."""
+
+    worker_timeout: WorkerTimeout = Field(
+        default=10.0, le=3600, description="Seconds without a word after which a worker process is replaced; 0: never."
+    )

@@ -1,0 +1,71 @@
+"""What can be set, described."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rpcaccel.config.described import Described, described, kind_at
+from rpcaccel.config.document import to_table
+from rpcaccel.config.model import Settings
+
+SETTINGS = Settings.model_validate({"networks": {"n": {"nodes": ["http://127.0.0.1:1,id=a"]}}})
+
+
+def of(path: str) -> Described:
+    return next(one for one in described() if one.path == path)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("memory.size", "size"),
+        ("networks.*.hedge.at_least", "duration"),
+        ("networks.*.hedge.quantile", "number"),
+        ("networks.*.attempts", "whole"),
+        ("networks.*.finality_depth", "whole"),
+        ("networks.*.block_time", "duration"),
+        ("log.level", "choice"),
+        ("log.access", "switch"),
+        ("http.deny", "list"),
+        ("redis.prefix", "text"),
+    ],
+)
+def test_each_setting_has_the_kind_of_its_values(path: str, kind: str) -> None:
+    assert of(path).kind == kind
+
+
+def test_explanation_default_bounds_and_choices_are_those_of_the_model() -> None:
+    assert "overheads included" in of("memory.size").text
+    assert of("memory.size").default == 256_000_000
+    quantile = of("networks.*.hedge.quantile")
+    assert (quantile.least, quantile.below, quantile.most) == (0.0, 1.0, None)
+    assert (of("networks.*.deadline").above, of("networks.*.block_time").above) == (0.0, 0.0)
+    assert of("log.level").choices == ("debug", "info", "warning", "error")
+    assert of("networks.*.block_time").default is msgspec.UNSET  # the chain's own
+
+
+def test_every_described_path_leads_to_a_value_in_the_settings() -> None:
+    for one in described():
+        found: Any = to_table(SETTINGS)
+        for part in one.path.replace("*", "n").split("."):
+            assert part in found, one.path
+            found = found[part]
+        assert not isinstance(found, dict), one.path
+        assert one.text, one.path
+
+
+def test_nothing_that_may_be_secret_is_there_and_nothing_of_the_admin_side() -> None:
+    paths = [one.path for one in described()]
+    assert not [path for path in paths if path.startswith(("admin", "clients.keys")) or "url" in path]
+    assert not [path for path in paths if path.startswith(("redis.replicas", "networks.*.nodes"))]
+
+
+def test_a_path_of_a_document_is_found_under_the_name_of_any_network_or_client() -> None:
+    assert kind_at("memory.size") == "size"
+    assert kind_at("networks.harmony-s0.hedge.at_least") == "duration"
+    assert kind_at('networks."my.net".hedge.at_least') == "duration"
+    assert kind_at("clients.keys.my-dapp.deny") == "list"
+    assert kind_at("networks.harmony-s0.nodes.a.weight") is None

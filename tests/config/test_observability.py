@@ -1,0 +1,15 @@
+import pytest
+from pydantic import ValidationError
+
+from rpcaccel.config.observability import LogSettings, TracingSettings
+
+
+def test_nobody_is_told_anything_unless_it_is_asked_for() -> None:
+    assert (LogSettings().access, LogSettings().slow) == (False, 0.0)
+    assert TracingSettings().endpoint == ""
+
+
+@pytest.mark.parametrize("wrong", [{"endpoint": "nonsense"}, {"sample": 1.5}, {"sample": -1}, {"service": ""}])
+def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        TracingSettings.model_validate(wrong)

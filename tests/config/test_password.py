@@ -1,0 +1,44 @@
+"""Password hashes: right ones admit, wrong ones do not, and nothing is shown."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from rpcaccel.config.password import PasswordHash, hash_password
+
+
+def test_a_hash_admits_its_password_and_no_other() -> None:
+    made = hash_password("correct horse", log_n=4)
+    assert made.admits("correct horse")
+    assert not made.admits("correct horse ")
+    assert not made.admits("")
+    assert hash_password("correct horse", log_n=4) != made
+
+
+def test_it_is_hidden_and_survives_the_link() -> None:
+    made = hash_password("pässword", log_n=4)
+    assert made.reveal() not in f"{made} {made!r}"
+    assert pickle.loads(pickle.dumps(made)).admits("pässword")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "secret",
+        "scrypt:15:8:1:short:short",
+        f"scrypt:30:8:1:{'a' * 22}:{'b' * 43}",
+        f"scrypt:20:99:1:{'a' * 22}:{'b' * 43}",
+        f"scrypt:15:8:0:{'a' * 22}:{'b' * 43}",
+        f"md5:15:8:1:{'a' * 22}:{'b' * 43}",
+    ],
+)
+def test_what_is_no_hash_or_too_dear_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="rpcaccel passwd"):
+        PasswordHash(text)
+
+
+def test_a_hash_of_an_odd_length_admits_nobody() -> None:
+    assert not PasswordHash(f"scrypt:4:8:1:{'a' * 17}:{'b' * 45}").admits("x")

@@ -1,0 +1,140 @@
+"""A change of settings: a merge patch with nodes by id."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.config.document import to_document
+from rpcaccel.config.model import Settings
+from rpcaccel.config.patch import apply, merge
+from rpcaccel.config.validate import validated
+
+SETTINGS = validated(
+    {
+        "workers": 2,
+        "networks": {
+            "harmony-s0": {"attempts": 5, "nodes": ["https://u:pw@a/key", "https://b,weight=2", "https://c.d"]}
+        },
+    }
+)
+
+
+def changed(nodes: object) -> Settings | list[Any]:
+    return apply(SETTINGS, {"networks": {"harmony-s0": {"nodes": nodes}}})
+
+
+def weights(settings: Settings | list[Any]) -> dict[str, int]:
+    assert isinstance(settings, Settings)
+    return {node.id: node.weight for node in settings.networks["harmony-s0"].nodes}
+
+
+def test_one_weight_is_changed_and_nothing_else() -> None:
+    made = changed({"b": {"weight": 7}})
+    assert weights(made) == {"a": 1, "b": 7, "c.d": 1}
+    back = (
+        apply(made, {"networks": {"harmony-s0": {"nodes": {"b": {"weight": 2}}}}})
+        if isinstance(made, Settings)
+        else made
+    )
+    assert back == SETTINGS
+
+
+def test_a_node_keeps_its_secrets_through_a_change() -> None:
+    made = changed({"a": {"weight": 0}})
+    assert isinstance(made, Settings)
+    assert made.networks["harmony-s0"].nodes[0].url.reveal() == "https://u:pw@a/key"
+
+
+def test_a_node_is_removed_and_another_added_behind_the_others() -> None:
+    assert weights(changed({"b": None, "e": {"url": "https://e", "weight": 3}})) == {"a": 1, "c.d": 1, "e": 3}
+
+
+def test_a_list_replaces_all_nodes() -> None:
+    assert weights(changed(["https://z,weight=4"])) == {"z": 4}
+
+
+def test_null_puts_a_key_back_to_its_default() -> None:
+    made = apply(SETTINGS, {"workers": None, "networks": {"harmony-s0": {"attempts": None}}})
+    assert isinstance(made, Settings)
+    assert (made.workers, made.networks["harmony-s0"].attempts) == (1, 3)
+
+
+def test_a_network_is_added_with_nodes_by_id() -> None:
+    made = apply(SETTINGS, {"networks": {"eth": {"chain": "ethereum", "nodes": {"x": {"url": "http://x"}}}}})
+    assert isinstance(made, Settings)
+    assert [node.id for node in made.networks["eth"].nodes] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "path"),
+    [
+        ({"b": {"weight": -1}}, "networks.harmony-s0.nodes[1].weight"),
+        ({"new": {"weight": 1}}, "networks.harmony-s0.nodes[3].url"),
+        ({"b": {"id": "z"}}, "networks.harmony-s0.nodes.b.id"),
+        ({"a": None, "b": None, "c.d": None}, "networks.harmony-s0.nodes"),
+        ({"b": 3}, "networks.harmony-s0.nodes[1]"),
+        (3, "networks.harmony-s0.nodes"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_faults(nodes: object, path: str) -> None:
+    faults = changed(nodes)
+    assert isinstance(faults, list)
+    assert path in [fault.path for fault in faults]
+
+
+@pytest.mark.parametrize("change", [{"networks": None}, {"networks": 3}, {"networks": {"harmony-s0": 3}}, {"nope": 1}])
+def test_a_change_of_the_wrong_shape_is_faults(change: dict[str, object]) -> None:
+    assert isinstance(apply(SETTINGS, change), list)
+
+
+def test_nothing_is_written_to() -> None:
+    before = to_document(SETTINGS, reveal=True)
+    change: dict[str, Any] = {"networks": {"harmony-s0": {"nodes": {"b": {"weight": 7}, "a": None}}}}
+    kept = copy.deepcopy(change)
+    apply(SETTINGS, change)
+    assert (to_document(SETTINGS, reveal=True), change) == (before, kept)
+
+
+# RFC 7396, appendix A
+@pytest.mark.parametrize(
+    ("target", "change", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merging_follows_the_examples_of_the_rfc(target: object, change: object, result: object) -> None:
+    assert merge(target, change) == result
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)
+)
+
+
+@given(JSON)
+def test_any_change_is_settings_or_faults(value: object) -> None:
+    for change in (
+        {"networks": value},
+        {"networks": {"harmony-s0": value}},
+        {"networks": {"harmony-s0": {"nodes": value}}},
+    ):
+        assert apply(SETTINGS, change)

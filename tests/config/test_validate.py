@@ -1,0 +1,129 @@
+"""A document is judged whole: every fault, its place, and what was expected."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.model import Settings
+from rpcaccel.config.validate import NO_NETWORK, validate, validated
+
+WRONG = {
+    "default_network": "x",
+    "lissten": 3,
+    "workers": True,
+    "memory": {"size": "1X"},
+    "networks": {
+        "H!": {"nodes": []},
+        "harmony-s0": {
+            "chain": "harmny",
+            "shard": "x",
+            "atempts": 3,
+            "nodes": [{"url": "ftp://u:hunter2@x", "weight": 1001, "id": "a"}, {"id": "a"}, "https://q,wieght=3", 7],
+        },
+    },
+}
+
+
+def faults_of(document: dict[str, object]) -> dict[str, Fault]:
+    result = validate(document)
+    assert isinstance(result, list)
+    assert len({fault.path for fault in result}) == len(result)
+    return {fault.path: fault for fault in result}
+
+
+def test_all_faults_are_told_at_once_with_place_and_expectation() -> None:
+    faults = faults_of(WRONG)
+    nodes = "networks.harmony-s0.nodes"
+    assert {path: fault.found for path, fault in faults.items()} == {
+        "default_network": '"x"',
+        "lissten": "",
+        "workers": "true",
+        "memory.size": '"1X"',
+        'networks."H!"': "this name",
+        'networks."H!".nodes': "an empty list",
+        "networks.harmony-s0.chain": '"harmny"',
+        "networks.harmony-s0.shard": '"x"',
+        "networks.harmony-s0.atempts": "",
+        f"{nodes}[0].url": "ftp://x",
+        f"{nodes}[0].weight": "1001",
+        f"{nodes}[1].url": "nothing",
+        f"{nodes}[1].id": '"a"',
+        f"{nodes}[2]": "https://q",
+        f"{nodes}[3]": "7",
+    }
+    assert faults["networks.harmony-s0.atempts"].expected == "unknown key; did you mean attempts?"
+    assert faults["lissten"].expected == "unknown key; did you mean listen?"
+    assert faults[f"{nodes}[0].weight"].expected == "at most 1000"
+    assert faults[f"{nodes}[2]"].expected.endswith("did you mean weight= for wieght=?")
+    assert faults[f"{nodes}[1].id"].expected == f"another id than that of {nodes}[0]"
+
+
+@pytest.mark.parametrize("document", [{}, {"networks": {}}, {"networks": None}])
+def test_no_network_at_all_is_one_fault_that_says_what_to_do(document: dict[str, object]) -> None:
+    assert [fault.expected for fault in faults_of(document).values()] == [NO_NETWORK]
+
+
+def test_faults_say_who_set_what_stands_there() -> None:
+    result = validate({"listen": "x"}, {("listen",): "from --listen"})
+    assert isinstance(result, list)
+    assert str(next(fault for fault in result if fault.path == "listen")).endswith("(from --listen)")
+
+
+def test_validated_raises_what_validate_returns() -> None:
+    with pytest.raises(ConfigError) as caught:
+        validated(WRONG)
+    assert len(caught.value.faults) == len(str(caught.value).splitlines()) == 15
+    assert isinstance(validated({"networks": {"x": {"nodes": ["http://a"]}}}), Settings)
+
+
+def test_a_clash_of_ready_made_nodes_is_a_fault_too() -> None:
+    node = validated({"networks": {"x": {"nodes": ["http://a"]}}}).networks["x"].nodes[0]
+    assert isinstance(validate({"networks": {"x": {"nodes": [node, node]}}}), list)
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+KEYS = st.sampled_from(
+    ["networks", "nodes", "url", "id", "weight", "http", "deny", "default_network", "listen"]
+) | st.text(max_size=5)
+
+
+@given(
+    st.dictionaries(KEYS, st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, some), max_leaves=20))
+)
+def test_any_document_is_settings_or_faults(document: dict[str, object]) -> None:
+    result = validate(document)
+    assert isinstance(result, Settings) or result
+
+
+@given(st.text("abcdefXYZ0189", min_size=8, max_size=20))
+def test_no_fault_shows_a_secret(text: str) -> None:
+    secret = f"s3cr3t{text}"
+    places: list[object] = [
+        {"url": f"ftp://u:{secret}@host/{secret}?{secret}"},
+        {"url": secret, "headers": {"X-Key": f"{secret}\n", "Bad Name": secret}},
+        {"url": f"http://{secret}@host:0"},
+        f"ftp://{secret}@host/{secret},weight=x",
+        f"https://{secret}@host,wieght=3",
+        secret,
+        {"url": {"value": secret}, "headers": secret, "id": "A"},
+        {"url": [secret], "token": secret},
+    ]
+    redis = {
+        "url": f"redis://:{secret}?{secret}@host",
+        "replicas": [f"http://:{secret}@host", secret],
+        "password": secret,
+    }
+    document = {"redis": redis, "networks": {"x": {"nodes": places}, "y": {"nodes": secret}}, "workers": 0}
+    for fault in faults_of(document).values():
+        assert "s3cr3t" not in f"{fault} {fault!r}"
+
+
+def test_a_route_to_a_tag_that_no_node_has_is_told_with_the_tag() -> None:
+    node = {"url": "http://a", "tags": ["own"]}
+    routes = [{"methods": ["eth_getLogs"], "tag": "archive"}]
+    (fault,) = faults_of({"networks": {"x": {"nodes": [node], "routes": routes}}}).values()
+    assert fault.path == "networks.x"
+    assert fault.expected == "routes to tags that some node has, and none has archive"
