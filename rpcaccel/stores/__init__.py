@@ -1,0 +1,39 @@
+"""The second cache tier, a file for each store.
+
+A store is a module here that says which URL schemes are its own (SCHEMES) and how it is made (build).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+
+from rpcaccel.stores.base import Store, StoreSettings
+
+Build = Callable[[StoreSettings], Store]
+
+
+def schemes() -> dict[str, Build]:
+    """Every URL scheme that some store here takes, with how that store is made."""
+    found: dict[str, Build] = {}
+    for module in iter_modules(__path__):
+        # A store's parts are named for it: redis, redis_reads, redis_url …
+        if "_" not in module.name and module.name != "base":
+            store = import_module(f"{__name__}.{module.name}")
+            found.update(dict.fromkeys(getattr(store, "SCHEMES", ()), store.build if hasattr(store, "build") else None))
+    return found
+
+
+def load(settings: StoreSettings) -> Store:
+    """The store that the settings' URL asks for; without a URL, the one that holds nothing.
+
+    Raises ValueError for a URL that no store takes or that is malformed, without showing its credentials.
+    """
+    url = settings.url.reveal().strip()
+    scheme = url.partition("://")[0] if "://" in url else url
+    build = schemes().get(scheme)
+    if build is None:
+        known = ", ".join(f"{name}://" for name in sorted(schemes()) if name)
+        raise ValueError(f"no store takes this address; known are {known}")
+    return build(settings)

@@ -1,0 +1,126 @@
+"""A Redis Cluster: each key has a primary (and its replicas), each node is up or down for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from redis.asyncio.cluster import ClusterNode
+from redis.cluster import LoadBalancingStrategy
+from redis.crc import key_slot
+from redis.exceptions import RedisClusterException
+
+from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.redis_clients import cluster
+from rpcaccel.stores.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server
+from rpcaccel.stores.redis_url import Target
+
+
+class Cluster:
+    """Keys are grouped by the node that holds them; a node that is down costs its own keys only."""
+
+    tag = "{}"
+    """An empty hash tag. Keys hold JSON, and Redis would place all keys with the same {…} in one slot."""
+
+    def __init__(self, target: Target, settings: StoreSettings) -> None:
+        self._client = cluster(target, settings)
+        self._name = target.name
+        self._known: dict[str, Server] = {}
+        self._opening: asyncio.Task[None] | None = None
+        self._opened = False
+        self._error = ""
+
+    async def open(self) -> None:
+        """Learn the slots; goes on in the background until a node answers."""
+        if not await self._learn():
+            self._opening = asyncio.create_task(self._keep_learning(), name="redis cluster")
+
+    async def _learn(self) -> bool:
+        try:
+            await self._client.initialize()
+        except Exception as error:
+            self._error = f"{type(error).__name__}: {error}"[:200]
+            return False
+        self._opened = True
+        self._error = ""
+        await asyncio.gather(*(self._server(node).look() for node in self._client.get_primaries()))
+        return True
+
+    async def _keep_learning(self) -> None:
+        wait = FIRST_PROBE
+        while True:
+            await asyncio.sleep(wait)
+            if await self._learn():
+                return
+            wait = min(wait * 2, LONGEST_PROBE)
+
+    async def _refresh(self) -> None:
+        # A node is down: perhaps another has its slots by now.
+        await self._client.nodes_manager.initialize()
+        present = self._client.nodes_manager.nodes_cache
+        for name in [name for name, server in self._known.items() if name not in present and server.up]:
+            await self._known.pop(name).close()
+
+    def _server(self, node: ClusterNode) -> Server:
+        server = self._known.get(node.name)
+        if server is None:
+            server = self._known[node.name] = Server(node.name, "", self._client, refresh=self._refresh)
+        server.node = node
+        server.role = node.server_type or ""
+        return server
+
+    def _route(self, keys: Sequence[bytes], strategy: LoadBalancingStrategy | None) -> Route:
+        if not self._opened:
+            return []
+        groups: dict[str, tuple[Server, list[bytes]]] = {}
+        for key in keys:
+            server = self._place(key, strategy)
+            if server is not None:
+                groups.setdefault(server.name, (server, []))[1].append(key)
+        return list(groups.values())
+
+    def _place(self, key: bytes, strategy: LoadBalancingStrategy | None) -> Server | None:
+        slot = key_slot(key)
+        nodes = self._client.nodes_manager
+        try:
+            server = self._server(nodes.get_node_from_slot(slot, load_balancing_strategy=strategy))
+            if not server.up and strategy is not None:
+                server = self._server(nodes.get_node_from_slot(slot))
+        except RedisClusterException:
+            return None
+        return server if server.up else None
+
+    def for_reading(self, keys: Sequence[bytes]) -> Route:
+        """A replica of each key's primary, where it has one."""
+        return self._route(keys, LoadBalancingStrategy.ROUND_ROBIN_REPLICAS)
+
+    def for_writing(self, keys: Sequence[bytes]) -> Route:
+        """Each key's primary."""
+        return self._route(keys, None)
+
+    def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
+        """The primary of the first of `keys`, for a replica: what it does not hold it redirects."""
+        primary = self._place(keys[0], None)
+        return primary if primary is not server else None
+
+    def primaries(self) -> list[Server] | None:
+        """Every primary; None before the slots are known."""
+        return [self._server(node) for node in self._client.get_primaries()] if self._opened else None
+
+    @property
+    def servers(self) -> Sequence[Server]:
+        """Every node met so far."""
+        return list(self._known.values())
+
+    @property
+    def up(self) -> bool:
+        """Is any node up?"""
+        return self._opened and any(server.up for server in self._known.values())
+
+    async def close(self) -> None:
+        """Disconnect from all."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        await asyncio.gather(*(server.close() for server in self._known.values()))
+        await asyncio.gather(self._client.aclose(), return_exceptions=True)
