@@ -1,0 +1,193 @@
+"""What can be turned on a simulated node while it runs: speed, lag, roles, and faults.
+
+Set fields in a test (`node.knobs.lag = 3`), or POST any of them as JSON to /simnode/knobs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from random import Random
+from typing import Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+FAULTS = (
+    "hang",
+    "reset",
+    "half_body",
+    "html",
+    "too_many",
+    "unavailable",
+    "empty",
+    "garbage",
+    "wrong_id",
+    "missing_id",
+    "error",
+    "rate_limit",
+    "invalid_reply",
+)
+"""hang: never answer · reset: take the request, close · half_body · html: 502 page · too_many: 429 with Retry-After ·
+unavailable: 503 · empty: 200 with no body · garbage: no JSON · wrong_id · missing_id · error: -32000 `error_text` ·
+rate_limit: Harmony's limiter text · invalid_reply: neither result nor error."""
+
+Shape = Literal["fixed", "uniform", "lognormal", "jitter"]
+SHAPES: dict[str, Shape] = {"fixed": "fixed", "uniform": "uniform", "lognormal": "lognormal", "jitter": "jitter"}
+EXAMPLES = "40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms"
+_PART = r"([0-9.]+)\s*(ms|s|)"
+_SYNTAX = re.compile(rf"^(?:(fixed|uniform|lognormal|jitter):)?\s*{_PART}(?:\s*[-+,~]\s*{_PART})?$")
+
+
+class Latency(Struct, frozen=True):
+    """A distribution of seconds."""
+
+    mean: float = 0.0
+    """Seconds: the value, the middle, or (lognormal) the median."""
+    spread: float = 0.0
+    """uniform: seconds to either side · lognormal: sigma · jitter: mean of what is added, seconds."""
+    shape: Shape = "fixed"
+
+    @classmethod
+    def parse(cls, written: str) -> Latency:
+        """From "40ms", "uniform:20ms-60ms", "lognormal:40ms,0.5" or "jitter:40ms+10ms". Raises ValueError."""
+        match = _SYNTAX.match(written.strip())
+        if match is None:
+            raise ValueError(f"{written!r} is no latency; say {EXAMPLES}")
+        shape, first, first_unit, second, second_unit = match.groups()
+        low = float(first) * (0.001 if first_unit == "ms" else 1.0)
+        high = float(second) * (0.001 if second_unit == "ms" else 1.0) if second else 0.0
+        if shape == "uniform" and second:
+            return cls((low + high) / 2, abs(high - low) / 2, "uniform")
+        return cls(low, high, SHAPES[shape or "fixed"])
+
+    def draw(self, rng: Random) -> float:
+        """One value, seconds >= 0."""
+        if self.shape == "fixed" or not self.spread:
+            return self.mean
+        if self.shape == "uniform":
+            return max(0.0, rng.uniform(self.mean - self.spread, self.mean + self.spread))
+        if self.shape == "lognormal":
+            return self.mean * rng.lognormvariate(0.0, self.spread)
+        return self.mean + rng.expovariate(1.0 / self.spread)
+
+
+NONE = Latency()
+
+
+@dataclass
+class Knobs:
+    """The position of every knob. `on_change` is called before a field takes a new value."""
+
+    latency: Latency = NONE
+    """The way there and back: once for each HTTP request."""
+    work: Latency = NONE
+    """The node's own work: once for each call, one after the other in a batch."""
+    method_work: dict[str, Latency] = field(default_factory=dict)
+    """Work of single methods, instead of `work`."""
+    lag: int = 0
+    """Blocks behind the chain."""
+    skew: float = 0.0
+    """Seconds behind the chain, where the chain moves by the clock."""
+    wander: float = 0.0
+    """Share of blocks at which the node is one more behind, 0..1."""
+    stall: bool = False
+    """The head stands still where it is."""
+    branch: int = -1
+    """Which history of a reorganised chain the node follows: an index, -1 for the newest."""
+    archive: bool = True
+    """Keeps all state; otherwise only that of the newest `prune_depth` blocks."""
+    prune_depth: int = 128
+    explorer: bool = True
+    """Has the index that the history methods need."""
+    chain_id: int | None = None
+    """Answer to eth_chainId instead of the chain's: a node of another network."""
+    network_id: int | None = None
+    """Harmony's chain id instead of the chain's."""
+    missing: set[str] = field(default_factory=set)
+    """Methods this node does not serve."""
+    faults: dict[str, float] = field(default_factory=dict)
+    """Share of HTTP requests that meet each fault of FAULTS."""
+    next_faults: list[str] = field(default_factory=list)
+    """Faults for the next requests, one each, before any share is drawn; "" lets one pass."""
+    fault_methods: set[str] = field(default_factory=set)
+    """When not empty: only requests that ask one of these methods meet a fault."""
+    error_text: str = "simulated failure"
+    error_code: int = -32000
+    retry_after: float = 1.0
+    """Seconds named by a 429 or 503."""
+    gossip: float = 0.0
+    """Seconds until a transaction sent to another node is known here."""
+    limiters: bool = True
+    """The six small rate limiters of a Harmony node."""
+    rate_limit: float = 0.0
+    """The configurable limiter, calls a second (a real node's default is 1000); 0 for none."""
+    logs_range: int = 0
+    """Greatest difference of last and first block in getLogs, as providers set it; 0 for the chain's own."""
+    logs_results: int = 0
+    """Most logs in one answer; 0 for any number."""
+    gzip: bool = True
+    """Compress for those who accept it, as Harmony does even for 38 bytes."""
+    on_change: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        changed = self.__dict__.get("on_change")
+        if changed is not None and name != "on_change":
+            changed(name)
+        object.__setattr__(self, name, value)
+
+    def turn(self, changes: dict[str, Any]) -> None:
+        """Set several fields from plain JSON values, all or none. Raises ValueError for one that does not fit."""
+        known = {f.name: f for f in fields(self) if f.name != "on_change"}
+        ready = {}
+        for name, value in changes.items():
+            if name not in known:
+                raise ValueError(f"no knob {name!r}; there are {', '.join(sorted(known))}")
+            ready[name] = _fit(name, value)
+        for name, value in ready.items():
+            setattr(self, name, value)
+
+    def positions(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        return {f.name: msgspec.to_builtins(getattr(self, f.name)) for f in fields(self) if f.name != "on_change"}
+
+    def fault_for(self, methods: set[str], rng: Random) -> str:
+        """The fault that this request meets, "" for none."""
+        if self.fault_methods and not methods & self.fault_methods:
+            return ""
+        if self.next_faults:
+            return self.next_faults.pop(0)
+        if not self.faults:
+            return ""
+        draw = rng.random()
+        for name, share in self.faults.items():
+            if draw < share:
+                return name
+            draw -= share
+        return ""
+
+
+_TYPES = get_type_hints(Knobs)
+
+
+def _latency(value: Any) -> Any:
+    if isinstance(value, str):
+        return msgspec.to_builtins(Latency.parse(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"mean": value}
+    return value
+
+
+def _fit(name: str, value: Any) -> Any:
+    if _TYPES[name] is Latency:
+        value = _latency(value)
+    elif name == "method_work" and isinstance(value, dict):
+        value = {method: _latency(latency) for method, latency in value.items()}
+    try:
+        fitted = msgspec.convert(value, _TYPES[name])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"knob {name!r}: {error}") from None
+    if name in ("faults", "next_faults") and not set(fitted) <= {*FAULTS, ""}:
+        raise ValueError(f"knob {name!r}: the faults are {', '.join(FAULTS)}")
+    return fitted
