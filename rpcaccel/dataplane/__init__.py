@@ -1,0 +1,1 @@
+"""The data plane: bytes in, bytes out."""

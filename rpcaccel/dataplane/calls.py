@@ -1,0 +1,288 @@
+"""From a body to a body: one call or a batch, answered by the engine. Knows JSON-RPC, nothing of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from msgspec import Raw, Struct
+
+from rpcaccel.config.model import HttpSettings
+from rpcaccel.core import jsonrpc, wording
+from rpcaccel.core.cells import Source, Step
+from rpcaccel.core.client import Client
+from rpcaccel.core.jsonrpc import Call, Invalid
+from rpcaccel.core.outcome import Outcome
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.planner import full_method
+from rpcaccel.dataplane.ends import out_of_time
+from rpcaccel.dataplane.engine import Engine
+from rpcaccel.dataplane.known import Known
+from rpcaccel.dataplane.observer import Observer
+from rpcaccel.dataplane.routes import Route
+from rpcaccel.dataplane.waiting import Waiting
+
+_SAMPLED = 63
+"""Of 64 requests one has its parsing timed: the clock would cost as much as what it measures."""
+TURN = 0.0005
+"""Seconds that a batch may hold the loop before others get their turn."""
+
+
+class Answered(Struct, frozen=True):
+    """What goes back for one request body."""
+
+    body: bytes
+    """Empty when there was nothing but notifications."""
+    outcomes: tuple[Outcome, ...] = ()
+    batch: bool = False
+    http: int = 200
+
+
+class Calls:
+    """Answers request bodies. One per worker."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float], settings: HttpSettings) -> None:
+        self.settings = settings
+        self.access: Observer | None = None
+        """Told of every call; None: nobody wants to know."""
+        self._engine = engine
+        self._clock = clock
+
+    def begin(
+        self, body: bytes, route: Route, client: bytes, guest: Client | None = None, ends: float | None = None
+    ) -> Answered | Waiting[Answered] | Awaitable[Answered]:
+        """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent.
+
+        Args:
+            client: what tells this caller from others, for networks that route by client.
+            guest: who is held to limits; None: nobody is.
+            ends: when the client wants its answer (monotonic seconds); None: it waits as long as the network does.
+        """
+        tally = self._engine.tally
+        decoded = jsonrpc.decode(body) if tally.requests & _SAMPLED else self._decode_timed(body)
+        if isinstance(decoded, list):
+            return self._batch(decoded, route, client, guest, ends)
+        if isinstance(decoded, Invalid):
+            tally.refused("malformed")
+            return Answered(jsonrpc.refusal(decoded))
+        plan = self._plan(decoded, route)
+        outcome = self._now(plan, route, guest)
+        if outcome is not None:
+            route.known.learn(body, route.network, plan, outcome, self.settings.headers)
+            return _single(decoded, outcome)
+        if ends is None:
+            started = self._clock()
+            waiting = self._engine.join(route.network, plan, client)
+            if waiting is not None:
+                return waiting.then(partial(self._single_ends, decoded, plan, route, started))
+        return self._single_later(decoded, plan, route, client, ends)
+
+    def _decode_timed(self, body: bytes) -> Call | Invalid | list[Raw]:
+        started = self._clock()
+        decoded = jsonrpc.decode(body)
+        self._engine.tally.step(Step.PARSE, self._clock() - started)
+        return decoded
+
+    async def answer(
+        self, body: bytes, route: Route, client: bytes, guest: Client | None = None, ends: float | None = None
+    ) -> Answered:
+        """The same, waited for."""
+        answered = self.begin(body, route, client, guest, ends)
+        return answered if isinstance(answered, Answered) else await answered
+
+    async def _single_later(self, call: Call, plan: Plan, route: Route, client: bytes, ends: float | None) -> Answered:
+        return _single(call, await self._fetch(plan, route, client, ends))
+
+    def _single_ends(self, call: Call, plan: Plan, route: Route, started: float, outcome: Outcome) -> Answered:
+        self._count(plan, route, outcome, started)
+        return _single(call, outcome)
+
+    def _batch(
+        self, members: list[Raw], route: Route, client: bytes, guest: Client | None, ends: float | None
+    ) -> Answered | Awaitable[Answered]:
+        """Independent calls, answered in order: hits at once, misses together, one failing item spoils no other."""
+        tally = self._engine.tally
+        tally.batches += 1
+        most = self.settings.max_batch
+        if len(members) > most:
+            tally.refused("batch-too-long")
+            message = f"batch too long: {len(members)} calls, at most {most} are taken"
+            return Answered(jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)))
+        if guest is not None and (refused := guest.batch(len(members))) is not None:
+            return Answered(jsonrpc.error_reply(b"null", refused.error), http=refused.http)
+        batch = _Batch(members)
+        self._take_turn(batch, route, guest)
+        return batch.answered() if batch.settled else self._rest(batch, route, client, guest, ends)
+
+    def _take_turn(self, batch: _Batch, route: Route, guest: Client | None) -> None:
+        """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
+        particular = guest is not None or self.access is not None
+        now = self._clock()
+        turn_ends = now + TURN
+        while batch.next < batch.size and now < turn_ends:
+            position, text = batch.next, bytes(batch.members[batch.next])
+            batch.next = position + 1
+            known = None if particular else self._take_known(batch, position, text, route, now)
+            if known is None:
+                self._take(batch, position, text, route, guest)
+            started, now = now, self._clock()
+            if known is not None:
+                known.latency.observe(now - started)
+
+    def _take(self, batch: _Batch, position: int, text: bytes, route: Route, guest: Client | None) -> None:
+        call = jsonrpc.decode_member(text)
+        if isinstance(call, Invalid):
+            self._engine.tally.refused("malformed")
+            batch.replies[position] = jsonrpc.refusal(call)
+            return
+        plan = self._plan(call, route)
+        outcome = self._now(plan, route, guest)
+        if outcome is None:
+            batch.misses.append((position, call, plan))
+            return
+        route.known.learn(text, route.network, plan, outcome, self.settings.headers)
+        batch.settle(position, call, outcome)
+
+    def _take_known(self, batch: _Batch, position: int, text: bytes, route: Route, now: float) -> Known | None:
+        """An item that was answered at once before, as dataplane.shortcut has it for single calls: the long way's
+        counts and bytes without its steps. None, and nothing done, where anything is not as it was."""
+        words, call_id = wording.split(text)
+        known = route.known.get(words)
+        if known is None or known.serial != route.network.sight.view.serial:
+            return None
+        result = known.plan.local
+        if result is None:
+            memory = self._engine.memory
+            slot = memory.find(known.key, now)
+            if slot is None or slot.entry is None:
+                return None
+            memory.hit(slot)
+            result = slot.entry.result
+        known.uses.uses += 1
+        known.cell.size += len(result)
+        batch.outcomes[position] = known.outcome
+        batch.replies[position] = jsonrpc.result_reply(call_id, result)
+        return known
+
+    async def _rest(
+        self, batch: _Batch, route: Route, client: bytes, guest: Client | None, ends: float | None
+    ) -> Answered:
+        gate = asyncio.Semaphore(self.settings.batch_at_once)
+
+        async def miss(position: int, call: Call, plan: Plan) -> None:
+            async with gate:
+                if self.access is not None:
+                    self.access.another()
+                batch.settle(position, call, await self._fetch(plan, route, client, ends))
+
+        async with asyncio.TaskGroup() as group:
+            while True:
+                misses, batch.misses = batch.misses, []
+                for missed in misses:
+                    group.create_task(miss(*missed))
+                if batch.read:
+                    break
+                await asyncio.sleep(0)
+                self._take_turn(batch, route, guest)
+        return batch.answered()
+
+    def _plan(self, call: Call, route: Route) -> Plan:
+        method = full_method(call.method, route.prefix) if route.prefix else call.method
+        return route.network.plan(method, call.params)
+
+    def _now(self, plan: Plan, route: Route, guest: Client | None) -> Outcome | None:
+        """The answer that needs no waiting, counted. A guest pays for the call, whoever answers it."""
+        started = self._clock()
+        outcome = None if guest is None else _refused(guest, plan, started)
+        if outcome is None:
+            outcome = self._engine.answer_now(route.network, plan)
+        if outcome is not None:
+            self._count(plan, route, outcome, started)
+        return outcome
+
+    async def _fetch(self, plan: Plan, route: Route, client: bytes, ends: float | None) -> Outcome:
+        started = self._clock()
+        if ends is None:
+            outcome = await self._engine.fetch(route.network, plan, client)
+        else:
+            outcome = await self._fetch_until(ends, plan, route, client)
+        self._count(plan, route, outcome, started)
+        return outcome
+
+    async def _fetch_until(self, ends: float, plan: Plan, route: Route, client: bytes) -> Outcome:
+        """A client that waits no longer is like one that leaves: what others wait for goes on without it."""
+        try:
+            async with asyncio.timeout(ends - self._clock()):
+                return await self._engine.fetch(route.network, plan, client)
+        except TimeoutError:
+            return out_of_time(plan.head)
+
+    def _count(self, plan: Plan, route: Route, outcome: Outcome, started: float) -> None:
+        size = len(outcome.result) if outcome.result is not None else 0
+        failed = outcome.error is not None and outcome.source is not Source.REFUSED
+        seconds = self._clock() - started
+        cell = route.network.cell(plan)
+        cell.done(outcome.source, seconds, size, failed)
+        for step, taken in outcome.steps:  # none of what was answered at once
+            cell.took(step, taken)
+        if self.access is not None:
+            self.access.answered(route.network.name, plan, outcome, seconds)
+
+
+class _Batch:
+    """A batch while its items are answered."""
+
+    __slots__ = ("members", "misses", "next", "outcomes", "replies", "size")
+
+    def __init__(self, members: list[Raw]) -> None:
+        self.members = members
+        self.size = len(members)
+        self.next = 0
+        """The position of the item to be looked at next."""
+        self.replies: list[bytes | None] = [None] * self.size
+        self.outcomes: list[Outcome | None] = [None] * self.size
+        """Those of known calls are without their results."""
+        self.misses: list[tuple[int, Call, Plan]] = []
+        """Read, and still to be fetched."""
+
+    @property
+    def read(self) -> bool:
+        """Have all items been looked at?"""
+        return self.next == self.size
+
+    @property
+    def settled(self) -> bool:
+        """Is there nothing left to wait for?"""
+        return self.read and not self.misses
+
+    def settle(self, position: int, call: Call, outcome: Outcome) -> None:
+        """One item has its answer; a notification has none to show."""
+        self.outcomes[position] = outcome
+        if call.id is not None:
+            self.replies[position] = _reply(call.id, outcome)
+
+    def answered(self) -> Answered:
+        """The whole, in the order of the items."""
+        said = [reply for reply in self.replies if reply is not None]
+        outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
+        return Answered(jsonrpc.batch_reply(said) if said else b"", outcomes, batch=True)
+
+
+def _single(call: Call, outcome: Outcome) -> Answered:
+    if call.id is None:
+        return Answered(b"", (outcome,))
+    return Answered(_reply(call.id, outcome), (outcome,), http=outcome.http)
+
+
+def _refused(guest: Client, plan: Plan, now: float) -> Outcome | None:
+    refusal = guest.call(plan.method, plan.rule.heavy, now)
+    if refusal is None:
+        return None
+    return Outcome(source=Source.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)
+
+
+def _reply(call_id: bytes, outcome: Outcome) -> bytes:
+    if outcome.result is not None:
+        return jsonrpc.result_reply(call_id, outcome.result)
+    return jsonrpc.error_reply(call_id, outcome.error or b"null")

@@ -1,0 +1,96 @@
+"""Who is asked next: eligibility and balancer as the one question that core.dispatch puts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from random import Random
+
+from rpcaccel.balancers import Balancer
+from rpcaccel.core.eligible import Refusal, eligible, judge, sentence
+from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.core.node import Node
+from rpcaccel.core.plan import Plan
+
+
+class PoolChooser:
+    """Eligibility and balancer as one question."""
+
+    __slots__ = ("_balancer", "_nodes", "_plan", "_rng", "_route_key", "_urgent", "forced")
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[Node],
+        balancer: Balancer,
+        rng: Random,
+        *,
+        route_key: bytes = b"",
+        urgent: bool = False,
+    ) -> None:
+        """`urgent`: the call is taken on even where there is no room."""
+        self._plan = plan
+        self._nodes = nodes
+        self._balancer = balancer
+        self._rng = rng
+        self._route_key = route_key or plan.route_key
+        self._urgent = urgent
+        self.forced = False
+        """Has a node been given that is not fit, for want of better?"""
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """Who is asked now, among those whose id is not in `avoid`."""
+        found = eligible(self._nodes, self._plan, now, avoid or self._nobody)
+        if not found.nodes:
+            return None
+        if not found.forced:
+            return self._pick(found.nodes, now)
+        if avoid and judge(found.nodes[0], self._plan, now) not in _MAY_BE_WELL:
+            return None  # each is known to answer in vain: one such answer is enough
+        self.forced = True
+        return found.nodes[0]
+
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
+        """Who may be asked beside `beside`: nobody whom only need would have us ask."""
+        found = eligible(self._nodes, self._plan, now, avoid)
+        nodes = [node for node in found.nodes if node.tier <= beside.tier and node.has_room(now)]
+        return None if found.forced or not nodes else self._pick(nodes, now)
+
+    @property
+    def _nobody(self) -> Collection[str]:
+        """Whom an urgent call avoids: nobody, and still it goes on like one that is under way."""
+        return ("",) if self._urgent else ()
+
+    def _pick(self, nodes: Sequence[Node], now: float) -> Node:
+        """The balancer's choice; a node that has just returned passes on some of what falls to it."""
+        node = self._balancer.pick(nodes, route_key=self._route_key, now=now, rng=self._rng)
+        if len(nodes) > 1 and (warmth := node.warmth(now)) < 1.0 and self._rng.random() >= warmth:
+            others = [other for other in nodes if other is not node]
+            node = self._balancer.pick(others, route_key=self._route_key, now=now, rng=self._rng)
+        return node
+
+    def count(self, now: float) -> int:
+        """How many nodes may be asked, the least bad among them when none is fit."""
+        return len(eligible(self._nodes, self._plan, now, self._nobody).nodes)
+
+    def nobody(self, now: float) -> Failure:
+        """Why there is nobody to ask: one sentence for each node."""
+        plan, nodes = self._plan, self._nodes
+        verdicts = [(node, judge(node, plan, now)) for node in nodes]
+        said = "; ".join(sentence(node, why, plan, now) for node, why in verdicts) or "there are no nodes"
+        if any(why is Refusal.NONE for _, why in verdicts):
+            text = "every node that may be asked has as many calls as it may have at once"
+            return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
+        limits = [_parked_until(node, why, plan, now) - now for node, why in verdicts if why in _PARKED]
+        if limits:
+            return Failure(FailureKind.RATE_LIMITED, said, sent=False, retry_after=min(limits))
+        return Failure(FailureKind.NO_NODE, said, sent=False)
+
+
+_PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED, Refusal.SPENT)
+_MAY_BE_WELL = (Refusal.BREAKER_OPEN, Refusal.EJECTED)
+
+
+def _parked_until(node: Node, why: Refusal, plan: Plan, now: float) -> float:
+    if why is Refusal.SPENT and node.quota is not None:
+        return node.quota.parked_until(now) or now
+    return node.parked_until if why is Refusal.PARKED else node.parked[plan.method]

@@ -1,0 +1,81 @@
+"""How calls end that no good answer of their own ends: what the client is told, and what is counted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rpcaccel.core import jsonrpc
+from rpcaccel.core.answer import error_parts
+from rpcaccel.core.cells import Source, Step
+from rpcaccel.core.failure import Failure, FailureKind, client_code, policy
+from rpcaccel.core.outcome import Outcome
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import CacheClass
+from rpcaccel.dataplane.forward import Forwarded
+
+
+def miss_reason(plan: Plan) -> str:
+    """Why memory had nothing; a fixed set of words, since it is a metric label."""
+    if plan.kept:
+        return "not-kept-yet"
+    if plan.rule.off:
+        return "off"
+    return "not-understood" if plan.note and plan.cache is CacheClass.NEVER else str(plan.cache)
+
+
+def refused(plan: Plan, head: int) -> Outcome:
+    """The method is not for clients."""
+    message = f"the method {plan.method} is refused by this proxy"
+    return Outcome(source=Source.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, message), block=head)
+
+
+def for_client(error: bytes, failure: Failure | None) -> bytes:
+    """A node's error under a code that clients know; unchanged, to the byte, where it has one already."""
+    code, _ = error_parts(error)
+    known = client_code(failure.kind if failure is not None else FailureKind.UNKNOWN, code)
+    if known == code:
+        return error
+    try:
+        members = msgspec.json.decode(error, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return jsonrpc.error_object(known, error.decode("utf-8", "replace"))
+    return msgspec.json.encode({**members, "code": known})
+
+
+def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]) -> Outcome:
+    """Every attempt failed, or none could be made: the proxy's own error."""
+    failure = forwarded.failure or Failure(FailureKind.UNKNOWN, "no answer")
+    row = policy(failure.kind)
+    return Outcome(
+        source=Source.NODE,
+        error=jsonrpc.error_object(row.code, failure.text),
+        node=forwarded.node_id,
+        block=head,
+        attempts=forwarded.attempts,
+        http=row.http,
+        retry_after=failure.retry_after,
+        kind=failure.kind,
+        steps=steps,
+        legs=forwarded.legs,
+    )
+
+
+def joined(outcome: Outcome, waited: float) -> Outcome:
+    """What a caller is told of a flight that another began, after so many seconds."""
+    return Outcome(
+        source=Source.FLIGHT,
+        result=outcome.result,
+        error=outcome.error,
+        node=outcome.node,
+        block=outcome.block,
+        http=outcome.http,
+        retry_after=outcome.retry_after,
+        steps=((Step.FLIGHT, waited),),
+    )
+
+
+def out_of_time(head: int) -> Outcome:
+    """The time that the client itself has given is over."""
+    row = policy(FailureKind.TIMEOUT)
+    error = jsonrpc.error_object(row.code, "no answer within the time that the request gave")
+    return Outcome(source=Source.NODE, error=error, block=head, http=row.http, kind=FailureKind.TIMEOUT)

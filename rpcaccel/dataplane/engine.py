@@ -1,0 +1,254 @@
+"""The way of a call (architecture section 3).
+
+`answer_now` is synchronous: what the proxy can answer by itself never creates a task. `fetch` does the rest: flight,
+second tier, nodes, keep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+from rpcaccel.core.cells import Source
+from rpcaccel.core.entry import Entry
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.memory import MemoryTier
+from rpcaccel.core.messages import Hint
+from rpcaccel.core.outcome import Outcome
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.recent import Sent
+from rpcaccel.core.tally import Step, Tally
+from rpcaccel.dataplane import ends, filters
+from rpcaccel.dataplane.arrivals import Arrivals
+from rpcaccel.dataplane.broadcast import Broadcasts
+from rpcaccel.dataplane.flights import Flights
+from rpcaccel.dataplane.forward import Forwarded, forward
+from rpcaccel.dataplane.leasing import Leasing
+from rpcaccel.dataplane.network import Network
+from rpcaccel.dataplane.pinning import preferring
+from rpcaccel.dataplane.ranges import Ranges, Way
+from rpcaccel.dataplane.refresh import Refresh
+from rpcaccel.dataplane.sends import Sends
+from rpcaccel.dataplane.takeoff import TakeOffs
+from rpcaccel.dataplane.waiting import Waiting
+from rpcaccel.stores.base import Store
+
+
+class Engine:
+    """Answers calls. One per worker; holds the tiers and the flights, no settings of its own."""
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        store: Store,
+        tally: Tally,
+        clock: Callable[[], float],
+        rng: random.Random,
+        on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
+    ) -> None:
+        """`on_hint` is told when an answer shows how far a node is, and when a transaction was sent."""
+        self.memory = memory
+        self.store = store
+        self.tally = tally
+        self.flights = Flights()
+        self.sends = Sends(store, clock, on_hint)
+        self.leasing = Leasing(store, memory, clock)
+        self.second_tier = store.name != "memory"
+        self.broadcasts = Broadcasts()
+        self._clock = clock
+        stored = self._from_store if self.second_tier else None
+        self._arrivals = Arrivals(memory, store, tally, clock, rng, on_hint)
+        self._take_offs = TakeOffs(memory, store, self.sends, self._arrivals, tally, clock, self._ask)
+        self._ranges = Ranges(Way(self._fly, self._arrivals.keep, self._kept, stored), memory, self.flights, clock)
+        self.refresh = Refresh(self._fly_alone, memory, self.flights, clock)
+        self._denied: tuple[str, ...] = ()
+
+    def now(self) -> float:
+        """The time by which entries live (monotonic seconds)."""
+        return self._clock()
+
+    def deny(self, patterns: tuple[str, ...]) -> None:
+        """Refuse methods of these names or patterns (fnmatch, case-sensitive) for every client."""
+        self._denied = patterns
+
+    def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
+        """What can be said without waiting: a refusal, a fact of the network, a kept answer. None: `fetch` it."""
+        if plan.rule.deny or (self._denied and any(fnmatchcase(plan.method, name) for name in self._denied)):
+            return ends.refused(plan, network.view.head)
+        if plan.local is not None:
+            return Outcome(source=Source.LOCAL, result=plan.local, block=network.view.head)
+        if plan.range is not None and network.settings.ranges.enabled:
+            outcome = self._ranges.answer_now(network, plan, plan.range)
+            if outcome is not None:
+                return outcome
+        entry = self._kept(network, plan)
+        if entry is None:
+            return None
+        return Outcome(source=Source.MEMORY, result=entry.result, block=network.view.head)
+
+    async def fetch(self, network: Network, plan: Plan, client: bytes = b"") -> Outcome:
+        """Get the answer from a flight under way, the second tier or a node.
+
+        Args:
+            client: what tells this caller from others, for networks that route by client.
+        """
+        waiting = self.join(network, plan, client)
+        if waiting is not None:
+            return await waiting
+        network.cell(plan).missed(ends.miss_reason(plan))
+        if plan.rule.kind in filters.KINDS:
+            return await self.flights.alone(lambda: self._filter(network, plan, client))
+        if plan.rule.known and plan.rule.kind == "read":
+            return await self._begin(network, plan, client)
+        # A caller that leaves takes its read back, and not what may have changed something.
+        return await self.flights.alone(lambda: self._begin(network, plan, client))
+
+    def join(self, network: Network, plan: Plan, client: bytes = b"") -> Waiting[Outcome] | None:
+        """The same where the call may share a flight: a wait that needs no task. None: it flies alone, `fetch` it."""
+        if plan.flight_key is None or plan.rule.kind in filters.KINDS:
+            return None
+        network.cell(plan).missed(ends.miss_reason(plan))
+        # What was under way before a transaction was sent may not know it.
+        flight = plan.flight_key + b":sent" if self.sends.holders(network, plan, b"") else plan.flight_key
+        begin, take_off = (
+            partial(self._begin, network, plan, client),
+            partial(self._take_offs.begin, network, plan, client),
+        )
+        future, joined = self.flights.join(flight, begin, take_off)
+        return Waiting(future, partial(self._joined, self._clock()) if joined else _as_it_is)
+
+    def _joined(self, started: float, outcome: Outcome) -> Outcome:
+        """The outcome of another caller's flight."""
+        waited = self._clock() - started
+        self.tally.step(Step.FLIGHT, waited)
+        return ends.joined(outcome, waited)
+
+    def _kept(self, network: Network, plan: Plan) -> Entry | None:
+        now = self._clock()
+        entry = None if plan.key is None else self.memory.get(plan.key, now)
+        if entry is None:
+            entry = None if plan.head_key is None else self.memory.get(plan.head_key, now)
+            if entry is None or self.sends.doubts(network, plan, entry.result):
+                return None
+        if not plan.rule.max_age or now - entry.stored_at <= plan.rule.max_age:
+            return entry
+        return self._stale(network, plan, entry, now)
+
+    def _stale(self, network: Network, plan: Plan, entry: Entry, now: float) -> Entry | None:
+        """An answer older than the operator wants: served a little longer, while one call fetches a new one."""
+        if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
+            return None
+        self.flights.begin(plan.flight_key, lambda: self._fly(network, plan, b""))
+        return entry
+
+    def _begin(self, network: Network, plan: Plan, client: bytes) -> Coroutine[Any, Any, Outcome]:
+        if plan.range is not None and network.settings.ranges.enabled:
+            return self._ranges.fetch(network, plan, plan.range, client)
+        return self._fly(network, plan, client)
+
+    def _fly(self, network: Network, plan: Plan, client: bytes, *, alone: bool = False) -> Coroutine[Any, Any, Outcome]:
+        """`alone`: other processes would ask the same at the same time, so one of them asks for all."""
+        if plan.shared_keys and self.second_tier:
+            return self._ask_tier(network, plan, client, alone)
+        return self._ask(network, plan, client, [])
+
+    async def _ask_tier(self, network: Network, plan: Plan, client: bytes, alone: bool) -> Outcome:
+        steps: list[tuple[Step, float]] = []
+
+        def shared(entry: Entry) -> Outcome:
+            return Outcome(source=Source.REDIS, result=entry.result, block=plan.head, steps=self._arrivals.timed(steps))
+
+        started = self._clock()
+        if plan.rule.names_transaction is None:
+            entry = await self._from_store(plan)
+        else:
+            entry, _ = await asyncio.gather(self._from_store(plan), self.sends.look(network, plan))
+        steps.append((Step.REDIS, self._clock() - started))
+        if entry is not None and not self.sends.doubts(network, plan, entry.result):
+            return shared(entry)
+        if not (plan.rule.heavy or alone):
+            return await self._ask(network, plan, client, steps)
+        return await self.leasing.fetch(
+            plan.shared_keys[0],
+            lambda: self._ask(network, plan, client, steps),
+            shared,
+            lambda: self._from_store(plan),
+        )
+
+    def _fly_alone(self, network: Network, plan: Plan) -> Coroutine[Any, Any, Outcome]:
+        return self._fly(network, plan, b"", alone=True)
+
+    async def _ask(
+        self,
+        network: Network,
+        plan: Plan,
+        client: bytes,
+        steps: list[tuple[Step, float]],
+        started: float | None = None,
+    ) -> Outcome:
+        """`started`: when, if not now; from then on its deadline counts."""
+        started = self._clock() if started is None else started
+        plan, forwarded = await self._forward(network, plan, client, started + network.settings.deadline)
+        steps.append((Step.FORWARD, self._clock() - started))
+        return self._arrivals.conclude(network, plan, forwarded, steps)
+
+    async def _filter(self, network: Network, plan: Plan, client: bytes) -> Outcome:
+        """A filter stays on the node that made it; the id the client has names that node."""
+        if plan.rule.kind == "filter-new":
+            return filters.named(network, await self._ask(network, plan, client, []))
+        deadline = self._clock() + network.settings.deadline
+        outcome = await filters.poll(
+            network, plan, deadline, lambda asked, end: self._arrivals.conclude(network, asked, end, [])
+        )
+        return outcome or await self._ask(network, plan, client, [])
+
+    async def _from_store(self, plan: Plan) -> Entry | None:
+        """Ask the second tier for the keys at once; what it has fills the memory tier."""
+        asked = [self.store.get(key) for key in plan.shared_keys]
+        for key, answer in zip(plan.shared_keys, asked, strict=True):
+            entry, now = await answer, self._clock()
+            if entry is not None and not (plan.rule.max_age and now - entry.stored_at > plan.rule.max_age):
+                self.memory.put(key, entry, now)
+                return entry
+        return None
+
+    async def _forward(self, network: Network, plan: Plan, client: bytes, deadline: float) -> tuple[Plan, Forwarded]:
+        """Ask the nodes; returns the plan that was carried out in the end.
+
+        When no node has the block asked for, wait for one a bounded time: the head was seen a moment ago, so either
+        a node that has it is on its way, or the served head will follow the nodes that are left. When a reorganisation
+        is noticed meanwhile, the answer may be the abandoned branch's: it is asked for again.
+        """
+        patience = min(deadline, self._clock() + 2 * network.chain.block_time + 1)
+        shared = plan.rule.kind == "read" and plan.flight_key is not None
+        while True:
+            fork_epoch = network.view.fork_epoch
+            forwarded = await self._reach(network, plan, client, deadline)
+            failure = forwarded.failure
+            if failure is not None and failure.kind is FailureKind.NO_NODE:
+                left = patience - self._clock()
+                if left <= 0:
+                    return plan, forwarded
+                await network.wait_for_change(left)
+            elif forwarded.answer is None or plan.final or not shared or network.view.fork_epoch == fork_epoch:
+                return plan, forwarded
+            plan = network.plan(plan.method, plan.asked)
+
+    async def _reach(self, network: Network, plan: Plan, client: bytes, deadline: float) -> Forwarded:
+        network.refreshes.call(self._clock())
+        pool, route_key, cell = network.pool, plan.route_key or client, self.tally.network(network.name)
+        if plan.rule.kind != "send":
+            chooser = preferring(plan, pool, self.sends.holders(network, plan, client), route_key)
+            forwarded = await forward(plan, pool, deadline=deadline, route_key=route_key, chooser=chooser)
+            cell.forced += forwarded.forced
+            return forwarded
+        taken = partial(self.sends.took, network, client=client)
+        return await self.broadcasts.send(plan, pool, network.plan, cell, taken, deadline=deadline, route_key=route_key)
+
+
+def _as_it_is(outcome: Outcome) -> Outcome:
+    return outcome

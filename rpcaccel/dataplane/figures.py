@@ -1,0 +1,55 @@
+"""Puts what tiers and connectors count themselves into the tally, when a snapshot is taken."""
+
+from __future__ import annotations
+
+from rpcaccel.core.cells import NetworkCell, NodeCell, Tier
+from rpcaccel.core.memory import MemoryStats
+from rpcaccel.dataplane.connector import Counters
+from rpcaccel.dataplane.forward import Pool
+from rpcaccel.stores.base import StoreStats
+
+
+def fill_memory(tier: Tier, stats: MemoryStats) -> None:
+    """The memory tier's figures."""
+    tier.entries = stats.entries
+    tier.bytes = stats.bytes
+    tier.limit = stats.max_bytes
+    tier.hits = stats.hits
+    tier.misses = stats.misses
+    tier.stored = stats.puts
+    tier.evicted = stats.evictions
+    tier.expired = stats.expired
+    tier.purged = stats.purged
+    tier.refused = stats.rejected
+
+
+def fill_store(tier: Tier, stats: StoreStats) -> None:
+    """The second tier's figures."""
+    tier.up = stats.up
+    tier.hits = stats.hits
+    tier.misses = stats.misses
+    tier.stored = stats.writes
+    tier.errors = stats.errors + stats.writes_failed + sum(stats.damaged.values())
+    tier.timeouts = stats.late
+    tier.dropped = stats.writes_dropped
+
+
+def fill_network(cell: NetworkCell, pool: Pool) -> None:
+    """What a network's pool counts itself."""
+    cell.busy = pool.room.refused
+    cell.unpaid = pool.budget.refused
+    cell.in_room = len(pool.room)
+
+
+def fill_node(cell: NodeCell, counters: Counters) -> None:
+    """A connector's figures."""
+    cell.dns = counters.dns_lookups
+    cell.connects = counters.connects
+    cell.tls = counters.tls
+    cell.reused = counters.reused
+    cell.batches = counters.batches
+    cell.gathered = counters.gathered
+    cell.wait_seconds = counters.wait_seconds
+    cell.read_seconds = counters.read_seconds
+    cell.connections_open = counters.open
+    cell.connections_idle = counters.idle

@@ -1,0 +1,212 @@
+"""Takes one call to the nodes: drives `core.dispatch` with real sends and tells each node what was learnt.
+
+There is no task beside the caller's own until a hedge is due: an attempt is a plain await. Whatever happens, a permit
+is closed and a call counted out exactly once, in the `finally` of its attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from msgspec import Struct
+
+from rpcaccel.balancers import Balancer
+from rpcaccel.core.answer import Answer
+from rpcaccel.core.broadcast import BroadcastSettings
+from rpcaccel.core.budget import Budget
+from rpcaccel.core.cells import NodeCell
+from rpcaccel.core.commands import Command, SetTimer, Settle, StartAttempt
+from rpcaccel.core.dispatch import Chooser, Dispatch
+from rpcaccel.core.failure import Failure, FailureKind, policy
+from rpcaccel.core.hedging import Hedging
+from rpcaccel.core.node import Node
+from rpcaccel.core.outcome import Leg
+from rpcaccel.core.outliers import OutlierSettings
+from rpcaccel.core.patience import DispatchSettings, patience
+from rpcaccel.core.plan import Plan
+from rpcaccel.dataplane.chooser import PoolChooser
+from rpcaccel.dataplane.course import Course
+from rpcaccel.dataplane.deadlines import Deadlines
+from rpcaccel.dataplane.hedges import Hedge, hedged, report
+from rpcaccel.dataplane.room import Room
+
+_LOOK_AGAIN = 0.05
+"""Seconds: room also comes with time, where a node has a quota for each second."""
+Classify = Callable[[int, str, int], FailureKind]
+"""Code, message and HTTP status of a node's error to its kind."""
+
+
+Unclassed = Callable[[str, str, int, str, int], None]
+"""Node, method, code, message and HTTP status of an error."""
+
+
+class Late(Protocol):
+    """What is told when it is slow."""
+
+    @property
+    def node_id(self) -> str:
+        """Who it waits for."""
+        ...
+
+    def late(self) -> None:
+        """It is."""
+        ...
+
+    def desert(self) -> None:
+        """Who it waits for was found to hang."""
+        ...
+
+
+class Upstream(Protocol):
+    """What sends a call to one node. Never takes longer than `timeout` seconds, raises nothing but CancelledError."""
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        """One attempt."""
+        ...
+
+
+class Choosing(Chooser, Protocol):
+    """Who is asked next, and whether one was taken that is not fit."""
+
+    @property
+    def forced(self) -> bool: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Pool:
+    """The nodes of one network and the means to reach them."""
+
+    nodes: Sequence[Node]
+    balancer: Balancer
+    upstreams: Mapping[str, Upstream]
+    classify: Classify
+    clock: Callable[[], float]
+    rng: Random
+    settings: DispatchSettings = field(default_factory=DispatchSettings)
+    budget: Budget = field(default_factory=Budget)
+    unclassed: Unclassed | None = None
+    """Told of every error that no rule knows."""
+    broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
+    room: Room = field(default_factory=Room)
+    """Where calls wait when every node has as many as it may have,"""
+    busy_wait: float = 1.0
+    """so many seconds at the most."""
+    hedging: Hedging | None = None
+    outliers: OutlierSettings = field(default_factory=OutlierSettings)
+    cells: Mapping[str, NodeCell] = field(default_factory=dict)
+    """Where the attempts of a node are counted, by its id."""
+    late: Deadlines[Late] = field(default_factory=lambda: Deadlines(_late))
+    """First attempts, and when a hedge beside each is due."""
+    waiting: dict[str, set[Hedge]] = field(default_factory=dict)
+    """The calls whose first attempt a node has, by its id, as far as they may be asked of another as well."""
+
+    def desert(self, node_id: str) -> None:
+        """A node was found to hang: what waits for it goes to others, as far as the budget reaches."""
+        for first in [late for late in self.late if late.node_id == node_id]:
+            self.late.drop(first)
+            first.desert()
+        for hedge in tuple(self.waiting.get(node_id, ())):
+            hedge.desert()
+
+
+class Forwarded(Struct, frozen=True, kw_only=True):
+    """How a call that was taken to the nodes ended.
+
+    A success has `answer` alone. A node's error that the client may see has both; anything else has `failure` alone.
+    """
+
+    answer: Answer | None
+    failure: Failure | None
+    node_id: str = ""
+    """Who answered; empty when nobody was asked."""
+    node_head: int = -1
+    """That node's head when it was asked: it cannot speak truly of blocks above."""
+    attempts: int = 0
+    tried: tuple[str, ...] = ()
+    steps: tuple[tuple[str, FailureKind], ...] = ()
+    """The attempts that failed: who, and how."""
+    legs: tuple[Leg, ...] = ()
+    forced: bool = False
+    """No node was fit, so the least bad was asked."""
+
+
+async def forward(
+    plan: Plan,
+    pool: Pool,
+    *,
+    deadline: float,
+    route_key: bytes = b"",
+    chooser: Choosing | None = None,
+) -> Forwarded:
+    """Ask nodes until one answers, or nothing more may be tried.
+
+    Args:
+        deadline: when the call must be over, on the pool's clock.
+        route_key: what a hashing balancer hashes; the plan's own when empty.
+        chooser: who is asked, where it is not for the balancer alone to say.
+    """
+    chooser = chooser or PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key)
+    course = Course(plan, pool)
+    settings = patience(pool.settings, plan, pool.nodes)
+    hedge_after = None if pool.hedging is None else partial(pool.hedging.after, plan.method)
+    busy_until, again = min(deadline, pool.clock() + pool.busy_wait), False
+    while True:
+        machine = Dispatch(plan, chooser, pool.budget, settings, ends=deadline, hedge_after=hedge_after)
+        commands = machine.start(pool.clock())
+        if not _busy(commands) or not await pool.room.wait(min(_LOOK_AGAIN, busy_until - pool.clock()), again=again):
+            break
+        again = True
+    if _busy(commands):
+        pool.room.refused += 1
+    end = await drive(course, machine, commands)
+    return concluded(end, machine, course, forced=chooser.forced)
+
+
+def _busy(commands: list[Command]) -> bool:
+    """Is every node that might be asked full at this moment?"""
+    (first, *_) = commands
+    return isinstance(first, Settle) and first.failure is not None and first.failure.kind is FailureKind.BUSY
+
+
+async def drive(course: Course, machine: Dispatch, commands: list[Command]) -> Settle:
+    """Carry out what the machine says, one thing after the other; a hedge alone goes beside another attempt."""
+    while True:
+        command = commands[-1]
+        if isinstance(command, Settle):
+            return command
+        if isinstance(command, StartAttempt):
+            reply, kind = await course.send(command)
+            commands = report(machine, command.attempt, reply, kind, course.clock())
+        elif isinstance(command, SetTimer):
+            first = commands[0]
+            if isinstance(first, StartAttempt):
+                commands = await hedged(course, machine, first, course.send(first), command.delay)
+            else:
+                await asyncio.sleep(command.delay)
+                commands = machine.timer(course.clock())
+
+
+def _late(first: Late) -> None:
+    first.late()
+
+
+def concluded(end: Settle, machine: Dispatch, course: Course, *, forced: bool) -> Forwarded:
+    """How the call ended, from what the machine said last."""
+    failure, node = end.failure, end.node
+    own = failure is not None and policy(failure.kind).client == "own-error"
+    return Forwarded(
+        answer=None if own else end.answer,
+        failure=failure,
+        node_id="" if node is None else node.id,
+        node_head=-1 if node is None else course.heads.get(node.id, -1),
+        attempts=machine.attempts,
+        tried=tuple(machine.tried),
+        steps=tuple(machine.steps),
+        legs=course.legs(),
+        forced=forced,
+    )

@@ -1,0 +1,122 @@
+"""A second attempt beside the first: a hedge, when that is slow, or a retry before its time, when its node hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextvars import copy_context
+
+from rpcaccel.core.answer import Answer
+from rpcaccel.core.commands import Command, StartAttempt
+from rpcaccel.core.dispatch import Dispatch
+from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.dataplane.course import Course, Reply
+
+
+async def hedged(
+    course: Course,
+    machine: Dispatch,
+    first: StartAttempt,
+    sending: Awaitable[Reply],
+    delay: float,
+    *,
+    deserted: bool = False,
+) -> list[Command]:
+    """The first attempt, awaited in place: most calls are answered long before a hedge is due, and need no task.
+
+    Args:
+        delay: seconds until a hedge is due.
+        deserted: the node hangs, so that the second attempt is a retry before its time.
+    """
+    hedge = Hedge(course, machine)
+    waiting = course.pool.waiting.setdefault(first.node.id, set())
+    waiting.add(hedge)
+    timer = asyncio.get_running_loop().call_later(delay, hedge.desert if deserted else hedge.due)
+    try:
+        try:
+            reply, kind = await sending
+        except asyncio.CancelledError:
+            if not hedge.stopped_first():
+                raise
+        else:
+            if not hedge.stopped_first():
+                hedge.first_ended = True
+                commands = report(machine, first.attempt, reply, kind, course.clock())
+                course.won = kind is None
+                if commands or hedge.task is None:
+                    return commands
+                await hedge.task
+        return hedge.commands
+    finally:  # a loser, or whatever is left when the caller leaves: nothing outlives the call
+        timer.cancel()
+        waiting.discard(hedge)
+        if hedge.task is not None:
+            hedge.task.cancel()
+            await asyncio.gather(hedge.task, return_exceptions=True)
+
+
+class Hedge:
+    """A second attempt beside the first, from the moment it is due. Where it decides the call, it stops the first."""
+
+    __slots__ = ("_caller", "_cancelling", "_context", "_course", "_machine", "_stopped", "commands", "first_ended",
+                 "task")  # fmt: skip
+
+    def __init__(self, course: Course, machine: Dispatch) -> None:
+        self._course = course
+        self._machine = machine
+        caller = asyncio.current_task()
+        assert caller is not None
+        self._caller = caller
+        self._cancelling = caller.cancelling()
+        self._context = copy_context()
+        """The caller's: who finds a node to hang has another."""
+        self._stopped = False
+        self.task: asyncio.Task[None] | None = None
+        self.first_ended = False
+        self.commands: list[Command] = []
+        """What the machine said when it ended."""
+
+    def due(self) -> None:
+        """The first is slow."""
+        if self._machine.timer_set:
+            self._ask(self._machine.timer(self._course.clock()))
+
+    def desert(self) -> None:
+        """The first is at a node that hangs."""
+        if self.task is None and not self.first_ended:
+            self._ask(self._machine.deserted(self._course.clock()))
+
+    def _ask(self, commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, StartAttempt):
+                self.task = asyncio.get_running_loop().create_task(self._run(command), context=self._context)
+
+    async def _run(self, start: StartAttempt) -> None:
+        reply, kind = await self._course.send(start)
+        self.commands = report(self._machine, start.attempt, reply, kind, self._course.clock())
+        if self.commands and not self.first_ended:
+            self._course.won = kind is None
+            self._stopped = True
+            self._caller.cancel()
+
+    def stopped_first(self) -> bool:
+        """Was the first ended by the hedge, and by nobody else? Takes the cancellation back, as asyncio.timeout does;
+        raises CancelledError when the caller was cancelled as well."""
+        if not self._stopped:
+            return False
+        if self._caller.uncancel() > self._cancelling:
+            raise asyncio.CancelledError
+        return True
+
+
+def report(
+    machine: Dispatch,
+    attempt: int,
+    reply: Answer | Failure,
+    kind: FailureKind | None,
+    now: float,
+) -> list[Command]:
+    """Tell the machine how an attempt ended; what it says to that."""
+    if isinstance(reply, Failure):
+        return machine.failed(attempt, reply, now)
+    return machine.answered(attempt, reply, kind, now)

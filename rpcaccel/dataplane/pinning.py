@@ -1,0 +1,81 @@
+"""Who is asked when it matters which node it is: the one that holds a filter, or those that took a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from random import Random
+
+from rpcaccel.balancers import Balancer
+from rpcaccel.core.eligible import Refusal, judge, sentence
+from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.core.node import Node
+from rpcaccel.core.plan import Plan
+from rpcaccel.dataplane.chooser import PoolChooser
+from rpcaccel.dataplane.forward import Pool
+
+_PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED)
+_NOT_EVEN_PINNED = (Refusal.WRONG_CHAIN, Refusal.BREAKER_OPEN, *_PARKED)
+"""What keeps even the one node that has it from being asked. A drained or weightless one finishes what it holds."""
+
+
+class Pinned:
+    """One node and no other."""
+
+    __slots__ = ("_node", "_plan", "forced")
+
+    def __init__(self, plan: Plan, node: Node) -> None:
+        self._plan = plan
+        self._node = node
+        self.forced = False
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """The node, unless it was asked or must not be."""
+        refused = self._node.id in avoid or judge(self._node, self._plan, now) in _NOT_EVEN_PINNED
+        return None if refused else self._node
+
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
+        """Nobody has what this node has."""
+        return None
+
+    def nobody(self, now: float) -> Failure:
+        """Why the node cannot be asked."""
+        why = judge(self._node, self._plan, now)
+        kind = FailureKind.RATE_LIMITED if why in _PARKED else FailureKind.NO_NODE
+        return Failure(kind, sentence(self._node, why, self._plan, now), sent=False)
+
+
+def preferring(plan: Plan, pool: Pool, preferred: Collection[str], route_key: bytes) -> Preferring | None:
+    """The choice that prefers some nodes; None when there are none to prefer."""
+    if not preferred:
+        return None
+    return Preferring(plan, pool.nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key)
+
+
+class Preferring(PoolChooser):
+    """Nodes of these ids before all others, as long as they are eligible."""
+
+    __slots__ = ("_preferred",)
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[Node],
+        balancer: Balancer,
+        rng: Random,
+        *,
+        preferred: Collection[str],
+        route_key: bytes = b"",
+    ) -> None:
+        super().__init__(plan, nodes, balancer, rng, route_key=route_key)
+        self._preferred = preferred
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """A preferred node while there is one, then whoever else is eligible."""
+        wanted = [
+            node
+            for node in self._nodes
+            if node.id in self._preferred and node.id not in avoid and judge(node, self._plan, now) is Refusal.NONE
+        ]
+        if wanted:
+            return self._balancer.pick(wanted, route_key=self._route_key, now=now, rng=self._rng)
+        return super().next(avoid, now)

@@ -1,0 +1,187 @@
+"""A worker process: `python -m rpcaccel.dataplane.process NAME LINK_FD SOCKET_FD…`.
+
+The supervisor starts it with one end of a socket pair and a bound socket. It obeys orders from the link and reports
+once a second; when the link ends, the supervisor is gone, and so is the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec.structs import replace
+
+from rpcaccel.config.model import Settings
+from rpcaccel.core import frames
+from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core.messages import (
+    Adopt,
+    Adopted,
+    Drain,
+    Explained,
+    ExplainOrder,
+    Heads,
+    Order,
+    Place,
+    PurgeDone,
+    PurgeOrder,
+    QuotaBrought,
+    RecordOrder,
+    Spent,
+    Started,
+    Word,
+)
+from rpcaccel.core.quota import Brought
+from rpcaccel.core.recent import Sent
+from rpcaccel.dataplane.loop import run
+from rpcaccel.dataplane.worker import Worker
+
+REPORT_EVERY = 1.0
+"""Seconds."""
+_CHUNK = 64 * 1024
+
+
+class LinkEnd:
+    """The worker's end of the link."""
+
+    def __init__(
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *sockets: socket.socket
+    ) -> None:
+        """`sockets`: the one to listen on; a spare has one for each place, and is told which."""
+        self._name = name
+        self._reader = reader
+        self._writer = writer
+        self._sockets = list(sockets)
+        self._worker: Worker | None = None
+        self._heads: list[NetworkHeads] = []
+        self._brought: list[Brought] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Obey until the order to drain, or until the supervisor is gone."""
+        orders: frames.FrameReader[Order] = frames.FrameReader(Order)  # type: ignore[arg-type]
+        reporting = asyncio.create_task(self._report_forever())
+        try:
+            while data := await self._read():
+                for order in orders.feed(data):
+                    if isinstance(order, Drain):
+                        await self._drain(order.timeout, order.linger)
+                        return
+                    await self._obey(order)
+            await self._drain(0.0)
+        finally:
+            reporting.cancel()
+
+    async def _read(self) -> bytes:
+        """What comes next from the link; nothing when it has ended, also when words of ours were still on their way."""
+        with contextlib.suppress(ConnectionError):
+            return await self._reader.read(_CHUNK)
+        return b""
+
+    async def _obey(self, order: Order) -> None:
+        if isinstance(order, Adopt):
+            await self._adopt(order)
+        elif isinstance(order, Place):
+            self._take(order)
+        elif self._worker is None:
+            self._set_aside(order)
+        else:
+            self._hand_on(order, self._worker)
+
+    def _set_aside(self, order: Order) -> None:
+        """What a worker is to begin with; the rest means nothing before there is one."""
+        if isinstance(order, Heads):
+            self._heads.append(order.heads)
+        elif isinstance(order, QuotaBrought):
+            self._brought += order.uses
+
+    def _hand_on(self, order: Order, worker: Worker) -> None:
+        if isinstance(order, Heads):
+            worker.see(order.heads)
+        elif isinstance(order, QuotaBrought):
+            worker.bring(order.uses)
+        elif isinstance(order, Sent):
+            worker.heard(order)
+        elif isinstance(order, Spent):
+            worker.charge(order)
+        elif isinstance(order, PurgeOrder):
+            self._later(self._purge(worker, order))
+        elif isinstance(order, ExplainOrder):
+            self._later(self._explain(worker, order))
+        elif isinstance(order, RecordOrder):
+            self._say(replace(worker.record(order.sample, stop=order.stop), number=order.number))
+
+    async def _adopt(self, order: Adopt) -> None:
+        settings: Settings = pickle.loads(order.settings)
+        if settings.log.access or settings.log.slow or settings.tracing.endpoint:
+            from rpcaccel.dataplane import logs  # noqa: PLC0415 - a worker that writes no lines does without it
+
+            logs.configure(settings.log)
+        if self._worker is None:
+            self._worker = Worker(self._name, settings, revision=order.revision, on_hint=self._say, on_spent=self._say)
+            await self._worker.start(self._sockets[0], self._heads, self._brought)
+            self._say(Started(self._worker.port))
+        else:
+            try:
+                self._worker.adopt(settings, order.revision)
+            except Exception as error:  # whatever it was, the old revision is in force and the reason is told
+                self._say(Adopted(order.revision, f"{type(error).__name__}: {error}"))
+                return
+        self._say(Adopted(order.revision))
+        self._say(self._worker.report())  # what is shown need not wait for the next second
+
+    def _take(self, order: Place) -> None:
+        self._name = order.name
+        mine = self._sockets.pop(order.number)
+        for other in self._sockets:
+            other.close()
+        self._sockets = [mine]
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _explain(self, worker: Worker, order: ExplainOrder) -> None:
+        self._say(Explained(order.number, await worker.explain(order.network, order.method, order.params)))
+
+    async def _purge(self, worker: Worker, order: PurgeOrder) -> None:
+        done = await worker.purge(order.selection, dry=order.dry)
+        self._say(PurgeDone(done.memory, done.store, done.complete, order.number))
+
+    async def _drain(self, timeout: float, linger: float = 0.0) -> None:
+        if self._worker is not None:
+            await self._worker.drain(timeout, linger)
+            self._say(self._worker.report())
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+
+    async def _report_forever(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_EVERY)
+            if self._worker is not None:
+                self._say(self._worker.report())
+
+    def _say(self, word: Word) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(frames.encode(word))
+
+
+async def _main(name: str, link_fd: int, *socket_fds: int) -> int:
+    # systemd sends SIGTERM to every process of a service: the supervisor alone decides when a worker ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=link_fd))
+    await LinkEnd(name, reader, writer, *(socket.socket(fileno=fd) for fd in socket_fds)).serve()
+    writer.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(_main(sys.argv[1], *map(int, sys.argv[2:]))))

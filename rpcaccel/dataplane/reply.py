@@ -1,0 +1,171 @@
+"""Replies of nodes: JSON-RPC envelopes read, results left as the raw text they came in."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from rpcaccel.core.answer import Answer
+from rpcaccel.core.failure import Failure, FailureKind, kind_of_status
+
+_COPIED_UP_TO = 65_536
+"""Bytes: smaller results are copied out of the body; larger ones stay a view of it, since memory for two is dear."""
+_NULL = b"null"
+_SPACE = b" \t\r\n"
+_TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_TITLE_WITHIN = 4096
+"""Bytes: a search through all of a long page without a title could take very long."""
+_GLIMPSE = 80
+_STATUS_WORDS: dict[FailureKind, str] = {
+    FailureKind.HTTP_STATUS: "the node failed",
+    FailureKind.RATE_LIMITED: "the node limits our rate",
+    FailureKind.UNAUTHORIZED: "the node does not let us in",
+    FailureKind.MISCONFIGURED: "there is no JSON-RPC at this URL",
+    FailureKind.CALL_REFUSED: "the node does not take this call",
+}
+_WHATEVER_IT_SAYS = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNAUTHORIZED})
+"""What a status means even beside a JSON-RPC error for this call."""
+
+
+class Envelope(Struct, gc=False):
+    """A JSON-RPC reply with its members as raw text; an empty one is a member that is not there."""
+
+    id: Raw = Raw()
+    result: Raw = Raw()
+    error: Raw = Raw()
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_BATCH = msgspec.json.Decoder(list[Envelope])
+
+
+class HttpReply(Struct):
+    """What came back over HTTP."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    elapsed: float
+    """Seconds from the beginning of the attempt to the last byte."""
+
+
+def read_reply(reply: HttpReply, number: int) -> Answer | Failure:
+    """The answer to the call with id `number`; whatever is not one is a Failure."""
+    try:
+        envelope = _ENVELOPE.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _not_json_rpc(_what_it_is(reply.body))
+    return _read(envelope, b"%d" % number, reply)
+
+
+def read_batch(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failure]:
+    """The answers to a batch, in the order of `numbers` (at least one). A missing item is a Failure of that item
+    alone; one error for all of them is a Failure of each that carries the error."""
+    try:
+        envelopes = _BATCH.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read_lone(reply, numbers)
+    by_id: dict[bytes, Envelope] = {}
+    for envelope in envelopes:
+        by_id.setdefault(bytes(envelope.id), envelope)
+    answers: list[Answer | Failure] = []
+    for number in numbers:
+        text = b"%d" % number
+        found = by_id.get(text)
+        if found is None:
+            answers.append(Failure(FailureKind.WRONG_ID, "the node left this call of a batch unanswered"))
+        else:
+            answers.append(_read(found, text, reply))
+    return answers
+
+
+def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
+    """What the body says, seen together with the HTTP status: a refusal of the rate or of us is one whatever the
+    body says, any other bad status is only one when the body holds no JSON-RPC error for this call."""
+    if 200 <= reply.status < 300:
+        return answer
+    kind = kind_of_status(reply.status)
+    if isinstance(answer, Answer) and answer.error is not None and kind not in _WHATEVER_IT_SAYS:
+        return replace(answer, retry_after=retry_after(reply.headers))
+    return _refused(kind, _STATUS_WORDS[kind], reply, answer)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by a Retry-After header, in seconds or as a date (RFC 9110 section 10.2.3)."""
+    told = headers.get("Retry-After", "").strip()
+    if told.replace(".", "", 1).isdecimal():
+        return float(told)
+    try:
+        until = parsedate_to_datetime(told)
+        # Counted from the node's own date where it tells it: its clock and ours need not agree.
+        here = headers.get("Date")
+        since = parsedate_to_datetime(here).timestamp() if here else time.time()
+        return max(0.0, until.timestamp() - since)
+    except (ValueError, TypeError):
+        return None
+
+
+def _refused(kind: FailureKind, text: str, reply: HttpReply, answer: Answer | Failure) -> Failure:
+    error = answer.error
+    said = glimpse(error) if error is not None else _what_it_is(reply.body)
+    told = f"{text}: HTTP {reply.status}, {said}"
+    return Failure(kind, told, error=error, retry_after=retry_after(reply.headers))
+
+
+def _read_lone(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failure]:
+    """One object for a whole batch: the answer to a batch of one, or a refusal of the batch."""
+    answer = read_reply(reply, numbers[0])
+    if len(numbers) > 1 and isinstance(answer, Answer):
+        answer = Failure(FailureKind.UNKNOWN, "the node refused a batch as a whole", error=answer.error)
+    return [answer for _ in numbers]
+
+
+def _read(envelope: Envelope, number: bytes, reply: HttpReply) -> Answer | Failure:
+    error, told = bytes(envelope.error), bytes(envelope.id)
+    if error and error != _NULL:
+        if not error.startswith(b"{"):
+            return _not_json_rpc(f"an error that is no object, {glimpse(error)}")
+        # A node that could not read the call's id answers with null (JSON-RPC 2.0 section 5).
+        return _answer(reply, error=error) if told in {number, _NULL, b""} else _wrong_id(told, number)
+    result = memoryview(envelope.result)
+    if not result:
+        return _not_json_rpc("neither a result nor an error")
+    if told != number:
+        return _wrong_id(told, number)
+    return _answer(reply, result=bytes(result) if len(result) <= _COPIED_UP_TO else result)
+
+
+def _answer(reply: HttpReply, *, result: bytes | memoryview | None = None, error: bytes | None = None) -> Answer:
+    return Answer(result=result, error=error, http_status=reply.status, elapsed=reply.elapsed)
+
+
+def _wrong_id(told: bytes, number: bytes) -> Failure:
+    said = glimpse(told) or "none"
+    return Failure(FailureKind.WRONG_ID, f"the node answered another call: id {said} instead of {number.decode()}")
+
+
+def _not_json_rpc(what: str) -> Failure:
+    return Failure(FailureKind.NOT_JSON_RPC, f"the node did not answer in JSON-RPC: {what}")
+
+
+def _what_it_is(body: bytes) -> str:
+    start = body.lstrip(_SPACE)
+    if not start:
+        return "an empty body"
+    if start.startswith(b"<"):
+        title = _TITLE.search(start[:_TITLE_WITHIN])
+        return f"an HTML page ({glimpse(title[1])})" if title else "an HTML page"
+    return glimpse(start)
+
+
+def glimpse(body: bytes) -> str:
+    """The beginning of a foreign text, fit for a log line."""
+    text = body[: _GLIMPSE * 4].decode("utf-8", "replace")
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= _GLIMPSE else f"{line[:_GLIMPSE]}…"

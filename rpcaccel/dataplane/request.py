@@ -1,0 +1,90 @@
+"""What goes to a node: a call as bytes, and as few headers as will do."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+from yarl import URL
+
+_SHORTEST_SECRET = 6
+"""Characters: shorter parts of a path (rpc, v1, eth) are no keys, and hiding them would spoil texts."""
+
+
+class Secret(Protocol):
+    """A text whose value is told to the one who connects."""
+
+    def reveal(self) -> str:
+        """The value itself."""
+        ...
+
+
+class Endpoint(Protocol):
+    """What a connector needs of a node's settings (config.model.NodeSettings); times in seconds."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def url(self) -> Secret: ...
+    @property
+    def headers(self) -> Mapping[str, Secret]: ...
+    @property
+    def max_connections(self) -> int: ...
+    @property
+    def keepalive(self) -> float: ...
+    @property
+    def connect_timeout(self) -> float: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def warm(self) -> int: ...
+
+
+def call_text(number: int, method: str, params: bytes) -> bytes:
+    """A JSON-RPC call; `params` is raw JSON and stays as it is."""
+    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (number, msgspec.json.encode(method), params)
+
+
+def request_headers(url: URL, own: Mapping[str, Secret]) -> dict[str, str]:
+    """The headers of every call to a node; the operator's own come last and win."""
+    headers = {
+        "content-type": "application/json",
+        "accept-encoding": "identity" if _on_this_machine(url.host) else "gzip",
+        "user-agent": "rpcaccel",
+    }
+    if url.user is not None:
+        login = f"{url.user}:{url.password or ''}".encode()
+        headers["authorization"] = f"Basic {base64.b64encode(login).decode()}"
+    headers.update((name.lower(), value.reveal()) for name, value in own.items())
+    return headers
+
+
+def secrets_of(url: URL, own: Mapping[str, Secret]) -> tuple[str, ...]:
+    """The parts of an address and of headers that no text may show, the longest first."""
+    parts = {url.user or "", url.password or "", url.path, url.raw_path, url.query_string, url.raw_query_string}
+    parts.update(part for part in (*url.parts, *url.query.values()) if len(part) >= _SHORTEST_SECRET)
+    for value in own.values():
+        words = value.reveal().split()  # "Bearer TOKEN"
+        parts.update((value.reveal(), *(word for word in words if len(word) > _SHORTEST_SECRET)))
+    return tuple(sorted((part for part in parts if part not in {"", "/"}), key=len, reverse=True))
+
+
+def hidden(error: bytes, secrets: Sequence[str]) -> bytes:
+    """A node's raw `error` without the secrets it echoes; the short ones stay, since hiding them would spoil texts."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET and (told := secret.encode()) in error:
+            error = bytes(error).replace(told, b"***")
+    return error
+
+
+def _on_this_machine(host: str | None) -> bool:
+    """There, bytes are cheaper than the time both sides spend on compressing them."""
+    if host is None or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

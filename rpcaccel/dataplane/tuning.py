@@ -1,0 +1,62 @@
+"""From the settings as the operator writes them to those that the core reads."""
+
+from __future__ import annotations
+
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.core.breaker import BreakerSettings
+from rpcaccel.core.broadcast import BroadcastSettings
+from rpcaccel.core.hedging import Hedging
+from rpcaccel.core.limit import Limit, LimitSettings
+from rpcaccel.core.outliers import OutlierSettings
+from rpcaccel.core.patience import DispatchSettings
+from rpcaccel.core.quota import QuotaSettings
+from rpcaccel.core.routing import Route, Routes
+
+
+def broadcast(network: NetworkSettings) -> BroadcastSettings:
+    """How transactions are told."""
+    return BroadcastSettings(share=network.transactions.share, at_least=network.transactions.at_least)
+
+
+def routes(network: NetworkSettings) -> Routes:
+    """Which methods go to tagged nodes."""
+    return Routes([Route(route.methods, route.tag) for route in network.routes])
+
+
+def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
+    """How far a call is taken. What is not there yet is asked for again half a block later."""
+    return DispatchSettings(
+        attempts=network.attempts,
+        behind_attempts=network.behind_attempts,
+        behind_pause=(network.block_time or block_time) / 2,
+    )
+
+
+def hedging(network: NetworkSettings) -> Hedging | None:
+    """When a second node is asked."""
+    return Hedging(at_least=network.hedge.at_least) if network.hedge.quantile else None
+
+
+def outliers(network: NetworkSettings) -> OutlierSettings:
+    """What is much slower."""
+    said = network.outliers
+    return OutlierSettings(factor=said.factor, by=said.by, share=said.share, rest=said.rest)
+
+
+def limit(network: NetworkSettings, node: NodeSettings) -> Limit:
+    """How many calls the node may have at once, to begin with."""
+    return Limit(node.max_connections, LimitSettings(least=network.concurrency.least))
+
+
+def breaker(network: NetworkSettings) -> BreakerSettings:
+    """When failures shut a node out."""
+    said = network.breaker
+    return BreakerSettings(
+        failures=said.failures, ratio=said.ratio, volume=said.volume, rest=said.rest, rest_max=said.rest_max
+    )
+
+
+def quota(node: NodeSettings, workers: int) -> QuotaSettings:
+    """What one worker may ask of the node."""
+    said = node.quota
+    return QuotaSettings(second=said.second, day=said.day, month=said.month, heavy=said.heavy).shared_by(workers)

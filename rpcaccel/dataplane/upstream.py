@@ -1,0 +1,236 @@
+"""One node over HTTP: calls out as bytes, answers back as raw JSON, and every way in which that fails as a value.
+
+The only file that knows aiohttp's client errors: foreign exceptions are translated here, once. Nothing is ever sent
+twice from here: aiohttp repeats idempotent HTTP methods only, and a call is a POST.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from aiohttp.connector import Connection
+from msgspec.structs import replace
+from yarl import URL
+
+from rpcaccel.core import traceparent
+from rpcaccel.core.answer import Answer
+from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.dataplane.connector import CURRENT, Attempt, Counters, CountingConnector
+from rpcaccel.dataplane.reply import HttpReply, read_batch, read_reply, weigh
+from rpcaccel.dataplane.request import Endpoint, call_text, hidden, request_headers, secrets_of
+from rpcaccel.dataplane.traced import FORWARDED
+
+_clock = time.perf_counter
+_DNS_SECONDS = 30
+_EXACT = 86_400.0
+"""aiohttp rounds timers longer than this many seconds up to whole ones; a deadline must be met, so none is longer."""
+_TLS_LEAKS = sys.version_info < (3, 12, 7) or (3, 13) <= sys.version_info < (3, 13, 1)
+"""Pythons on which closed TLS transports may stay open (python/cpython#118960) unless aiohttp aborts them."""
+_TROUBLE = (aiohttp.ClientError, OSError, UnicodeError)
+"""What aiohttp raises; UnicodeError comes from the IDNA encoding of a name that is none."""
+_BEFORE_SENDING = {
+    "start": (FailureKind.CONNECT, "no connection to"),
+    "queued": (FailureKind.BUSY, "no free connection to"),
+    "dns": (FailureKind.DNS, "no address for the name in"),
+    "connect": (FailureKind.CONNECT, "no connection to"),
+}
+"""By phase: what trouble means as long as there was no socket, so that nothing was sent."""
+
+
+class Upstream:
+    """The session of one node. Made inside a running loop; `send` raises nothing but its caller's cancellation."""
+
+    def __init__(
+        self, settings: Endpoint, *, counters: Counters | None = None, resolver: AbstractResolver | None = None
+    ) -> None:
+        address = settings.url.reveal()
+        url = URL(address, encoded="%" in address)  # what is encoded already is sent as it was written
+        self.id = settings.id
+        self.counters = Counters() if counters is None else counters
+        self.shown = f"{url.scheme}://{url.host_port_subcomponent}"
+        """Scheme, host and port: all of the address that may be shown."""
+        self._url = url.with_user(None)
+        self._secrets = secrets_of(url, settings.headers)
+        self._connect_timeout = settings.connect_timeout
+        self._limits = self._limits_of(settings.timeout)
+        self._warm = min(settings.warm, settings.max_connections)
+        self._ids = itertools.count(1)
+        self._in_flight = 0
+        self._closing = False
+        self._idle = asyncio.Event()
+        self._connector = CountingConnector(
+            self.counters,
+            limit=settings.max_connections,
+            keepalive_timeout=settings.keepalive,
+            ttl_dns_cache=_DNS_SECONDS,
+            resolver=resolver,
+            timeout_ceil_threshold=_EXACT,
+            enable_cleanup_closed=_TLS_LEAKS,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=self._connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=request_headers(url, settings.headers),
+            skip_auto_headers=("Accept",),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Upstream {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
+
+    async def send(self, method: str, params: bytes, *, timeout: float, id: int | None = None) -> Answer | Failure:
+        """One call, sent once at the most. `params` is raw JSON; within `timeout` seconds there is a value."""
+        number = next(self._ids) if id is None else id
+        reply = await self._post(call_text(number, method, params), timeout)
+        if isinstance(reply, Failure):
+            return reply
+        return self._finish(weigh(reply, read_reply(reply, number)))
+
+    async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
+        """Several (method, params) as one HTTP request, matched by id; the list has the order of `calls`."""
+        if not calls:
+            return []
+        numbers = [next(self._ids) for _ in calls]
+        self.counters.batches += 1
+        self.counters.gathered += len(calls)
+        texts = [call_text(number, *call) for number, call in zip(numbers, calls, strict=True)]
+        reply = await self._post(b"[" + b",".join(texts) + b"]", timeout)
+        if isinstance(reply, Failure):
+            return [reply for _ in calls]
+        return [self._finish(weigh(reply, answer)) for answer in read_batch(reply, numbers)]
+
+    async def warm(self, count: int | None = None) -> int:
+        """Open connections (as many as the settings say if None) without sending a byte; returns how many came up."""
+        wanted = self._warm if count is None else count
+        if self._closing or wanted <= 0:
+            return 0
+        opened: list[Connection] = []
+        try:
+            await asyncio.gather(*(self._open(opened) for _ in range(wanted)))
+        finally:  # also when the wait was cancelled: what is open by then goes to the pool, which closes it
+            for connection in opened:
+                connection.release()
+        return len(opened)
+
+    async def close(self, grace: float = 0.0) -> None:
+        """Take no new calls, give those under way `grace` seconds to finish, then close every socket."""
+        self._closing = True
+        if self._in_flight and grace > 0:
+            with suppress(TimeoutError):  # what is not finished by then is cut off: a failure for its own caller
+                await asyncio.wait_for(self._idle.wait(), grace)
+        await self._session.close()
+
+    async def _open(self, opened: list[Connection]) -> None:
+        CURRENT.set(Attempt(self.counters))
+        request = aiohttp.ClientRequest("POST", self._url, loop=asyncio.get_running_loop())
+        with suppress(*_TROUBLE):  # the first call meets the same trouble and tells it
+            opened.append(await self._connector.connect(request, [], self._limits))
+
+    async def _post(self, body: bytes, timeout: float) -> HttpReply | Failure:
+        """One HTTP request, read to its end."""
+        if (refusal := self._refusal(timeout)) is not None:
+            return refusal
+        attempt = Attempt(self.counters)
+        CURRENT.set(attempt)
+        limits = self._limits if timeout == self._limits.total else self._limits_of(timeout)
+        traced = FORWARDED.get()
+        told = {traceparent.HEADER: traced} if traced else None
+        self._in_flight += 1
+        try:
+            response = await self._session.post(
+                self._url, data=body, headers=told, timeout=limits, allow_redirects=False
+            )
+            headed = _clock()
+            attempt.phase = "replying"
+            text = await response.read()
+        except _TROUBLE as error:
+            return self._translate(error, attempt, limits)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closing and task is not None and not task.cancelling():
+                # Not our caller but the closing connector cancelled what this call was waiting for.
+                return self._failure(FailureKind.BUSY, "the node was taken out of use", sent=attempt.phase == "sent")
+            raise
+        finally:
+            self.counters.requests += 1
+            self.counters.bytes_out += len(body)
+            self._in_flight -= 1
+            if self._closing and not self._in_flight:
+                self._idle.set()
+        done = _clock()
+        self.counters.count_reply(attempt.connected, headed, done, len(text))
+        return HttpReply(response.status, response.headers, text, done - attempt.started)
+
+    def _refusal(self, timeout: float) -> Failure | None:
+        if self._closing:
+            return self._failure(FailureKind.BUSY, "the node is being taken out of use", sent=False)
+        if timeout <= 0:  # aiohttp takes 0 for "no limit"
+            return self._failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
+        return None
+
+    def _translate(self, error: Exception, attempt: Attempt, limits: aiohttp.ClientTimeout) -> Failure:
+        """The one place where an exception of aiohttp becomes a Failure."""
+        if attempt.phase in _BEFORE_SENDING:
+            return self._translate_unsent(error, attempt.phase, limits)
+        if isinstance(error, TimeoutError):
+            what = "no answer" if attempt.phase == "sent" else "only a part of the answer came"
+            return self._failure(FailureKind.TIMEOUT, f"{what} within {limits.total:g} s")
+        if isinstance(error, aiohttp.ClientResponseError):
+            return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
+        if attempt.phase == "replying" or isinstance(error, aiohttp.ClientPayloadError):
+            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the middle of the answer")
+        if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
+            return self._translate_broken(error, attempt)
+        return self._failure(FailureKind.UNKNOWN, f"the call failed in an unforeseen way: {type(error).__name__}")
+
+    def _translate_broken(self, error: Exception, attempt: Attempt) -> Failure:
+        """A connection that ended before the reply's headers were complete."""
+        if isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str):
+            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the headers of the answer")
+        if attempt.reused:
+            return self._failure(FailureKind.RESET_BEFORE_REPLY, "the node had closed a connection it kept open for us")
+        return self._failure(FailureKind.BROKEN_REPLY, "the node closed a new connection without an answer")
+
+    def _translate_unsent(self, error: Exception, phase: str, limits: aiohttp.ClientTimeout) -> Failure:
+        kind, text = _BEFORE_SENDING[phase]
+        if isinstance(error, TimeoutError):
+            seconds = min(limits.connect or 0.0, limits.total or 0.0)
+            return self._failure(kind, f"{text} {self.shown} within {seconds:g} s", sent=False)
+        if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
+            return self._failure(FailureKind.DNS, f"no address for the name in {self.shown}", sent=False)
+        if isinstance(error, aiohttp.ClientSSLError):
+            why = getattr(error.__cause__, "verify_message", None) or getattr(error.__cause__, "reason", None)
+            return self._failure(FailureKind.TLS, f"no TLS with {self.shown}: {why or 'handshake failed'}", sent=False)
+        cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        return self._failure(FailureKind.CONNECT, f"no connection to {self.shown}: {_system_words(cause)}", sent=False)
+
+    def _failure(self, kind: FailureKind, text: str, *, sent: bool = True) -> Failure:
+        return Failure(kind, text, sent=sent, node=self.id)
+
+    def _finish(self, answer: Answer | Failure) -> Answer | Failure:
+        """Name the node in a failure, and hide what its text or a node's error may have echoed."""
+        if isinstance(answer, Answer):
+            return answer if answer.error is None else replace(answer, error=hidden(answer.error, self._secrets))
+        text = answer.text
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return replace(answer, text=text, node=self.id)
+
+    def _limits_of(self, timeout: float) -> aiohttp.ClientTimeout:
+        connect = min(self._connect_timeout, timeout)
+        return aiohttp.ClientTimeout(total=timeout, connect=connect, ceil_threshold=_EXACT)
+
+
+def _system_words(cause: BaseException) -> str:
+    """Why a socket could not be opened; the event loop's own text holds the address once more."""
+    number = getattr(cause, "errno", None)
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number).lower()
+    return getattr(cause, "strerror", None) or type(cause).__name__

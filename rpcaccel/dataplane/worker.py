@@ -1,0 +1,288 @@
+"""A worker: everything that serves calls in one process, between `start` and `drain`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any
+
+from rpcaccel import stores
+from rpcaccel.config.model import Settings
+from rpcaccel.core.eligible import explain
+from rpcaccel.core.entry import Selection
+from rpcaccel.core.explained import Explanation
+from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core.memory import MemoryTier
+from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Report, Spent
+from rpcaccel.core.quota import Brought
+from rpcaccel.core.recent import Sent
+from rpcaccel.core.tally import Tally, TallySnapshot
+from rpcaccel.dataplane import figures
+from rpcaccel.dataplane.calls import Calls
+from rpcaccel.dataplane.doorman import Doorman
+from rpcaccel.dataplane.engine import Engine
+from rpcaccel.dataplane.explaining import explanation
+from rpcaccel.dataplane.front import Front
+from rpcaccel.dataplane.lanes import Lanes
+from rpcaccel.dataplane.ledger import Ledger, Neighbours
+from rpcaccel.dataplane.network import Network
+from rpcaccel.dataplane.observer import Observer, Observers
+from rpcaccel.dataplane.patience import Patience, keep_watch
+from rpcaccel.dataplane.recorder import Recorder
+from rpcaccel.dataplane.routes import routes
+from rpcaccel.dataplane.shortcut import Shortcut
+from rpcaccel.dataplane.state import State
+
+NEWEST = "rpcaccel_newest"
+"""A method nobody serves: its plan asks for nodes at the served head, as every unknown method's does."""
+
+
+LOOK_EVERY = 0.02
+"""Seconds between two looks whether the last client has gone."""
+
+
+class Worker:
+    """Serves the networks of its settings on one socket."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        *,
+        revision: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
+        on_spent: Callable[[Spent], None] | None = None,
+    ) -> None:
+        """`on_spent` is told what clients spent here, where there are other workers."""
+        self.name = name
+        self._settings = settings
+        self._second_tier = bool(settings.redis.url)
+        self._clock = clock
+        self._started = clock()
+        self._revision = revision
+        self._tally = Tally()
+        self._memory = MemoryTier(settings.memory.size, settings.memory.max_entry)
+        self._store = stores.load(settings.redis)
+        rng = rng or random.Random()
+        self.state = State(self._tally, clock, rng)
+        self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint)
+        self.doorman = Doorman(self._tally, clock)
+        self._ledger = Ledger(self.doorman.clients, clock, self._tally)
+        self._on_spent = on_spent
+        self._calls = Calls(self.engine, clock, settings.http)
+        self._recorder = Recorder(clock, rng, self._hook)
+        self._front = Front(
+            settings.http,
+            self._calls,
+            self._not_ready,
+            self._tally,
+            clock,
+            self.doorman,
+        )
+        self._observers = Observers()
+        self._observer: Observer | None = None
+        self._server: asyncio.Server | None = None
+        shortcut = Shortcut(self._front, self.doorman, self._memory, self._tally, clock)
+        self._lanes = Lanes(self._front, shortcut)
+        self._patience = Patience(lambda: self._lanes.open, self._tally.refused)
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def start(
+        self, sock: socket.socket, heads: Iterable[NetworkHeads] = (), brought: Iterable[Brought] = ()
+    ) -> None:
+        """Connect to what is configured and take calls on a bound socket, with the heads that are known already and
+        what is used of the quotas."""
+        await self._store.start()
+        self.adopt(self._settings, self._revision)
+        self.bring(brought)
+        self._later(keep_watch(self._patience, self._limits))
+        for known in heads:
+            self.see(known)
+        if self._settings.redis.url:
+            self._later(self._ledger.run(self._store.exchange))
+        elif self._on_spent is not None:
+            self._later(self._ledger.run(Neighbours(self._on_spent).exchange))
+        self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=1024)
+
+    @property
+    def port(self) -> int:
+        """The port listened on; 0 while it is not."""
+        return self._server.sockets[0].getsockname()[1] if self._server and self._server.sockets else 0
+
+    def adopt(self, settings: Settings, revision: int) -> None:
+        """Take over a revision of the settings, with effect on the next call. Raises what building it raises."""
+        for upstream in self.state.adopt(settings, revision):
+            self._later(upstream.close(settings.drain_timeout))
+        if settings.memory != self._settings.memory:
+            self._memory.resize(settings.memory.size, settings.memory.max_entry, self._clock())
+        self._settings = settings
+        self._front.settings = self._calls.settings = settings.http
+        self._observer, old = self._observers.adopt(settings)
+        if old is not None:
+            self._later(old.close())
+        self._hook()
+        self.engine.deny(settings.http.deny)
+        self.doorman.adopt(settings.clients)
+        for _, _, upstream in self.state.upstreams():
+            self._later(upstream.warm())
+
+    def see(self, heads: NetworkHeads) -> None:
+        """Heads of a network, as the prober knows them."""
+        network = self.state.networks.get(heads.network)
+        before = -1 if network is None else network.view.head
+        self.state.see(heads)
+        if network is not None and network.view.head > before >= 0:
+            self.engine.refresh.head_moved(network)
+
+    def heard(self, sent: Sent) -> None:
+        """Nodes took a transaction that another worker sent."""
+        self.engine.sends.heard(sent)
+
+    def charge(self, spent: Spent) -> None:
+        """What clients spent at another worker."""
+        self._ledger.charge(spent.tokens)
+
+    def bring(self, uses: Iterable[Brought]) -> None:
+        """What others used of this worker's part of the quotas."""
+        self.state.bring(uses)
+
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
+        """Remove what is meant from both tiers; `dry` only counts. The shared one first: it fills the other."""
+        if not dry and (flights := self.engine.flights.under_way()):
+            self._later(self._purge_after(flights, selection))
+        purged = await self._store.purge(selection, dry=dry)
+        removed = self._memory.count(selection) if dry else self._memory.purge(selection)
+        return PurgeDone(removed, purged.removed, purged.complete)
+
+    async def _purge_after(self, flights: list[asyncio.Future[Any]], selection: Selection) -> None:
+        """What was asked for before a purge and came after it is what the purge was about, too."""
+        await asyncio.wait(flights)
+        await self._store.purge(selection)
+        self._memory.purge(selection)
+
+    async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
+        """How a call would be treated, on the main network when none is named; None when it is not served."""
+        found = self.state.networks.get(network or self._settings.main_network)
+        return None if found is None else await explanation(self.name, self.engine, found, method, params)
+
+    def record(self, sample: float, *, stop: bool = False) -> Recorded:
+        """The calls that were made since the last time; this share (0..1) of them goes on being kept, until `stop`."""
+        was_on = self._recorder.on
+        calls, missed = self._recorder.stop() if stop else self._recorder.take(sample)
+        if was_on != self._recorder.on:
+            self._hook()
+        return Recorded(calls, missed)
+
+    def _hook(self) -> None:
+        """Have those told of every call who want to know, and nobody else; with new paths, since what is known of the
+        old ones says whether the shortcut is open."""
+        self._calls.access = self._recorder.before(self._observer)
+        self._front.routes = routes(self.state.networks.values(), self._settings.main_network)
+
+    def report(self) -> Report:
+        """An account of everything, for the control plane."""
+        return Report(
+            worker=self.name,
+            pid=os.getpid(),
+            revision=self.state.revision,
+            uptime=self._clock() - self._started,
+            port=self.port,
+            tally=self._count(),
+            nodes=tuple(self._nodes()),
+            flights=len(self.engine.flights),
+            unclassed=self.state.unclassed.all(),
+            warnings=self._store.stats().warnings,
+        )
+
+    async def drain(self, timeout: float, linger: float = 0.0) -> None:
+        """Take no new connections, let running calls finish for at most `timeout` seconds, then close everything.
+
+        For `linger` seconds before that, calls on open connections are still answered, each with word to close it: a
+        client that sends just now loses nothing.
+        """
+        self._front.draining = True
+        if self._server is not None:
+            self._server.close()
+        until = self._clock() + linger
+        while self._lanes.open and self._clock() < until:  # noqa: ASYNC110 -- nobody is told of the last one
+            await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(0)  # what has arrived is begun before the connections that wait for nothing are closed
+        await self._lanes.drain(timeout)
+        await self.engine.flights.close()
+        await self.engine.leasing.close()
+        await self.engine.broadcasts.close(timeout)
+        await self._store.close()
+        await self._observers.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for _, _, upstream in self.state.upstreams():
+            await upstream.close()
+
+    def _limits(self) -> tuple[float, float, int]:
+        http = self._settings.http
+        return http.read_timeout, http.write_timeout, http.max_unsent
+
+    def _not_ready(self) -> list[str]:
+        """The networks without a node that may be asked about the newest block, in sentences."""
+        reasons = []
+        for network in self.state.networks.values():
+            if network.view.head < 0:
+                reasons.append(f"{network.name}: no node has told its head yet")
+                continue
+            refused = _refusals(network, self._clock())
+            if len(refused) == len(network.pool.nodes):
+                reasons.append(f"{network.name}: " + "; ".join(refused.values()))
+        return reasons
+
+    def _count(self) -> TallySnapshot:
+        """The tally, with what the tiers and connectors count themselves filled in."""
+        self._tally.connections = len(self._lanes.open)
+        figures.fill_memory(self._tally.tier("memory"), self._memory.stats())
+        if self._second_tier:
+            figures.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
+        for name, node_id, upstream in self.state.upstreams():
+            figures.fill_node(self._tally.node(name, node_id), upstream.counters)
+        for network in self.state.networks.values():
+            figures.fill_network(self._tally.network(network.name), network.pool)
+            for node in network.pool.nodes:
+                self._tally.node(network.name, node.id).in_flight = node.in_flight
+        self._tally.connections = len(self._lanes.open)
+        return self._tally.snapshot()
+
+    def _nodes(self) -> Iterator[NodeReport]:
+        now = self._clock()
+        for network in self.state.networks.values():
+            refused = _refusals(network, now)
+            for node in network.pool.nodes:
+                yield NodeReport(
+                    network=network.name,
+                    id=node.id,
+                    head=node.head,
+                    in_flight=node.in_flight,
+                    breaker=node.breaker.state.value,
+                    latency=node.latency.ewma if node.latency.known else None,
+                    parked=max(0.0, node.parked_until - now),
+                    ejected=max(0.0, node.ejected_until - now),
+                    limit=int(node.limit.value),
+                    quota=node.quota.uses(now) if node.quota is not None else (),
+                    refusal=refused.get(node.id, ""),
+                )
+
+    def _later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something in the background, no longer than the worker lives."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+def _refusals(network: Network, now: float) -> dict[str, str]:
+    """Why nodes get no calls about the newest block, by node id."""
+    newest = network.plan(NEWEST, b"[]")
+    return {node.id: why for node, why in explain(network.pool.nodes, newest, now).refused}

@@ -1,0 +1,42 @@
+"""A node that misbehaves, and upstreams that call it, on both event loops: their errors and timing differ."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import pytest
+import uvloop
+from aiohttp.abc import AbstractResolver
+
+from rpcaccel.dataplane.upstream import Upstream
+from tests.dataplane.raw_node import Connect, Hidden, RawNode, Settings
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config,  # noqa: ARG001 -- the hook's signature
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if item.path.name.startswith("test_upstream"):
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[RawNode]:
+    server = RawNode()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def connect(node: RawNode) -> AsyncIterator[Connect]:
+    made: list[Upstream] = []
+
+    def build(url: str | None = None, *, resolver: AbstractResolver | None = None, **options: object) -> Upstream:
+        where = Hidden(url or f"http://127.0.0.1:{node.port}/")
+        made.append(Upstream(Settings(where, **options), resolver=resolver))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield build
+    for upstream in made:
+        await upstream.close()

@@ -1,0 +1,40 @@
+"""What tiers and connectors count themselves, in the tally."""
+
+from __future__ import annotations
+
+from rpcaccel.core.cells import NodeCell, Tier
+from rpcaccel.core.memory import MemoryTier
+from rpcaccel.dataplane import figures
+from rpcaccel.dataplane.connector import Counters
+from rpcaccel.stores.base import StoreStats
+
+
+def test_the_memory_tiers_figures_are_copied() -> None:
+    memory, tier = MemoryTier(1000, 100), Tier("memory")
+    memory.get(b"k", 0.0)
+    figures.fill_memory(tier, memory.stats())
+    assert (tier.misses, tier.limit, tier.entries) == (1, 1000, 0)
+
+
+def test_the_second_tiers_troubles_are_told_apart() -> None:
+    tier = Tier("redis", shared=True)
+    stats = StoreStats(
+        name="redis",
+        up=False,
+        hits=5,
+        misses=2,
+        late=3,
+        errors=4,
+        writes_failed=1,
+        damaged={"schema": 2},
+        writes_dropped=6,
+    )
+    figures.fill_store(tier, stats)
+    assert (tier.up, tier.hits, tier.misses, tier.timeouts, tier.errors, tier.dropped) == (False, 5, 2, 3, 7, 6)
+
+
+def test_a_connectors_figures_are_copied() -> None:
+    counters, cell = Counters(), NodeCell("n", "a")
+    counters.connects, counters.reused, counters.open, counters.in_use = 3, 40, 3, 1
+    figures.fill_node(cell, counters)
+    assert (cell.connects, cell.reused, cell.connections_open, cell.connections_idle) == (3, 40, 3, 2)

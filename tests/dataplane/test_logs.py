@@ -1,0 +1,29 @@
+"""The log's two forms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import structlog
+
+from rpcaccel.config.observability import LogSettings
+from rpcaccel.dataplane import logs
+
+
+def test_json_lines_hold_level_time_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings(format="json"))
+    structlog.get_logger().info("node left", node="a")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["level"], line["node"]) == ("node left", "info", "a")
+    assert line["timestamp"].endswith("Z")
+
+
+def test_lines_for_people_begin_at_the_level_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings(level="warning"))
+    structlog.get_logger().info("too little")
+    structlog.get_logger().warning("enough", node="a")
+    written = capsys.readouterr().err
+    assert "too little" not in written
+    assert "enough" in written
+    assert "node" in written

@@ -1,0 +1,89 @@
+"""Choosing when it matters which node it is."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from rpcaccel import balancers
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.node import Node
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.dataplane.pinning import Pinned, Preferring
+
+PLAN = Plan(
+    network="net",
+    method="m",
+    rule=Rule(method="m", cache=CacheClass.NEVER),
+    params=b"[]",
+    asked=b"[]",
+    cache=CacheClass.NEVER,
+    min_head=100,
+)
+
+
+def three() -> list[Node]:
+    nodes = [Node(name) for name in "abc"]
+    for node in nodes:
+        node.head = 100
+    return nodes
+
+
+def preferring(nodes: list[Node], *preferred: str) -> Preferring:
+    balancer = balancers.load("smooth_weighted")
+    balancer.adopt(nodes)
+    return Preferring(PLAN, nodes, balancer, Random(1), preferred=preferred)
+
+
+def test_a_pinned_node_is_asked_once_and_nobody_else() -> None:
+    node = Node("a")
+    chooser = Pinned(PLAN, node)
+    assert chooser.next((), 0.0) is node
+    assert chooser.next(["a"], 0.0) is None
+
+
+@pytest.mark.parametrize("state", ["drained", "cordoned", "weightless", "behind"])
+def test_a_pinned_node_that_takes_nothing_new_is_asked_for_what_it_holds(state: str) -> None:
+    node = Node("a", weight=0 if state == "weightless" else 1, drained=state == "drained")
+    node.cordoned = state == "cordoned"
+    assert Pinned(PLAN, node).next((), 0.0) is node
+
+
+def test_a_pinned_node_of_another_chain_is_not_asked() -> None:
+    node = Node("a")
+    node.chain_ok = False
+    chooser = Pinned(PLAN, node)
+    assert chooser.next((), 0.0) is None
+    assert chooser.nobody(0.0).kind is FailureKind.NO_NODE
+
+
+def test_a_pinned_node_that_is_parked_is_a_reason_to_wait() -> None:
+    node = Node("a")
+    node.head, node.parked_until = 100, 5.0
+    chooser = Pinned(PLAN, node)
+    assert chooser.next((), 0.0) is None
+    assert chooser.nobody(0.0).kind is FailureKind.RATE_LIMITED
+
+
+def test_preferred_nodes_come_first_and_then_the_others() -> None:
+    chooser = preferring(three(), "b")
+    asked: list[str] = []
+    while (node := chooser.next(asked, 0.0)) is not None:
+        asked.append(node.id)
+    assert asked[0] == "b"
+    assert sorted(asked) == ["a", "b", "c"]
+
+
+def test_a_preferred_node_that_is_not_fit_is_passed_over() -> None:
+    nodes = three()
+    nodes[1].drained = True
+    chosen = preferring(nodes, "b").next((), 0.0)
+    assert chosen is not None
+    assert chosen.id != "b"
+
+
+def test_preferred_nodes_share_the_calls() -> None:
+    chooser = preferring(three(), "a", "c")
+    assert {node.id for _ in range(4) if (node := chooser.next((), 0.0))} == {"a", "c"}

@@ -1,0 +1,57 @@
+"""A worker process obeys its link, and does not outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import socket
+import sys
+
+from rpcaccel.core import frames
+from rpcaccel.core.messages import Adopt, Adopted, Drain, Report, Started, Word
+from rpcaccel.testing.factories import harmony_nodes
+from tests.proxy import settings_for
+
+
+async def start() -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
+    ours, theirs = socket.socketpair()
+    listening = socket.create_server(("127.0.0.1", 0))
+    fds = (theirs.fileno(), listening.fileno())
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "rpcaccel.dataplane.process", "w1", *map(str, fds), pass_fds=fds
+    )
+    theirs.close()
+    listening.close()
+    return process, *await asyncio.open_connection(sock=ours)
+
+
+async def words_until(reader: asyncio.StreamReader, kind: type) -> list[Word]:
+    heard: list[Word] = []
+    words: frames.FrameReader[Word] = frames.FrameReader(Word)  # type: ignore[arg-type]
+    async with asyncio.timeout(20):
+        while not any(isinstance(word, kind) for word in heard):
+            heard += words.feed(await reader.read(65536))
+    return heard
+
+
+async def test_it_starts_reports_and_ends_when_told_to_drain() -> None:
+    async with harmony_nodes(1) as nodes:
+        process, reader, writer = await start()
+        writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)))))
+        heard = await words_until(reader, Adopted)
+        assert any(isinstance(word, Started) and word.port > 0 for word in heard)
+        assert Adopted(1) in heard
+        assert await words_until(reader, Report)
+        writer.write(frames.encode(Drain(1.0)))
+        assert await process.wait() == 0
+        writer.close()
+
+
+async def test_it_ends_when_the_supervisor_is_gone() -> None:
+    async with harmony_nodes(1) as nodes:
+        process, reader, writer = await start()
+        writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)))))
+        await words_until(reader, Adopted)
+        writer.close()
+        async with asyncio.timeout(10):
+            assert await process.wait() == 0

@@ -1,0 +1,68 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+from yarl import URL
+
+from rpcaccel.dataplane.request import call_text, hidden, request_headers, secrets_of
+
+
+@dataclass
+class Hidden:
+    text: str
+
+    def reveal(self) -> str:
+        return self.text
+
+
+def test_params_go_out_exactly_as_they_came() -> None:
+    text = call_text(7, "hmyv2_getBalance", b"[ 1e28,  1.50 ]")
+    assert text == b'{"jsonrpc":"2.0","id":7,"method":"hmyv2_getBalance","params":[ 1e28,  1.50 ]}'
+
+
+def test_a_method_name_cannot_break_out_of_its_text() -> None:
+    name = 'a","params":[],"x":"ü\n'
+    assert json.loads(call_text(1, name, b"[]")) == {"jsonrpc": "2.0", "id": 1, "method": name, "params": []}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_compression_is_not_asked_for_on_this_machine(host: str) -> None:
+    assert request_headers(URL(f"http://{host}:9500"), {})["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("host", ["10.0.0.7", "api.s0.t.hmny.io"])
+def test_compression_is_asked_for_over_a_network(host: str) -> None:
+    assert request_headers(URL(f"https://{host}"), {})["accept-encoding"] == "gzip"
+
+
+def test_the_operators_headers_win() -> None:
+    headers = request_headers(
+        URL("http://u:p@10.0.0.7"), {"Accept-Encoding": Hidden("br"), "Authorization": Hidden("X")}
+    )
+    assert (headers["accept-encoding"], headers["authorization"]) == ("br", "X")
+
+
+def test_credentials_of_the_address_become_an_authorization_header() -> None:
+    assert request_headers(URL("http://Aladdin:open%20sesame@h"), {})["authorization"] == (
+        "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
+    )
+    assert request_headers(URL("http://token@h"), {})["authorization"] == "Basic dG9rZW46"
+
+
+def test_every_part_of_an_address_that_may_be_a_key_is_a_secret() -> None:
+    url = URL("https://joe:pw@h/rpc/v3/0123456789abcdef?apikey=zzzzzzzz")
+    secrets = secrets_of(url, {"x-key": Hidden("header-key")})
+    assert {"joe", "pw", "0123456789abcdef", "zzzzzzzz", "header-key"} <= set(secrets)
+    assert not {"", "/", "rpc", "v3"} & set(secrets)
+    assert secrets_of(URL("http://127.0.0.1:9500"), {}) == ()
+
+
+def test_a_token_in_a_header_is_a_secret_without_the_word_before_it() -> None:
+    secrets = secrets_of(URL("http://h"), {"authorization": Hidden("Bearer 0123456789")})
+    assert set(secrets) == {"Bearer 0123456789", "0123456789"}
+
+
+def test_a_nodes_error_is_shown_without_the_secrets_it_echoes() -> None:
+    error = b'{"code":-32000,"message":"bad key 0123456789abcdef for joe"}'
+    assert hidden(error, ("0123456789abcdef", "joe")) == b'{"code":-32000,"message":"bad key *** for joe"}'
+    assert hidden(error, ("else-where",)) is error

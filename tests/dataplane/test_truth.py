@@ -1,0 +1,288 @@
+"""The cache never lies: whatever happens, in whatever order, every answer is one that a truthful node gives.
+
+What can happen, and what must hold, stands in `witness.py`; the world it happens in, in `world.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from rpcaccel.core.entry import Selection
+from rpcaccel.core.failure import FailureKind
+from tests.dataplane.asked import draw
+from tests.dataplane.witness import FORKING, LOST, NETWORKS, SELECTIONS, Witness
+from tests.dataplane.world import DEPTH
+
+STORMS = 24
+MOVES_OF_A_STORM = 200
+
+HOST = st.sampled_from([0, 1])
+NETWORK = st.sampled_from(sorted(set(NETWORKS)))
+WHICH = st.integers(0, 9)
+CHOICE = st.tuples(NETWORK, st.integers(0, 30), st.integers(-3, 2), st.integers(0, 3), st.integers(0, 1))
+"""Which network, which kind of call, about which block (from the head), how spelled, about whom."""
+MOVES = st.lists(st.tuples(WHICH, st.booleans()), min_size=1, max_size=6)
+
+
+class Truth(RuleBasedStateMachine):
+    """Everything that can happen, one thing at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.witness = Witness()
+
+    def teardown(self) -> None:
+        self.witness.world.close()
+
+    @invariant()
+    def nothing_is_a_lie(self) -> None:
+        self.witness.look_at_everything()
+
+    @rule(host=HOST, choices=st.lists(CHOICE, min_size=1, max_size=5))
+    def call(self, host: int, choices: list[tuple[str, int, int, int, int]]) -> None:
+        for network, which, offset, how, who in choices:
+            self.witness.call(host, network, which, offset, how, who)
+
+    @rule(hosts=st.lists(HOST, min_size=1, max_size=3), which=WHICH)
+    def call_again(self, hosts: list[int], which: int) -> None:
+        for host in hosts:
+            self.witness.call_again(host, which)
+
+    @rule(which=WHICH)
+    def leave(self, which: int) -> None:
+        self.witness.leave(which)
+
+    @precondition(lambda self: self.witness.world.sent)
+    @rule(moves=MOVES)
+    def answer(self, moves: list[tuple[int, bool]]) -> None:
+        for which, back in moves:
+            self.witness.answer(which, back=back)
+
+    @precondition(lambda self: self.witness.world.sent)
+    @rule(which=WHICH, kind=st.sampled_from(LOST))
+    def lose(self, which: int, kind: FailureKind) -> None:
+        self.witness.lose(which, kind)
+
+    @rule(moves=MOVES)
+    def redis(self, moves: list[tuple[int, bool]]) -> None:
+        for which, write in moves:
+            self.witness.redis(which, write=write)
+
+    @rule()
+    def redis_dies_or_comes_back(self) -> None:
+        self.witness.redis_dies_or_comes_back()
+
+    @rule()
+    def let_through(self) -> None:
+        self.witness.world.let_through()
+
+    @rule(network=NETWORK, blocks=st.integers(1, 2))
+    def advance(self, network: str, blocks: int) -> None:
+        self.witness.advance(network, blocks)
+
+    @rule(name=st.sampled_from(["one-0", "one-1", "two-0", "three-0", "three-1"]))
+    def stall(self, name: str) -> None:
+        self.witness.stall(name)
+
+    @rule(depth=st.integers(1, DEPTH // 2), late=st.integers(0, 7))
+    def reorganise(self, depth: int, late: int) -> None:
+        self.witness.reorganise(depth, late)
+
+    @rule(which=st.integers(0, 2))
+    def follow(self, which: int) -> None:
+        self.witness.follow(which)
+
+    @rule(network=NETWORK)
+    def send(self, network: str) -> None:
+        self.witness.send(network)
+
+    @rule(host=HOST, which=st.integers(0, 8))
+    def probe(self, host: int, which: int) -> None:
+        self.witness.probe(host, list(self.witness.world.by_id.values())[which])
+
+    @rule(host=HOST, network=NETWORK)
+    def tell(self, host: int, network: str) -> None:
+        self.witness.tell(host, network)
+
+    @rule(network=NETWORK)
+    def look(self, network: str) -> None:
+        self.witness.look(network)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 40.0]))
+    def wait(self, seconds: float) -> None:
+        self.witness.world.clock.advance(seconds)
+
+    @rule(
+        out=st.sets(st.sampled_from(["one-2", "two-1"])),
+        weights=st.dictionaries(st.sampled_from(["one-0", "one-1"]), st.integers(0, 3)),
+        attempts=st.integers(1, 3),
+    )
+    def adopt(self, out: set[str], weights: dict[str, int], attempts: int) -> None:
+        self.witness.adopt(frozenset(out), weights, attempts)
+
+    @rule(host=HOST)
+    def restart(self, host: int) -> None:
+        self.witness.restart(host)
+
+    @rule(host=HOST, selection=st.sampled_from(SELECTIONS))
+    def purge(self, host: int, selection: Selection) -> None:
+        self.witness.purge(host, selection)
+
+
+def test_no_answer_is_ever_a_lie() -> None:
+    run_state_machine_as_test(Truth, settings=settings(max_examples=60, stateful_step_count=50, deadline=None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storm", range(STORMS))
+def test_no_answer_is_a_lie_in_a_storm(storm: int) -> None:
+    """Long stories with the usual things more often: what the machine above is slow to come upon."""
+    witness = Witness()
+    try:
+        for move in range(MOVES_OF_A_STORM):
+            witness.anything(Random(storm * MOVES_OF_A_STORM + move))
+    finally:
+        witness.world.close()
+    assert FORKING in {asked.network for asked in witness.recent}
+    assert witness.seen["node"] > 20
+    assert witness.seen["kept"] > 100
+
+
+# -- stories: what the machines are slow to come upon ------------------------------------------------------------
+
+BALANCE, BLOCK, RECEIPT, TRANSACTION, SIGNERS = 1, 4, 7, 8, 11 + 4
+"""Which call of `asked.py`."""
+
+
+@pytest.fixture
+def witness() -> Iterator[Witness]:
+    made = Witness()
+    yield made
+    try:
+        made.look_at_everything()
+    finally:
+        made.world.close()
+
+
+def test_the_calls_of_the_stories_are_those_they_are_called(witness: Witness) -> None:
+    chain = witness.world.chains["one"]
+    called = (BALANCE, BLOCK, RECEIPT, TRANSACTION, SIGNERS)
+    assert [draw("one", chain, which, 0, 0, 0).method for which in called] == [
+        *("eth_getBalance", "eth_getBlockByNumber", "eth_getTransactionReceipt"),
+        *("eth_getTransactionByHash", "hmyv2_getBlockSigners"),
+    ]
+
+
+@pytest.mark.parametrize(("which", "offset"), [(RECEIPT, 1), (SIGNERS, 0)])
+def test_who_comes_after_a_new_head_is_not_told_what_a_node_said_before_it(
+    witness: Witness, which: int, offset: int
+) -> None:
+    witness.call(0, "one", which, offset, 0, 0)
+    while witness.world.shared.reads:
+        witness.redis(0, write=False)
+    (sent,) = witness.world.sent
+    sent.arrive()
+    witness.advance("one", 1)
+    witness.look("one")
+    witness.call_again(0, 0)
+    witness.world.let_through()
+    witness.look_at_everything()
+    assert witness.seen["node"] == 2
+
+
+def test_a_change_of_settings_hides_no_reorganisation_from_a_call_under_way(witness: Witness) -> None:
+    witness.call(0, FORKING, BALANCE, -1, 0, 1)
+    (sent,) = witness.world.sent
+    sent.arrive()
+    witness.adopt(frozenset(), {}, 2)
+    witness.reorganise(4, 0)
+    witness.look(FORKING)
+    witness.world.let_through()
+
+
+@pytest.mark.parametrize("which", [BALANCE, TRANSACTION])
+def test_a_host_that_was_started_anew_reads_nothing_of_an_abandoned_branch_out_of_redis(
+    witness: Witness, which: int
+) -> None:
+    witness.call(0, FORKING, which, -1, 0, 1)
+    witness.world.let_through()
+    witness.look_at_everything()
+    while witness.world.shared.writes:
+        witness.redis(0, write=True)
+    witness.reorganise(4, 0)
+    witness.look(FORKING)
+    witness.restart(1)
+    witness.call_again(1, 0)
+    witness.world.let_through()
+
+
+@pytest.mark.parametrize("which", [BALANCE, RECEIPT, TRANSACTION])
+def test_what_was_kept_at_a_head_is_gone_when_another_branch_has_the_same_head(witness: Witness, which: int) -> None:
+    witness.call(0, FORKING, which, -1, 0, 0)
+    witness.world.let_through()
+    witness.look_at_everything()
+    assert witness.seen["kept"]
+    witness.reorganise(3, 0)
+    witness.look(FORKING)
+
+
+def test_a_node_of_another_chain_is_asked_nothing_before_it_is_found_out(witness: Witness) -> None:
+    world, host = witness.world, witness.world.hosts[0]
+    wrong = world.settings.networks["two"].nodes[0]
+    one = world.settings.networks["one"]
+    mixed = one.model_copy(update={"nodes": (wrong, *one.nodes)})
+    networks = {**world.settings.networks, "one": mixed}
+    host.state.adopt(world.settings.model_copy(update={"networks": networks}), 2)
+    for _ in range(5):
+        task = world.start(host.ask("one", b'{"id":1,"method":"hmyv2_getShardID","params":[]}'))
+        world.let_through()
+        assert task.result().body == b'{"jsonrpc":"2.0","id":1,"result":0}'
+
+
+def test_who_asked_for_a_number_gets_that_block_though_another_asked_for_the_latest(witness: Witness) -> None:
+    witness.call(0, FORKING, BLOCK, 0, 3, 0)  # latest
+    witness.call(0, FORKING, BLOCK, 0, 0, 0)  # the same block by its number
+    witness.reorganise(2, 6)
+    witness.advance(FORKING, 1)
+    witness.look(FORKING)
+    witness.world.let_through()
+
+
+def test_the_answer_of_a_node_ahead_is_not_kept_as_that_of_the_served_head(witness: Witness) -> None:
+    witness.stall("one-0")
+    witness.stall("one-1")
+    witness.advance("one", 1)
+    witness.look("one")
+    for who in range(4):
+        witness.call(0, "one", BALANCE, 0, 3, who)  # latest: the head before
+        witness.call(0, "one", BALANCE, -1, 1, who)  # the same, by its number
+        witness.world.let_through()
+
+
+def test_an_answer_that_comes_after_its_branch_was_abandoned_is_asked_for_again(witness: Witness) -> None:
+    witness.call(0, FORKING, BALANCE, -1, 0, 1)
+    (sent,) = witness.world.sent
+    sent.arrive()
+    witness.reorganise(4, 0)
+    witness.look(FORKING)
+    witness.answer(0, back=True)
+    assert len(witness.world.sent) == 1, "the node was asked once more"
+    witness.world.let_through()
+    witness.look_at_everything()
+    assert witness.seen["node"] == 1
+
+
+def test_an_answer_says_at_which_head_it_was_asked_for(witness: Witness) -> None:
+    before = witness.world.hosts[0].state.networks["one"].view.head
+    witness.call(0, "one", BALANCE, -1, 0, 1)
+    witness.advance("one", 1)
+    witness.look("one")
+    task = witness.watched[0].task
+    witness.world.let_through()
+    assert task.result().outcomes[0].block == before

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from rpcaccel.config.address import NodeUrl
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.dataplane import tuning
+
+NODE = NodeSettings.model_validate(
+    {"url": NodeUrl("http://a"), "tags": ["archive"], "quota": {"second": 8, "day": 100, "month": 1000, "heavy": 5}}
+)
+NETWORK = NetworkSettings.model_validate(
+    {
+        "nodes": [NODE.model_dump() | {"url": NodeUrl("http://a")}],
+        "routes": [{"methods": "eth_getLogs", "tag": "archive"}],
+        "transactions": {"share": 0.5, "at_least": 3},
+    }
+)
+
+
+def test_a_quota_is_divided_among_the_workers() -> None:
+    share = tuning.quota(NODE, 4)
+    assert (share.second, share.day, share.month, share.heavy) == (2, 25, 250, 5)
+
+
+def test_routes_and_broadcasts_are_what_was_set() -> None:
+    assert tuning.routes(NETWORK).tag_of("eth_getLogs") == "archive"
+    assert (tuning.broadcast(NETWORK).share, tuning.broadcast(NETWORK).at_least) == (0.5, 3)
+
+
+def test_what_is_not_there_yet_is_asked_for_again_half_a_block_later() -> None:
+    assert tuning.dispatch(NETWORK, 2.0).behind_pause == 1.0
+    own = NETWORK.model_copy(update={"block_time": 0.5, "attempts": 7, "behind_attempts": 0})
+    made = tuning.dispatch(own, 2.0)
+    assert (made.behind_pause, made.attempts, made.behind_attempts) == (0.25, 7, 0)
+
+
+def test_a_quantile_of_nought_means_no_hedges() -> None:
+    assert tuning.hedging(NETWORK) is not None
+    off = NETWORK.model_copy(update={"hedge": NETWORK.hedge.model_copy(update={"quantile": 0.0})})
+    assert tuning.hedging(off) is None
+
+
+def test_bounds_and_patience_of_nodes_are_what_was_set() -> None:
+    assert (tuning.limit(NETWORK, NODE).most, tuning.limit(NETWORK, NODE).settings.least) == (512, 16)
+    assert (tuning.breaker(NETWORK).failures, tuning.breaker(NETWORK).rest_max) == (5, 15.0)
+    assert (tuning.outliers(NETWORK).factor, tuning.outliers(NETWORK).by) == (5.0, 0.5)

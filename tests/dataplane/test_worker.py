@@ -1,0 +1,116 @@
+"""A worker as a whole: its report, its purge, its drain."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import aiohttp
+import pytest
+
+from rpcaccel.core.entry import Selection
+from rpcaccel.dataplane.worker import Worker
+from rpcaccel.testing.factories import harmony_nodes
+from tests.proxy import proxying, settings_for
+
+
+async def test_the_report_counts_calls_by_method_source_and_node() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes) as proxy:
+        for _ in range(3):
+            await proxy.call("hmyv2_getBlockByNumber", 7, {})
+        await proxy.call("eth_chainId")
+        report = proxy.worker.report()
+        cells = {cell.method: cell for cell in report.tally.cells}
+        assert (cells["hmyv2_getBlockByNumber"].calls, cells["hmyv2_getBlockByNumber"].hits) == (3, 2)
+        assert cells["hmyv2_getBlockByNumber"].misses == {"not-kept-yet": 1}
+        assert cells["eth_chainId"].hits == 1
+        assert sum(node.calls for node in report.tally.nodes) == 1
+        memory = next(tier for tier in report.tally.tiers if tier.name == "memory")
+        assert (memory.entries, memory.stored) == (1, 1)
+        assert {node.id for node in report.nodes} == {node.name for node in nodes}
+        assert all(node.refusal == "" and node.breaker == "closed" for node in report.nodes)
+
+
+async def test_invented_method_names_are_counted_under_one_label() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        for number in range(50):
+            await proxy.call(f"made_up{number}")
+        assert {cell.method for cell in proxy.worker.report().tally.cells} == {"other"}
+
+
+async def test_a_purge_empties_what_is_meant_and_nothing_else() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        await proxy.call("hmyv2_getBlockByNumber", 7, {})
+        await proxy.call("hmyv2_getBalanceByBlockNumber", "one155jp2y76nazx8uw5sa94fr0m4s5aj8e5xm6fu3", 7)
+        done = await proxy.worker.purge(Selection(network="harmony-s0", method="hmyv2_getBlockByNumber"))
+        assert (done.memory, done.complete) == (1, True)
+        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).cache == "miss"
+        assert (await proxy.worker.purge(Selection())).memory == 2
+
+
+async def test_what_was_asked_for_before_a_purge_and_comes_after_it_is_purged_too() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        nodes[0].knobs.turn({"latency": "50ms"})
+        waiting = asyncio.create_task(proxy.call("hmyv2_getBlockByNumber", 7, {}))
+        while not len(proxy.worker.engine.flights):
+            await asyncio.sleep(0)
+        await proxy.worker.purge(Selection())
+        assert (await waiting).result["number"] == 7
+        while proxy.worker.report().tally.tiers[0].entries:
+            await asyncio.sleep(0)
+        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).cache == "miss"
+
+
+async def test_draining_finishes_what_runs_and_takes_nothing_new() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        nodes[0].knobs.turn({"latency": "80ms"})
+        running = asyncio.create_task(proxy.call("hmyv2_getBlockByNumber", 7, {}))
+        while proxy.worker.engine.flights.started == 0:
+            await asyncio.sleep(0)
+        draining = asyncio.create_task(proxy.worker.drain(5.0))
+        assert (await running).status == 200
+        await draining
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+        except ConnectionRefusedError:
+            return
+        writer.close()
+        raise AssertionError("a drained worker still takes connections")
+
+
+async def test_it_is_not_ready_before_a_node_has_told_its_head() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        worker = Worker("w2", settings_for(nodes))
+        await worker.start(socket.create_server(("127.0.0.1", 0)))
+        async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{worker.port}/readyz") as response:
+            assert response.status == 503
+            assert "harmony-s0: no node has told its head yet" in await response.text()
+        await worker.drain(0.0)
+        assert (await proxy.get("/readyz")).status == 200
+
+
+async def test_the_report_counts_the_connections_of_clients() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        assert proxy.worker.report().tally.connections == 0
+        await proxy.call("eth_chainId")
+        assert proxy.worker.report().tally.connections == 1
+
+
+async def test_draining_does_not_wait_for_clients_that_only_keep_their_connection_open() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        await proxy.call("eth_chainId")
+        assert proxy.worker.report().tally.connections == 1
+        async with asyncio.timeout(5):
+            await proxy.worker.drain(60.0)
+
+
+async def test_draining_within_no_time_cuts_off_what_runs() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        nodes[0].knobs.turn({"latency": "20s"})
+        running = asyncio.create_task(proxy.call("hmyv2_getBlockByNumber", 7, {}))
+        while proxy.worker.engine.flights.started == 0:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await proxy.worker.drain(0.0)
+            with pytest.raises(aiohttp.ClientError):
+                await running
