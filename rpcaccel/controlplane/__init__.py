@@ -1,0 +1,1 @@
+"""The control plane: settings, heads, metrics, the admin side."""

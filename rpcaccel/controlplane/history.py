@@ -1,0 +1,121 @@
+"""What happened lately, kept without Prometheus and bounded: five minutes by the second, an hour by the quarter minute,
+a day by five minutes; each method's last five minutes; and whole windows of up to a minute.
+
+Everything comes from the difference of two snapshots, so a percentile of a while forgets what is past.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from rpcaccel.controlplane.points import MethodPoint, Point, method_points, point
+from rpcaccel.core.tally import TallySnapshot, delta
+
+Range = Literal["5m", "1h", "24h"]
+
+SPACING: dict[Range, tuple[float, int]] = {"5m": (0.0, 300), "1h": (15.0, 240), "24h": (300.0, 288)}
+"""Seconds that a point covers at least (0: one for each snapshot), and how many points are kept."""
+
+METHOD_SPACING = 5.0, 60
+"""The same for the points of a single method."""
+
+_Made = TypeVar("_Made")
+
+
+class Window(Struct, frozen=True):
+    """What was counted over a while."""
+
+    seconds: float
+    passed: TallySnapshot
+
+
+class Ring(Generic[_Made]):
+    """The newest `keep` points, each made of what was counted over `every` seconds or a little more."""
+
+    __slots__ = ("_every", "_from", "_make", "points")
+
+    def __init__(self, make: Callable[[TallySnapshot, float, float], _Made], every: float, keep: int) -> None:
+        """`make(passed, seconds, at)`: a point of what was counted over `seconds`, ending `at` seconds since 1970."""
+        self._make, self._every = make, every
+        self._from: tuple[float, TallySnapshot] | None = None
+        self.points: deque[_Made] = deque(maxlen=keep)
+
+    def __repr__(self) -> str:
+        return f"<Ring {len(self.points)} points of {self._every:g} s>"
+
+    def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
+        """Take a snapshot in, and close a point when its time is over."""
+        if self._from is None:
+            self._from = (now, snapshot)
+        elif now > self._from[0] and now - self._from[0] >= self._every:
+            self.points.append(self._make(delta(snapshot, self._from[1]), now - self._from[0], at))
+            self._from = (now, snapshot)
+
+    def with_open(self, snapshot: TallySnapshot, now: float, at: float) -> Iterator[_Made]:
+        """The points, oldest first, and at the end what was counted since the last of them."""
+        yield from self.points
+        if self._from is not None and now > self._from[0]:
+            yield self._make(delta(snapshot, self._from[1]), now - self._from[0], at)
+
+
+class History:
+    """Rings of points, and the snapshots needed to look back a minute."""
+
+    __slots__ = ("_last", "_methods", "_rings", "_snapshots", "_spacing", "_windows")
+
+    def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
+        """`spacing`: seconds between the snapshots kept; `span`: how far back a window may reach."""
+        self._spacing = spacing
+        make = partial(point, means={})
+        self._rings = {name: Ring(make, every, keep) for name, (every, keep) in SPACING.items()}
+        self._methods = Ring(method_points, *METHOD_SPACING)
+        self._snapshots: deque[tuple[float, TallySnapshot]] = deque(maxlen=int(span / spacing) + 1)
+        self._last: tuple[float, TallySnapshot, float] | None = None
+        self._windows: dict[float, Window | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<History {', '.join(f'{name} {len(ring.points)}' for name, ring in self._rings.items())}>"
+
+    def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
+        """Take a snapshot in: `now` in monotonic seconds, `at` since 1970."""
+        for ring in self._rings.values():
+            ring.add(snapshot, now, at)
+        self._methods.add(snapshot, now, at)
+        self._last = (now, snapshot, at)
+        self._windows.clear()
+        if not self._snapshots or now - self._snapshots[-1][0] >= self._spacing:
+            self._snapshots.append((now, snapshot))
+
+    def points(self, over: Range = "5m") -> list[Point]:
+        """Oldest first; the last one may be shorter than the rest."""
+        ring = self._rings[over]
+        return (
+            list(ring.points)
+            if self._last is None
+            else list(ring.with_open(self._last[1], self._last[0], self._last[2]))
+        )
+
+    def method(self, network: str, method: str) -> list[tuple[float, MethodPoint | None]]:
+        """A method's last five minutes, oldest first: the time of each point, and what was counted, if anything."""
+        return [(at, found.get((network, method))) for at, found in self._methods.points]
+
+    def window(self, seconds: float) -> Window | None:
+        """The last `seconds`, or a little more, or as much as there is; None before two snapshots were seen."""
+        # Asked several times between two snapshots, by each page that is open.
+        if seconds not in self._windows:
+            self._windows[seconds] = self._look_back(seconds)
+        return self._windows[seconds]
+
+    def _look_back(self, seconds: float) -> Window | None:
+        if self._last is None:
+            return None
+        now, newest, _ = self._last
+        start = next((kept for kept in reversed(self._snapshots) if now - kept[0] >= seconds), self._snapshots[0])
+        if start[0] == now:
+            return None
+        return Window(now - start[0], delta(newest, start[1]))

@@ -1,0 +1,213 @@
+"""Prometheus exposition of a frame.
+
+The samples come from the same frame as the page's figures. Building the text of some thousand series takes tens of
+milliseconds, so `render` touches nothing live and may run in a thread.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+import rpcaccel
+from rpcaccel.controlplane.exposed import EXPOSED
+from rpcaccel.controlplane.process import usage
+from rpcaccel.controlplane.view import Frame, NodeView
+from rpcaccel.core.histogram import BOUNDS, Histogram, together
+from rpcaccel.core.tally import Cell, ClientCell, NetworkCell, NodeCell, Source, TallySnapshot, Tier
+
+__all__ = ["CONTENT_TYPE", "EXPOSED", "FrameCollector", "render"]
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
+
+
+def render(frame: Frame) -> bytes:
+    """The frame in Prometheus' text format (CONTENT_TYPE)."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(FrameCollector(frame))
+    return generate_latest(registry)
+
+
+class FrameCollector(Collector):
+    """Turns one frame into metric families."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._labels = {metric.name: metric.labels for metric in EXPOSED}
+        self._families = {
+            metric.name: Metric(metric.name.removesuffix("_total"), metric.help, metric.kind) for metric in EXPOSED
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family of EXPOSED, those without a sample too."""
+        self._program()
+        self._front(self._frame.snapshot)
+        self._calls(self._frame.snapshot.cells)
+        self._cache(self._frame.snapshot.cells)
+        for tier in self._frame.snapshot.tiers:
+            self._tier(tier)
+        for client in self._frame.snapshot.clients:
+            self._client(client)
+        self._heads()
+        for view in self._frame.nodes:
+            self._node_state(view)
+        for node in self._frame.snapshot.nodes:
+            self._node(node)
+        for network in self._frame.snapshot.networks:
+            self._network(network)
+        yield from self._families.values()
+
+    def _put(self, name: str, value: float, *labels: str) -> None:
+        name = f"rpcaccel_{name}"
+        self._families[name].add_sample(name, dict(zip(self._labels[name], labels, strict=True)), value)
+
+    def _put_histogram(self, name: str, histogram: Histogram, *labels: str) -> None:
+        name = f"rpcaccel_{name}"
+        family, named, running = self._families[name], dict(zip(self._labels[name], labels, strict=True)), 0
+        for le, count in zip(_LE, histogram.counts, strict=True):
+            running += count
+            family.add_sample(f"{name}_bucket", {**named, "le": le}, running)
+        family.add_sample(f"{name}_count", named, running)
+        family.add_sample(f"{name}_sum", named, histogram.seconds)
+
+    def _program(self) -> None:
+        self._put("build_info", 1, rpcaccel.__version__, platform.python_version())
+        self._put("workers", len(self._frame.workers))
+        for reason in ("died", "unresponsive"):
+            self._put("workers_replaced_total", self._frame.replaced.get(reason, 0), reason)
+        for worker in self._frame.workers:
+            used = usage(worker.pid)
+            if used is not None:
+                self._put("process_resident_memory_bytes", used.resident, worker.id)
+                self._put("process_cpu_seconds_total", used.cpu, worker.id)
+                self._put("process_open_fds", used.open_fds, worker.id)
+
+    def _front(self, snapshot: TallySnapshot) -> None:
+        self._put("requests_total", snapshot.requests)
+        self._put("batches_total", snapshot.batches)
+        self._put("request_bytes_total", snapshot.bytes_in)
+        self._put("calls_in_flight", snapshot.in_flight)
+        self._put("client_connections", snapshot.connections)
+        self._put("limits_alone_total", snapshot.limits_alone)
+        for reason, count in snapshot.refusals.items():
+            self._put("refusals_total", count, reason)
+        for step, histogram in snapshot.steps.items():
+            self._put_histogram("step_seconds", histogram, step)
+
+    def _calls(self, cells: Iterable[Cell]) -> None:
+        methods: dict[tuple[str, str], list[Cell]] = {}
+        for cell in cells:
+            methods.setdefault((cell.network, cell.method), []).append(cell)
+        for named, same in methods.items():
+            errors, refused = sum(cell.errors for cell in same), sum(cell.refused for cell in same)
+            self._put("calls_total", sum(cell.calls for cell in same) - errors - refused, *named, "ok")
+            self._put("calls_total", errors, *named, "error")
+            self._put("calls_total", refused, *named, "refused")
+            self._put("result_bytes_total", sum(cell.size for cell in same), *named)
+            for source in Source:
+                histogram = together(cell.latency[source] for cell in same)
+                # A source that never answered this method has no series: most pairs never meet.
+                if histogram.count:
+                    self._put_histogram("call_seconds", histogram, *named, source.label)
+
+    def _cache(self, cells: Iterable[Cell]) -> None:
+        answers: Counter[tuple[str, str, str]] = Counter()
+        misses: Counter[tuple[str, str, str]] = Counter()
+        skips: Counter[tuple[str, str, str]] = Counter()
+        refreshes: Counter[tuple[str, str]] = Counter()
+        for cell in cells:
+            named = cell.network, str(cell.cache)
+            for source in Source:
+                answers[*named, source.label] += cell.latency[source].count
+            for reason, count in cell.misses.items():
+                misses[*named, reason] += count
+            for reason, count in cell.skips.items():
+                skips[*named, reason] += count
+            refreshes[named] += cell.refreshed
+        for named, count in refreshes.items():
+            self._put("cache_refreshes_total", count, *named)
+        for name, counts in (("answers", answers), ("misses", misses), ("skips", skips)):
+            for labels, count in counts.items():
+                self._put(f"cache_{name}_total", count, *labels)
+
+    def _tier(self, tier: Tier) -> None:
+        self._put("tier_up", tier.up, tier.name)
+        self._put("tier_entries", tier.entries, tier.name)
+        self._put("tier_bytes", tier.bytes, tier.name)
+        self._put("tier_limit_bytes", tier.limit, tier.name)
+        self._put("tier_stored_total", tier.stored, tier.name)
+        for result, count in (("hit", tier.hits), ("miss", tier.misses)):
+            self._put("tier_lookups_total", count, tier.name, result)
+        for reason, count in (("evicted", tier.evicted), ("expired", tier.expired), ("purged", tier.purged)):
+            self._put("tier_removed_total", count, tier.name, reason)
+        failures = {"too-large": tier.refused, "error": tier.errors, "timeout": tier.timeouts, "dropped": tier.dropped}
+        for reason, count in failures.items():
+            self._put("tier_failures_total", count, tier.name, reason)
+
+    def _client(self, client: ClientCell) -> None:
+        self._put("client_calls_total", client.calls, client.client)
+        self._put("client_in_flight", client.in_flight, client.client)
+        for reason, count in client.limited.items():
+            self._put("client_limited_total", count, client.client, reason)
+
+    def _heads(self) -> None:
+        for head in self._frame.heads:
+            # What is not known has no sample: a head of -1 would draw a line that never was.
+            if head.head >= 0:
+                self._put("head_block", head.head, head.network)
+            if head.age is not None:
+                self._put("head_age_seconds", head.age, head.network)
+
+    def _node_state(self, node: NodeView) -> None:
+        named = node.network, node.id
+        self._put("node_weight", node.weight, *named)
+        self._put("node_eligible", node.eligible, *named)
+        if node.head >= 0:
+            self._put("node_head_block", node.head, *named)
+        if node.lag is not None:
+            self._put("node_lag_blocks", node.lag, *named)
+        if node.limit:
+            self._put("node_concurrency_limit", node.limit, *named)
+        for use in node.quota:
+            self._put("node_quota_used", use.used, *named, use.window)
+            self._put("node_quota_limit", use.limit, *named, use.window)
+            if use.runs_out is not None:
+                self._put("node_quota_runs_out_timestamp_seconds", use.runs_out, *named, use.window)
+
+    def _network(self, cell: NetworkCell) -> None:
+        self._put("forced_calls_total", cell.forced, cell.network)
+        self._put("busy_calls_total", cell.busy, cell.network)
+        self._put("waiting_calls", cell.in_room, cell.network)
+        self._put("unpaid_retries_total", cell.unpaid, cell.network)
+        for end, count in cell.broadcasts.items():
+            self._put("broadcasts_total", count, cell.network, end)
+        for end, count in cell.told.items():
+            self._put("broadcast_nodes_total", count, cell.network, end)
+
+    def _node(self, node: NodeCell) -> None:
+        named = node.network, node.node
+        self._put("node_calls_total", node.calls, *named)
+        self._put("node_retries_total", node.retries, *named)
+        self._put("node_hedges_total", node.hedges, *named)
+        self._put("node_ejections_total", node.ejections, *named)
+        self._put("node_batches_total", node.batches, *named)
+        self._put("node_gathered_calls_total", node.gathered, *named)
+        for kind, count in node.failures.items():
+            self._put("node_failures_total", count, *named, kind)
+        self._put_histogram("node_seconds", node.latency, *named)
+        self._put("node_received_bytes_total", node.size_in, *named)
+        self._put("node_in_flight", node.in_flight, *named)
+        self._put("node_connections", node.connections_open, *named, "open")
+        self._put("node_connections", node.connections_idle, *named, "idle")
+        self._put("node_connects_total", node.connects, *named)
+        self._put("node_reuses_total", node.reused, *named)
+        self._put("node_dns_lookups_total", node.dns, *named)
+        self._put("node_tls_handshakes_total", node.tls, *named)
+        self._put("node_wait_seconds_total", node.wait_seconds, *named)
+        self._put("node_read_seconds_total", node.read_seconds, *named)

@@ -1,0 +1,248 @@
+"""Settings and purges shared by the hosts that use one Redis under one prefix.
+
+What is shared is what was changed at run time, as a merge patch over each host's own config file, and not what belongs
+to one host (LOCAL). A change is in force here first and then posted, unless somebody was quicker; it waits for Redis no
+longer than its write timeout. While Redis is away changes are collected, and on its return they are laid over what the
+others made meanwhile: where two changed the same setting, the one who comes back last has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from rpcaccel.controlplane.audit import Author
+from rpcaccel.controlplane.purges import Purges, WordsPort
+from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, RefusedError
+from rpcaccel.stores.redis_board import Posted, UnreachableError
+
+LOCAL = ("listen", "admin", "workers", "redis", "log", "tracing")
+"""Sections that each host has for itself."""
+EVERY = 0.2
+"""Seconds between two looks at the board."""
+AGAIN = 5.0
+"""Seconds after which something that could not be adopted is tried again."""
+
+log = structlog.get_logger("rpcaccel.sharing")
+
+
+class BoardPort(WordsPort, Protocol):
+    """What is needed of stores.redis_board.Board. Everything but `open` and `close` raises UnreachableError."""
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+    async def mark(self) -> str: ...
+    async def read(self) -> Posted | None: ...
+    async def post(self, before: str, mark: str, document: bytes) -> bool: ...
+
+
+class Sheet(Struct, frozen=True):
+    """The document on the board."""
+
+    overlay: dict[str, Any]
+    by: str
+    host: str
+
+
+def compose(first: Any, second: Any) -> Any:
+    """The merge patch that does what two do one after the other, but for a table that the first removes and the second
+    makes again: it keeps what the second does not name."""
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return second
+    return {**first, **{key: compose(first.get(key), value) for key, value in second.items()}}
+
+
+def shared_part(overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an overlay concerns every host."""
+    return {key: value for key, value in overlay.items() if key not in LOCAL}
+
+
+def own_part(overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an overlay concerns this host alone."""
+    return {key: value for key, value in overlay.items() if key in LOCAL}
+
+
+class Sharing:
+    """This host's end. `purged` carries out a purge that another host made; `told` hears when Redis goes and comes."""
+
+    def __init__(
+        self,
+        board: BoardPort,
+        ledger: Ledger,
+        *,
+        purged: Callable[[bytes], Awaitable[object]],
+        told: Callable[[bool], None] = lambda _up: None,
+        host: str = "",
+        every: float = EVERY,
+        again: float = AGAIN,
+    ) -> None:
+        self.host = host or f"{socket.gethostname()}-{secrets.token_hex(2)}"
+        self.up = False
+        self.mark = ""
+        """Of what was last seen on the board: its number, and something no other has."""
+        self.note = ""
+        """A sentence when what others made is not in force here."""
+        self._board = board
+        self._ledger = ledger
+        self._purges = Purges(board, self.host, purged)
+        self._told = told
+        self._every = every
+        self._again = again
+        self._overlay: dict[str, Any] = {}
+        self._pending: dict[str, Any] = {}
+        self._unfit = False
+        self._look_now = asyncio.Event()
+        self._posting = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Sharing {self.host} r{self.revision} {'up' if self.up else 'down'}>"
+
+    @property
+    def revision(self) -> int:
+        """The number of what was last seen on the board."""
+        number = self.mark.partition("-")[0]
+        return int(number) if number.isascii() and number.isdigit() else 0
+
+    async def start(self) -> None:
+        """Adopt what is shared, as soon as Redis says it, and follow it from then on."""
+        await self._board.open()
+        self.begin()
+        self._task = asyncio.create_task(self._follow(), name="sharing")
+
+    def begin(self) -> None:
+        """From here on changes go to the others. What an earlier run left here goes to an empty board only."""
+        self._overlay = shared_part(self._ledger.overlay())
+        self._ledger.offer = self.offer
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        self._ledger.offer = None
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._board.close()
+
+    async def offer(self, patch: Mapping[str, Any], author: str) -> bool:
+        """A change that is in force here goes to the others; False when one of them was quicker."""
+        change = shared_part(patch)
+        if not change:
+            return True
+        async with self._posting:
+            if self._pending or not self.up:
+                self._pending = compose(self._pending, change)
+                self._look_now.set()
+                return True
+            try:
+                if await self._post(compose(self._overlay, change), author, before=self.mark):
+                    return True
+            except UnreachableError:
+                self._pending = compose(self._pending, change)
+                self._is(False)
+                return True
+            self._look_now.set()
+            return False
+
+    async def tell_purge(self, body: bytes) -> None:
+        """Have the other hosts carry out a purge; those that are cut off do it when they are back."""
+        await self._purges.tell(body)
+
+    async def _post(self, overlay: dict[str, Any], author: str, *, before: str) -> bool:
+        """Raises UnreachableError."""
+        sheet = msgspec.json.encode(Sheet(overlay, author, self.host))
+        mark = f"{self.revision + 1}-{secrets.token_hex(4)}"
+        if not await self._board.post(before, mark, sheet):
+            return False
+        self.mark = mark
+        self._overlay = overlay
+        return True
+
+    async def _follow(self) -> None:
+        while True:
+            wait = self._every
+            try:
+                await self.look()
+            except Exception as error:
+                if not isinstance(error, RefusedError):
+                    log.exception("sharing failed and is tried again")
+                wait = self._again
+            if self._unfit:
+                wait = self._again
+            self._look_now.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._look_now.wait()
+
+    async def look(self) -> None:
+        """Adopt what is new on the board, post what is not there yet, hear the words.
+
+        Raises RefusedError when a worker here does not adopt it.
+        """
+        try:
+            brought = self._overlay if not self.mark else {}
+            if await self._board.mark() != self.mark or self._pending or brought or self._unfit:
+                await self._meet()
+            await self._purges.catch_up()
+        except UnreachableError:
+            self._is(False)
+            return
+        self._is(True)
+
+    async def _meet(self) -> None:
+        posted = await self._board.read()
+        if posted is not None and (posted.mark != self.mark or self._unfit):
+            await self._adopt(posted)
+        async with self._posting:
+            overlay = compose(self._overlay, self._pending)
+            # An empty board, also one that was emptied, gets everything that is in force here.
+            if self._pending or (posted is None and overlay):
+                by = self._ledger.audit.newest(1)[0].by
+                if await self._post(overlay, by, before=self.mark if posted is not None else ""):
+                    self._pending = {}
+
+    async def _adopt(self, posted: Posted) -> None:
+        """Take over what others made, with what was changed here meanwhile on top. Raises RefusedError."""
+        try:
+            sheet = msgspec.json.decode(posted.document, type=Sheet)
+        except msgspec.DecodeError:
+            sheet = Sheet({}, "", "")
+        author = Author(f"{sheet.by} at {sheet.host}", "shared")
+
+        def with_ours() -> dict[str, Any]:
+            return {**compose(sheet.overlay, self._pending), **own_part(self._ledger.overlay())}
+
+        def theirs() -> dict[str, Any]:
+            self._pending = {}  # together they make no settings; what was wanted here stands in the audit
+            return {**sheet.overlay, **own_part(self._ledger.overlay())}
+
+        try:
+            try:
+                await self._ledger.take_over(with_ours, author)
+            except InvalidSettingsError:
+                if not self._pending:
+                    raise
+                await self._ledger.take_over(theirs, author)
+            self._unfit, self.note = False, ""
+        except InvalidSettingsError as error:
+            # It is remembered all the same: what is changed here goes on top of it, and nobody's change is lost.
+            self._does_not_fit(str(error))
+        self.mark, self._overlay = posted.mark, sheet.overlay
+
+    def _does_not_fit(self, why: str) -> None:
+        note = f"what other hosts changed is not in force here: {why}"
+        if note != self.note:
+            log.error("settings of other hosts are not adopted", reason=why)
+        self._unfit, self.note = True, note
+
+    def _is(self, up: bool) -> None:
+        if up != self.up:
+            self.up = up
+            self._told(up)

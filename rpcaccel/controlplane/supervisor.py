@@ -1,0 +1,276 @@
+"""The supervisor: starts workers, follows heads, has changes adopted, shows and stops everything.
+
+One process, or one process and its workers; the parts below the link cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from rpcaccel.config.faults import Fault
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.admin_address import check_admin_address
+from rpcaccel.controlplane.audit import Author, Change
+from rpcaccel.controlplane.changing import line
+from rpcaccel.controlplane.events import Events
+from rpcaccel.controlplane.hosts import Hosts
+from rpcaccel.controlplane.link import Link, LocalLink
+from rpcaccel.controlplane.listening import ListenError, address_of, bind_workers, reason_of
+from rpcaccel.controlplane.panorama import Panorama
+from rpcaccel.controlplane.probers import Probers
+from rpcaccel.controlplane.process_link import ProcessLink, Spare, spawn
+from rpcaccel.controlplane.quotafile import QuotaFile
+from rpcaccel.controlplane.quotas import Quotas
+from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
+from rpcaccel.controlplane.view import Notice
+from rpcaccel.controlplane.vigil import Vigil
+from rpcaccel.controlplane.workers import WorkerEvent, Workers
+from rpcaccel.core.heads import NetworkHeads, NodeHead
+from rpcaccel.core.messages import Hint, Report, Spent
+from rpcaccel.core.recent import Sent
+from rpcaccel.dataplane import logs
+
+HEADS_WITHIN = 1.0
+"""Seconds that the start waits for the first heads, so that first calls find nodes that are known to be right."""
+
+log = structlog.get_logger("rpcaccel")
+
+
+class RunningInfo(Struct, frozen=True):
+    """What runs where, with the real ports."""
+
+    settings: Settings
+    listen: str
+    admin: str
+    notes: tuple[str, ...] = ()
+    """What should be known of how these settings came to be, in sentences."""
+
+
+class Supervisor:
+    """Everything that runs, from `start` to `stop`. Implements controlplane.control.Control."""
+
+    def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
+        self.ledger = Ledger(settings, origin, check=self._admin_faults)
+        self.events = Events()
+        self._left_out: tuple[str, ...] = ()
+        self._listen = ""
+        self._probers = Probers(self._publish)
+        self.links: list[Link] = []
+        self._quotas = Quotas(lambda: self.settings, self.links, lambda: self._workers.places)
+        self.panorama = Panorama(
+            lambda: self.settings,
+            self._probers.heads,
+            self.links,
+            notices=self._notices,
+            quotas=self._quotas.of,
+            replaced=lambda: self._workers.replaced,
+            listen=lambda: self._listen,
+        )
+        self._workers = Workers(
+            self._link,
+            self.links,
+            spawn=spawn,
+            heads=lambda: tuple(self._probers.heads.values()),
+            bury=self._bury,
+            heard=self._hear_worker,
+        )
+        self._vigil = Vigil(self._workers.serving, lambda: self.settings.worker_timeout)
+        self._told = asyncio.Event()
+        self._admin: Admin | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._to_renew = False
+        self._hosts = Hosts(self.ledger, self.links, self.events)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.ledger.settings
+
+    async def start(self) -> RunningInfo:
+        """Listen, start the workers and the admin side.
+
+        Raises:
+            ConfigError: the state file cannot be used.
+            ListenError: an address cannot be listened on.
+            RuntimeError: a worker did not come up.
+        """
+        self._left_out = self.ledger.open()
+        settings = self.settings
+        logs.configure(settings.log)
+        if fault := check_admin_address(settings.admin.listen, settings.admin):
+            raise ListenError(fault)
+        sockets = bind_workers(settings.listen, "listen", settings.workers)
+        self._workers.own(sockets)
+        self._listen = address_of(sockets[0])
+        state = self.ledger.origin.state
+        self._quotas.open(QuotaFile.beside(state.path) if state is not None else None)
+        admin = await self._open_admin()
+        await self._workers.start(settings, self.ledger.revision)
+        self._quotas.start()
+        self._vigil.start()
+        await self._probers.adopt(settings)
+        self.ledger.publish = self._adopt
+        self.ledger.heard = self._hear_change
+        await self._hosts.share(settings.redis)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEADS_WITHIN):
+                await self._told.wait()
+        notes = (*self._left_out, *self.ledger.met)
+        return RunningInfo(settings, self._listen, admin, notes)
+
+    async def _open_admin(self) -> str:
+        """Listen on the admin address, before any worker starts: that it is taken is said at once."""
+        listen = self.settings.admin.listen
+        self._admin = Admin(self.panorama, listen, control=self, settings=lambda: self.settings.admin, links=self.links)
+        try:
+            return await self._admin.start()
+        except OSError as error:
+            raise ListenError(f"admin.listen: cannot listen on {listen}: {reason_of(error)}") from error
+
+    async def stop(self) -> None:
+        """Drain the workers within the drain timeout, then end everything else."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        await self._hosts.stop()
+        await self._vigil.stop()
+        await self._workers.stop(self.settings.drain_timeout)
+        await self._quotas.stop()
+        await self._probers.stop()
+        if self._admin is not None:
+            await self._admin.close()
+
+    def hang_up(self) -> None:
+        """SIGHUP: read the config file again, and put a new worker in every place with no call lost."""
+        self._to_renew = True
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew_as_asked(), name="renew")
+
+    async def _renew_as_asked(self) -> None:
+        """As often as it takes: a file that was written while the workers were being renewed is read as well."""
+        while self._to_renew:
+            self._to_renew = False
+            await self._renew()
+
+    async def _renew(self) -> None:
+        try:
+            await self.ledger.reload(Author("rpcaccel", "signal"))
+        except NoFileError:
+            log.info("there is no config file to be read again; the workers are renewed")
+        except (InvalidSettingsError, RefusedError) as error:
+            log.error("the config file is not adopted; the settings stay as they are", reason=str(error))  # noqa: TRY400
+        try:
+            await self._workers.renew(self.ledger.renewed)
+            await self._hosts.share(self.settings.redis)
+        except (OSError, RuntimeError) as error:
+            log.error("the workers are not renewed", reason=str(error))  # noqa: TRY400 -- the reason is all there is
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    async def _adopt(self, settings: Settings, revision: int) -> str:
+        """Everywhere or nowhere; the reason of a refusal."""
+        before = self.settings
+        refusal = await self._workers.adopt(settings, revision)
+        if not refusal:
+            await self._probers.adopt(settings)
+            if settings.log != before.log:
+                logs.configure(settings.log)
+        return refusal
+
+    def _admin_faults(self, settings: Settings) -> list[Fault]:
+        """What the admin side would not start with, and what would leave it open where it listens until then."""
+        places = [settings.admin.listen, *([self._admin.address] if self._admin is not None else [])]
+        found = (check_admin_address(place, settings.admin) for place in places)
+        return [Fault("admin.listen", "", fault) for fault in found if fault][:1]
+
+    def _hear_change(self, change: Change) -> None:
+        told = {"revision": change.revision, "change": line(self.ledger, change)}
+        self.events.tell("settings", {**told, "adopted": self.adopted(), "workers": len(self.workers())})
+        about = {"by": change.by, "reason": change.reason} if change.reason else {"by": change.by}
+        log.info(f"settings {change.outcome}: {change.text}", **about)
+
+    # -- what the admin side asks for ------------------------------------------------------------------------------
+
+    def workers(self) -> Sequence[dict[str, Any]]:
+        """The workers with their states."""
+        return self._workers.states()
+
+    def adopted(self) -> int:
+        """How many workers have the revision in force."""
+        return self._workers.adopted()
+
+    @property
+    def replaced(self) -> int:
+        """Workers that died, or no longer answered, and were replaced."""
+        return self._workers.replaced.total()
+
+    def shared(self) -> dict[str, Any] | None:
+        """How settings are shared with other hosts; None without Redis."""
+        return self._hosts.shown()
+
+    async def purged(self, body: bytes) -> None:
+        """A purge was carried out here; the other hosts get it."""
+        await self._hosts.purged(body)
+
+    async def probe(self, network: str, node: str) -> NodeHead | None:
+        """Look at a node at once."""
+        return await self._probers.probe_now(network, node)
+
+    def _notices(self) -> Sequence[Notice]:
+        waiting = self.ledger.waiting()
+        texts = [*self._workers.notices(), *self._quotas.notices(), *self._left_out]
+        if waiting.program:
+            texts.append(f"waits for a restart: {', '.join(waiting.program)}")
+        if waiting.workers:
+            texts.append(f"waits for new workers (SIGHUP) or a restart: {', '.join(waiting.workers)}")
+        if self._hosts.note:
+            texts.append(self._hosts.note)
+        if self.ledger.origin.state and self.ledger.note:
+            texts.append(self.ledger.note)
+        return [Notice("warn", "rpcaccel", text) for text in texts]
+
+    # -- workers and heads -----------------------------------------------------------------------------------------
+
+    def _link(self, name: str, sock: socket.socket, spare: Spare | None) -> Link:
+        if self._workers.places == 1:
+            return LocalLink(name, sock, self._hint, self._quotas.brought)
+        return ProcessLink(name, sock, self._hint, self._spent, spare, self._quotas.brought)
+
+    def _bury(self, report: Report) -> None:
+        """A worker ended: its counts stay."""
+        self.panorama.bury(report)
+        self._quotas.bury(report)
+
+    def _hear_worker(self, event: WorkerEvent) -> None:
+        self.events.tell("worker", msgspec.to_builtins(event))
+
+    def _publish(self, heads: NetworkHeads) -> None:
+        """A prober has news: every worker is told."""
+        for link in self.links:
+            link.see(heads)
+        known = self._probers.heads
+        if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
+            self._told.set()
+
+    def _spent(self, name: str, spent: Spent) -> None:
+        """What clients spent at one worker counts at all."""
+        for link in self.links:
+            if link.name != name:
+                link.spent(spent)
+
+    def _hint(self, hint: Hint | Sent) -> None:
+        """A worker has news: of a head for its prober, of a transaction for every worker."""
+        if isinstance(hint, Sent):
+            for link in self.links:
+                link.tell(hint)
+        else:
+            self._probers.hint(hint)

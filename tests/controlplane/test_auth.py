@@ -1,0 +1,171 @@
+"""Who may pass, and who may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcaccel.config.model import AdminSettings
+from rpcaccel.config.password import hash_password
+from rpcaccel.controlplane.auth import COOKIE, TRIES, WITHIN, Gate, Who, admit, bearer, is_loopback, same_site
+from rpcaccel.controlplane.problem import ProblemError
+
+OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
+ACCOUNTS: dict[str, Any] = {"ops": {"password": OPS, "role": "admin"}, "eye": {"password": EYE}}
+
+
+class World:
+    """A gate whose settings and clock can be moved."""
+
+    def __init__(self, accounts: dict[str, Any]) -> None:
+        self.now = 100.0
+        self.put(accounts)
+        self.gate = Gate(lambda: self.settings, lambda: self.now)
+
+    def put(self, accounts: dict[str, Any]) -> None:
+        self.settings = AdminSettings.model_validate({"accounts": accounts, "session": 60})
+
+    async def by_cookie(self, secret: str) -> Who | None:
+        return await self.gate.who({}, {COOKIE: secret}, "1.2.3.4")
+
+    async def by_token(self, token: str, remote: str = "1.2.3.4") -> Who | None:
+        return await self.gate.who({"Authorization": f"Bearer {token}"}, {}, remote)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(ACCOUNTS)
+
+
+async def test_without_accounts_everyone_on_this_machine_may_change() -> None:
+    world = World({})
+    assert await world.by_cookie("") == Who("local", "admin")
+    assert not world.gate.required
+
+
+async def test_a_session_is_known_until_its_time_is_over(world: World) -> None:
+    secret = await world.gate.login("ops", "ops-pw", "1.2.3.4")
+    assert await world.by_cookie(secret) == Who("ops", "admin")
+    assert await world.by_cookie(secret + "x") is None
+    assert await world.by_cookie("") is None
+    world.now = 160.0
+    assert await world.by_cookie(secret) is None
+
+
+async def test_a_session_ends_with_logout_with_another_password_and_with_the_account(world: World) -> None:
+    first, second, third = [await world.gate.login("eye", "eye-pw", "r") for _ in range(3)]
+    world.gate.logout(first)
+    assert await world.by_cookie(first) is None
+    world.put({**ACCOUNTS, "eye": {"password": hash_password("new", log_n=4)}})
+    assert await world.by_cookie(second) is None
+    world.put({"ops": ACCOUNTS["ops"]})
+    assert await world.by_cookie(third) is None
+
+
+async def test_who_was_let_in_is_asked_after_without_a_password(world: World) -> None:
+    """A stream goes on only for who would still be let in."""
+
+    def by_cookie(secret: str) -> bool:
+        return world.gate.still({}, {COOKIE: secret})
+
+    def by_token(token: str) -> bool:
+        return world.gate.still({"Authorization": f"Bearer {token}"}, {})
+
+    first, second, third = [await world.gate.login("eye", "eye-pw", "r") for _ in range(3)]
+    await world.by_token("eye:eye-pw")
+    assert (by_cookie(first), by_cookie(third), by_cookie(""), by_token("eye:eye-pw")) == (True, True, False, True)
+    assert (by_token("eye:wrong"), by_token("nobody:eye-pw")) == (False, False)
+    world.gate.logout(first)
+    assert (by_cookie(first), by_cookie(second)) == (False, True)
+    world.put({**ACCOUNTS, "eye": {"password": hash_password("new", log_n=4)}})
+    assert (by_cookie(second), by_token("eye:eye-pw")) == (False, False)
+    world.put(ACCOUNTS)
+    world.now = 160.0
+    assert not by_cookie(third)
+    world.put({})
+    assert by_cookie("")
+
+
+async def test_a_token_is_name_and_password(world: World) -> None:
+    assert await world.by_token("eye:eye-pw") == Who("eye", "read")
+    assert await world.by_token("eye:eye-pw") == Who("eye", "read")
+    for wrong in ("eye:ops-pw", "eye", "nobody:eye-pw", ":"):
+        assert await world.by_token(wrong, remote=wrong) is None
+    world.put({**ACCOUNTS, "eye": {"password": hash_password("new", log_n=4)}})
+    assert await world.by_token("eye:eye-pw") is None
+
+
+async def test_wrong_passwords_are_slowed_down_by_address(world: World) -> None:
+    for _ in range(TRIES):
+        with pytest.raises(ProblemError, match="401"):
+            await world.gate.login("ops", "wrong", "1.1.1.1")
+    with pytest.raises(ProblemError, match="429") as caught:
+        await world.gate.login("ops", "ops-pw", "1.1.1.1")
+    assert int(caught.value.headers["Retry-After"]) == WITHIN
+    with pytest.raises(ProblemError, match="429"):
+        await world.by_token("ops:guess", "1.1.1.1")
+    assert await world.gate.login("ops", "ops-pw", "2.2.2.2")
+    world.now += WITHIN
+    assert await world.gate.login("ops", "ops-pw", "1.1.1.1")
+
+
+async def test_a_stranger_takes_as_long_as_a_wrong_password(world: World) -> None:
+    """Both compare a hash: the time says nothing about which names there are."""
+    with pytest.raises(ProblemError, match="401 wrong-password"):
+        await world.gate.login("nobody", "x", "r")
+    assert repr(world.gate) == "<Gate 0 sessions>"
+
+
+def test_roles() -> None:
+    reader, admin = Who("eye", "read"), Who("ops", "admin")
+    for guard in ("open", "login"):
+        admit(None, guard)  # type: ignore[arg-type]
+    admit(reader, "read")
+    admit(admin, "change")
+    with pytest.raises(ProblemError, match="401"):
+        admit(None, "read")
+    with pytest.raises(ProblemError, match="403"):
+        admit(reader, "change")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Rpcaccel-Request": "page"},
+        {"X-Rpcaccel-Request": "page", "Host": "H:1", "Origin": "http://h:1"},
+        {"X-Rpcaccel-Request": "page", "Host": "h:1", "Origin": "https://h:1", "Sec-Fetch-Site": "same-origin"},
+        {"Authorization": "Bearer a:b"},
+    ],
+)
+def test_the_page_and_programs_may_send_changes(headers: dict[str, str]) -> None:
+    same_site(headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Host": "h:1", "Origin": "http://h:1"},
+        {"X-Rpcaccel-Request": "page", "Host": "h:1", "Origin": "http://h:2"},
+        {"X-Rpcaccel-Request": "page", "Host": "h:1", "Origin": "null"},
+        {"X-Rpcaccel-Request": "page", "Sec-Fetch-Site": "cross-site"},
+        {"X-Rpcaccel-Request": "page", "Sec-Fetch-Site": "same-site"},
+        {"Authorization": "Basic YTpi"},
+    ],
+)
+def test_a_page_elsewhere_may_not(headers: dict[str, str]) -> None:
+    with pytest.raises(ProblemError, match="403 cross-site"):
+        same_site(headers)
+
+
+def test_tokens_are_read_from_the_authorization_header() -> None:
+    assert bearer({"Authorization": "bearer  x:y "}) == "x:y"
+    assert bearer({"Authorization": "Bearer "}) is None
+    assert bearer({}) is None
+
+
+def test_names_of_this_machine() -> None:
+    assert [is_loopback(name) for name in ("localhost", "127.1.2.3", "::1", "10.0.0.1", "a.b")] == [True] * 3 + [
+        False
+    ] * 2

@@ -1,0 +1,123 @@
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from rpcaccel import chains
+from rpcaccel.chains import Identity, Probe
+from rpcaccel.controlplane.questions import Look, Questions, Unseen
+from rpcaccel.core.answer import Answer
+from rpcaccel.core.chainview import Sighting
+from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.core.identity import Claims
+
+HARMONY = chains.load("harmony").identity
+ETHEREUM = chains.load("ethereum").identity
+
+
+class Node:
+    """Answers by method (or method and first param) from a table; what it has no answer for is an error."""
+
+    def __init__(self, **results: Any) -> None:
+        self.results = results
+        self.asked: list[tuple[str, Any]] = []
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        assert timeout > 0
+        given = json.loads(params)
+        self.asked.append((method, given))
+        result = self.results.get(f"{method} {given[0]}" if given else method, self.results.get(method))
+        if isinstance(result, Failure):
+            return result
+        if result is None:
+            return Answer(error=b'{"code":-32601,"message":"the method does not exist"}')
+        return Answer(result=msgspec.json.encode(result), elapsed=0.5)
+
+    async def close(self) -> None:
+        return None
+
+
+def block(number: int, branch: str = "a") -> dict[str, Any]:
+    return {"number": hex(number), "hash": f"{branch}{number}", "parentHash": f"{branch}{number - 1}", "size": "0x1"}
+
+
+async def look(identity: Identity, node: Node, *, again: int | None = None, deep: bool = False) -> Look | Unseen:
+    return await Questions(identity, 1.0).look(node, again=again, hashes=deep, final=deep)
+
+
+async def test_where_blocks_are_final_the_head_is_one_question() -> None:
+    node = Node(hmyv2_blockNumber=123)
+    assert await look(HARMONY, node) == Look(Sighting(123), 0.5)
+    assert node.asked == [("hmyv2_blockNumber", [])]
+
+
+async def test_where_blocks_can_be_replaced_hash_parent_old_hash_and_finalized_block_are_asked_too() -> None:
+    node = Node(
+        **{
+            "eth_getBlockByNumber latest": block(100),
+            "eth_getBlockByNumber 0x62": block(98, "b"),
+            "eth_getBlockByNumber finalized": block(36),
+        }
+    )
+    got = await look(ETHEREUM, node, again=98, deep=True)
+    assert got == Look(Sighting(100, "a100", "a99", 36), 0.5, "b98")
+
+
+async def test_a_node_without_the_tag_or_the_old_block_still_tells_its_head() -> None:
+    node = Node(**{"eth_getBlockByNumber latest": block(100)})
+    assert await look(ETHEREUM, node, again=98, deep=True) == Look(Sighting(100, "a100", "a99"), 0.5)
+    assert await look(ETHEREUM, node, deep=True) == Look(Sighting(100, "a100", "a99"), 0.5)
+
+
+@pytest.mark.parametrize("result", ["latest", "", True, -5, {"number": 5}, "0xzz"])
+async def test_what_is_no_block_number_is_no_head(result: object) -> None:
+    assert await look(HARMONY, Node(hmyv2_blockNumber=result)) == Unseen("what it tells as its head is no block number")
+
+
+@pytest.mark.parametrize("result", ["0x5", {"number": "0x5"}, {"number": "-1", "hash": "a", "parentHash": "b"}])
+async def test_what_is_no_block_is_no_head(result: object) -> None:
+    node = Node(**{"eth_getBlockByNumber latest": result})
+    assert await look(ETHEREUM, node, deep=True) == Unseen("what it tells as its head is no block number")
+
+
+async def test_an_error_and_a_failure_are_told_in_words() -> None:
+    assert await look(HARMONY, Node()) == Unseen("it answers its head with an error: the method does not exist")
+    down = Node(hmyv2_blockNumber=Failure(FailureKind.CONNECT, "no connection to http://h"))
+    assert await look(HARMONY, down) == Unseen("no connection to http://h")
+
+
+async def test_claims_are_read_in_every_spelling() -> None:
+    node = Node(eth_chainId="0x6357d2e0", hmyv2_chainId=2, hmyv2_getShardID=0, hmyv2_getEpoch=12)
+    assert await Questions(HARMONY, 1.0).claims(node) == Claims(1666700000, 2, 0, 12)
+    assert await Questions(ETHEREUM, 1.0).claims(Node(eth_chainId="0x1", net_version="1")) == Claims(1, 1)
+
+
+async def test_a_question_answered_with_an_error_leaves_that_claim_open() -> None:
+    assert await Questions(HARMONY, 1.0).claims(Node(hmyv2_getShardID=1)) == Claims(shard=1)
+
+
+async def test_a_question_without_an_answer_leaves_all_claims_open() -> None:
+    node = Node(eth_chainId=Failure(FailureKind.TIMEOUT, "no answer"), hmyv2_getShardID=1)
+    assert await Questions(HARMONY, 1.0).claims(node) is None
+
+
+async def test_a_fact_deeper_in_the_answer_is_found_by_its_path() -> None:
+    identity = Identity(head=Probe("status", at="sync.head"), eth_chain_id=Probe("id"))
+    assert await look(identity, Node(status={"sync": {"head": "0x10"}})) == Look(Sighting(16), 0.5)
+
+
+async def test_the_hash_of_a_block_in_question_is_asked_too() -> None:
+    node = Node(**{"eth_getBlockByNumber latest": block(100), "eth_getBlockByNumber 0x61": block(97)})
+    got = await Questions(ETHEREUM, 1.0).look(node, again=None, hashes=True, final=False, question=97)
+    assert isinstance(got, Look)
+    assert (got.old_hash, got.other_hash) == (None, "a97")
+
+
+async def test_a_closed_door_is_told_from_a_node_that_is_down() -> None:
+    for kind, barred in (
+        (FailureKind.UNAUTHORIZED, True),
+        (FailureKind.MISCONFIGURED, True),
+        (FailureKind.CONNECT, False),
+    ):
+        assert await look(HARMONY, Node(hmyv2_blockNumber=Failure(kind, "why"))) == Unseen("why", barred)

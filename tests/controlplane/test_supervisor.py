@@ -1,0 +1,114 @@
+"""The supervisor: up, following heads, shown, and down again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from rpcaccel.config.password import hash_password
+from rpcaccel.controlplane.audit import Author
+from rpcaccel.controlplane.listening import ListenError, address_of, bind
+from rpcaccel.controlplane.settings import InvalidSettingsError
+from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
+from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.proxy import settings_for
+
+ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}
+
+
+@pytest.fixture
+async def nodes() -> AsyncIterator[list[SimNode]]:
+    async with harmony_nodes(2) as started:
+        yield started
+
+
+async def block_number(info: RunningInfo) -> int:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber"}
+    async with aiohttp.ClientSession() as http, http.post(f"http://{info.listen}/", json=body) as reply:
+        return int((await reply.json())["result"])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_first_calls_find_heads_that_were_asked_for(nodes: list[SimNode], workers: int) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers))
+    info = await running.start()
+    try:
+        assert await block_number(info) == nodes[0].head
+        assert len(running.links) == workers
+        async with aiohttp.ClientSession() as http, http.get(f"http://{info.admin}/api/v1/nodes") as reply:
+            assert reply.status == 200
+            assert {node["id"] for node in (await reply.json())["nodes"]} == {node.name for node in nodes}
+    finally:
+        await running.stop()
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await block_number(info)
+
+
+async def test_a_node_of_another_chain_is_never_asked(nodes: list[SimNode]) -> None:
+    nodes[1].knobs.chain_id = 5
+    running = Supervisor(settings_for(nodes, **ANY, net={"chain_id": 1666700000}))
+    info = await running.start()
+    try:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getNodeMetadata", "params": []}
+        async with aiohttp.ClientSession() as http:
+            for _ in range(6):
+                async with http.post(f"http://{info.listen}/", json=body) as reply:
+                    assert reply.headers["X-Rpcaccel-Node"] == nodes[0].name
+        wrong = next(node for node in running.panorama.nodes() if node.id == nodes[1].name)
+        assert wrong.state == "wrong-chain"
+        assert "5" in wrong.why
+    finally:
+        await running.stop()
+
+
+async def test_an_address_that_is_taken_is_said_and_nothing_stays_open(nodes: list[SimNode]) -> None:
+    with bind("127.0.0.1:0", "x") as taken:
+        taken.listen()
+        for key in ("listen", "admin"):
+            where = address_of(taken)
+            settings = settings_for(nodes, **{**ANY, key: where if key == "listen" else {"listen": where}})
+            running = Supervisor(settings)
+            with pytest.raises(ListenError, match="in use"):
+                await running.start()
+            await running.stop()
+
+
+async def test_the_admin_side_stays_on_this_machine(nodes: list[SimNode]) -> None:
+    running = Supervisor(settings_for(nodes, **{**ANY, "admin": {"listen": "0.0.0.0:0"}}))
+    with pytest.raises(ListenError, match="others can reach"):
+        await running.start()
+    await running.stop()
+
+
+async def test_a_call_is_run_where_calls_are_taken_until_the_restart(nodes: list[SimNode]) -> None:
+    """An address that was changed is listened on after a restart: until then the page names the old one."""
+    running = Supervisor(settings_for(nodes, **ANY))
+    info = await running.start()
+    call = {"call": {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber", "params": []}}
+    try:
+        assert await running.ledger.change({"listen": "127.0.0.1:1"}, Author("ops"))
+        url, proof = f"http://{info.admin}/api/v1", {"X-Rpcaccel-Request": "page"}
+        async with aiohttp.ClientSession(headers=proof) as http:
+            async with http.post(f"{url}/run", json=call) as reply:
+                assert (await reply.json(content_type=None))["status"] == 200
+            async with http.get(f"{url}/overview") as reply:
+                assert (await reply.json())["settings"]["listen"] == info.listen
+    finally:
+        await running.stop()
+
+
+async def test_the_last_account_stays_as_long_as_others_reach_the_admin_side(nodes: list[SimNode]) -> None:
+    account = {"password": hash_password("x", log_n=4), "role": "admin"}
+    admin = {"listen": "0.0.0.0:0", "accounts": {"ops": account}}
+    running = Supervisor(settings_for(nodes, **{**ANY, "admin": admin}))
+    await running.start()
+    try:
+        moved = {"admin": {"listen": "127.0.0.1:8889", "accounts": {"ops": None}}}
+        with pytest.raises(InvalidSettingsError, match="has no password"):
+            await running.ledger.change(moved, Author("ops"))
+        assert await running.ledger.change({"admin": {"listen": "127.0.0.1:8889"}}, Author("ops"))
+    finally:
+        await running.stop()
