@@ -1,0 +1,123 @@
+"""The `rpcaccel` program: parses, builds, runs, and turns what goes wrong into a line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from rpcaccel import __version__
+from rpcaccel.commands import bench
+from rpcaccel.commands.check import check
+from rpcaccel.commands.demo import demo
+from rpcaccel.commands.explain import explain
+from rpcaccel.commands.key import key
+from rpcaccel.commands.nodes import drain, nodes, weight
+from rpcaccel.commands.passwd import passwd
+from rpcaccel.commands.purge import purge
+from rpcaccel.commands.record import record
+from rpcaccel.commands.replay import replay
+from rpcaccel.commands.serve import serve
+from rpcaccel.commands.settings import settings
+from rpcaccel.commands.simnode import simnode
+from rpcaccel.config.faults import ConfigError
+from rpcaccel.controlplane.listening import ListenError
+
+OK, WRONG, USAGE, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+app = typer.Typer(name="rpcaccel", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+app.command()(serve)
+app.command()(demo)
+app.command()(check)
+app.command()(explain)
+app.command()(purge)
+app.command()(nodes)
+app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
+app.command()(drain)
+app.add_typer(settings)
+app.command()(simnode)
+app.command()(key)
+app.command()(passwd)
+app.add_typer(bench.app)
+app.command()(record)
+app.command()(replay)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rpcaccel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def rpcaccel(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """One fast, cached, balanced JSON-RPC endpoint in front of the nodes a team has.
+
+    Examples:
+
+    rpcaccel demo                                       look around, with simulated nodes
+
+    rpcaccel serve https://api.s0.t.hmny.io             serve a Harmony node on 127.0.0.1:8888
+
+    rpcaccel serve --config rpcaccel.toml               serve what a file says
+
+    rpcaccel check --config rpcaccel.toml               ask every node what it is
+
+    rpcaccel explain eth_gasPrice                       how a running proxy treats a call
+
+    rpcaccel weight a 5                                 give a node of a running proxy another weight
+
+    rpcaccel bench table --direct URL --proxy URL       a node with and without the proxy, side by side
+    """
+
+
+def main() -> NoReturn:
+    """Run the program and exit: 0 done, 1 a check failed, 2 usage or configuration, 70 a bug, 130 interrupted."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program; the exit code. Nothing escapes as a traceback, unless RPCACCEL_DEBUG is set."""
+    try:
+        code = app(args=list(arguments) or ["--help"], prog_name="rpcaccel", standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as error:
+        return _failed(error)
+    return code if isinstance(code, int) else OK
+
+
+def _failed(error: Exception) -> int:
+    """Say in a line or a few what went wrong; the exit code."""
+    if isinstance(error, typer.TyperException):
+        _complain(error.format_message(), "rpcaccel --help lists commands and examples")
+        return error.exit_code
+    if isinstance(error, ConfigError | ListenError):
+        _complain(*str(error).splitlines())
+        return USAGE if isinstance(error, ConfigError) else WRONG
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        _complain("the address is in use by another program")
+        return WRONG
+    return _last_resort(error)
+
+
+def _last_resort(error: Exception) -> int:
+    """An error that no command knows. Its text may quote anything, so only its kind is printed."""
+    if os.environ.get("RPCACCEL_DEBUG"):
+        raise error
+    where = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+    _complain(f"{type(error).__name__}{where}: this is a bug, run with RPCACCEL_DEBUG=1 for the traceback")
+    return BUG
+
+
+def _complain(*lines: str) -> None:
+    for line in lines:
+        typer.echo(f"rpcaccel: {line}", err=True)

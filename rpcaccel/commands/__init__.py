@@ -1,0 +1,1 @@
+"""The commands of the program, a file each: read the arguments, build, run."""

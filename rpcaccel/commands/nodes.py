@@ -1,0 +1,135 @@
+"""`rpcaccel nodes`, `weight` and `drain`: the nodes of a running proxy, seen and changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rpcaccel.commands import remote
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Its id, or NETWORK/ID when several networks have one.")]
+_PIPE_WIDTH = 160
+
+
+def nodes(admin: remote.Admin = remote.DEFAULT, as_json: remote.AsJson = False) -> int:
+    """List the nodes of a running proxy: state, head, weight, share of the traffic, latency.
+
+    Examples:
+
+    rpcaccel nodes
+
+    rpcaccel nodes --admin 127.0.0.1:8889 --json
+    """
+    try:
+        found = remote.ask(admin, "GET", "/api/v1/nodes")
+    except remote.RemoteError as error:
+        return remote.failed(error)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return 0
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False).print(_table(found["nodes"]))
+    return 0
+
+
+def weight(
+    node: Node,
+    number: Annotated[int, typer.Argument(metavar="N", min=0, max=1000, help="Share of the calls; 0 takes none.")],
+    admin: remote.Admin = remote.DEFAULT,
+) -> int:
+    """Give a node of a running proxy another weight, with effect on the next call.
+
+    Examples:
+
+    rpcaccel weight a 5
+
+    rpcaccel weight harmony-s0/a 0 --admin 127.0.0.1:8889
+    """
+    return _change(admin, node, {"weight": number})
+
+
+def drain(
+    node: Node,
+    end: Annotated[bool, typer.Option("--end", help="Take calls again.")] = False,
+    admin: remote.Admin = remote.DEFAULT,
+) -> int:
+    """Let a node of a running proxy finish what it has and take no new calls; --end lets it take calls again.
+
+    Examples:
+
+    rpcaccel drain a
+
+    rpcaccel drain a --end
+    """
+    return _change(admin, node, {"drain": not end})
+
+
+def _change(admin: str, node: str, change: dict[str, Any]) -> int:
+    try:
+        settings = remote.ask(admin, "GET", "/api/v1/settings")
+        network, name = _place(settings["document"]["networks"], node)
+        patch = {"networks": {network: {"nodes": {name: change}}}}
+        done = remote.ask(admin, "PATCH", "/api/v1/settings", json.dumps(patch), revision=settings["revision"])
+    except remote.RemoteError as error:
+        return remote.failed(error)
+    typer.echo(remote.told(done))
+    return 0
+
+
+def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:
+    """Network and id of a node. Raises RemoteError when there is none, or more than one."""
+    found = [
+        (network, name)
+        for network, settings in networks.items()
+        for name in settings["nodes"]
+        if node in (name, f"{network}/{name}")
+    ]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(f"{network}/{name}" for network, settings in networks.items() for name in settings["nodes"])
+    raise remote.RemoteError(f"{'several nodes are' if found else 'no node is'} called {node}; there is: {there}")
+
+
+def _table(listed: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("network", "node", "address", "state"):
+        table.add_column(heading)
+    for heading in ("head", "weight", "wanted", "got", "p50", "in flight"):
+        table.add_column(heading, justify="right")
+    for node in listed:
+        table.add_row(
+            node["network"],
+            node["id"],
+            node["address"],
+            node["state"],
+            _number(node["head"]),
+            str(node["weight"]),
+            _percent(node["share_wanted"]),
+            _percent(node["share_got"]),
+            _milliseconds((node.get("latency") or {}).get("p50")),
+            _number(node.get("in_flight")),
+        )
+        if node["why"]:
+            table.add_row("", "", "", f"  {node['why']}")
+    return table
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds * 1000:.1f} ms"

@@ -1,0 +1,103 @@
+"""The arguments that commands share, and the settings they make."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.load import Flag, Loaded, load_told, node_flags
+from rpcaccel.config.model import Settings
+from rpcaccel.config.naming import NAME, NODE_TEXT
+from rpcaccel.config.validate import NO_NETWORK
+
+Nodes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar=NODE_TEXT, envvar="RPCACCEL_NODES", help="Nodes to serve, without a file."),
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="RPCACCEL_CONFIG", metavar="FILE", help="A TOML file.")
+]
+Chain = Annotated[
+    str | None,
+    typer.Option(envvar="RPCACCEL_CHAIN", metavar="NAME", help="Chain of the URLs: harmony (default) or ethereum."),
+]
+Shard = Annotated[
+    int | None, typer.Option(envvar="RPCACCEL_SHARD", metavar="N", help="Shard of the URLs; 0 when not given.")
+]
+Listen = Annotated[str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")]
+Admin = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
+Redis = Annotated[str | None, typer.Option(metavar="URL", help="Redis, the second cache tier.")]
+Balancer = Annotated[str | None, typer.Option(metavar="NAME", help="How a node is chosen, in every network.")]
+Memory = Annotated[str | None, typer.Option(metavar="SIZE", help='The memory cache, such as "256MB".')]
+Workers = Annotated[
+    str | None, typer.Option(metavar="N|auto", help="Processes that serve calls; auto: one a processor.")
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="RPCACCEL_STATE",
+        metavar="FILE",
+        help="Where changes made at run time are kept; beside the config file when there is one.",
+    ),
+]
+
+
+class Source(NamedTuple):
+    """What says which networks and nodes there are."""
+
+    nodes: Sequence[str] = ()
+    file: Path | None = None
+    chain: str | None = None
+    shard: int | None = None
+
+
+_PATHS: dict[str, tuple[str, ...]] = {
+    "--listen": ("listen",),
+    "--admin": ("admin", "listen"),
+    "--redis": ("redis", "url"),
+    "--balancer": ("networks", "*", "balancer"),
+    "--memory": ("memory", "size"),
+    "--workers": ("workers",),
+}
+
+
+def settings_from(source: Source, **values: str | int | None) -> Settings:
+    """The settings of file, environment and flags (by name: listen=, admin=, redis=…). Raises ConfigError."""
+    return loaded_from(source, **values).settings
+
+
+def loaded_from(source: Source, **values: str | int | None) -> Loaded:
+    """The same, with who said what. Raises ConfigError."""
+    given = {f"--{name}": value for name, value in values.items() if value is not None}
+    flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
+    if source.nodes:
+        flags = [*node_flags(source.nodes, source.chain or "harmony", source.shard or 0), *flags]
+    elif source.chain is not None or source.shard is not None:
+        raise ConfigError(
+            [Fault("", "", "--chain and --shard say what the node URLs of the command line serve; none given")]
+        )
+    try:
+        return load_told(source.file, environ=os.environ, flags=flags)
+    except ConfigError as error:
+        raise _with_a_way_out(error) from None
+
+
+def table_header(table: str, name: str, example: str) -> str:
+    """The first line of a named table of the config: "[clients.keys.my-dapp]". Raises typer.BadParameter."""
+    if not re.fullmatch(NAME, name):
+        expected = f"up to 64 small letters, digits, dots, dashes and underscores such as {example!r}"
+        raise typer.BadParameter(f"NAME: found {name!r}, expected {expected}")
+    return f'[{table}."{name}"]' if "." in name else f"[{table}.{name}]"
+
+
+def _with_a_way_out(error: ConfigError) -> ConfigError:
+    """For someone who gave no nodes at all, the command that needs none."""
+    if all(fault.expected != NO_NETWORK for fault in error.faults):
+        return error
+    return ConfigError([*error.faults, Fault("", "", "to look around without nodes: rpcaccel demo")])

@@ -1,0 +1,42 @@
+"""`rpcaccel passwd`: the hash of a password, for the settings."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rpcaccel.commands import options
+
+
+def passwd(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the account.")] = "admin",
+    read_only: Annotated[bool, typer.Option("--read-only", help="It may look, and change nothing.")] = False,
+) -> int:
+    """Make an account of the admin side: ask for a password (or read it from a pipe), print what goes into the config.
+
+    Examples:
+
+    rpcaccel passwd ops
+
+    pwgen -s 32 1 | rpcaccel passwd prometheus --read-only
+    """
+    header = options.table_header("admin.accounts", name, "ops")
+    password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True) if _asks() else _piped()
+    if len(password) < 8:
+        typer.echo("rpcaccel: a password has at least 8 characters", err=True)
+        return 1
+    from rpcaccel.config.password import hash_password
+
+    role = "read" if read_only else "admin"
+    typer.echo(f'{header}\nrole = "{role}"\npassword = "{hash_password(password).reveal()}"')
+    return 0
+
+
+def _asks() -> bool:
+    return sys.stdin.isatty()
+
+
+def _piped() -> str:
+    return sys.stdin.readline().rstrip("\r\n")

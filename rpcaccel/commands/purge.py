@@ -1,0 +1,72 @@
+"""`rpcaccel purge`: remove kept answers from a running proxy, in every process and both tiers."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from rpcaccel.commands import remote
+
+
+def purge(
+    network: Annotated[str, typer.Option(metavar="NAME", help="Everything of this network.")] = "",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Everything of this method.")] = "",
+    key: Annotated[str, typer.Option(metavar="KEY", help="One key, as `rpcaccel explain` shows it.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    admin: remote.Admin = remote.DEFAULT,
+    as_json: remote.AsJson = False,
+) -> int:
+    """Remove kept answers: of a network, a method, both together, one key, or all. Says first how many they are.
+
+    Examples:
+
+    rpcaccel purge --method hmyv2_getValidatorInformation --dry-run
+
+    rpcaccel purge --network harmony-s0 --yes
+
+    rpcaccel purge --all --admin 127.0.0.1:8889
+    """
+    if everything + bool(key) + bool(network or method) != 1:
+        raise typer.BadParameter("say what: --all, or --key, or --network and --method or one of them")
+    meant = {"network": network, "method": method, "key": key, "all": everything}
+    try:
+        counted = remote.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
+        if network and not counted["memory"] + counted["store"]:
+            _known(admin, network)
+        if dry_run or not (yes or typer.confirm(f"Remove {_amount(counted)}?")):
+            _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
+            return 0
+        done = remote.post(admin, "/api/v1/purge", json.dumps(meant))
+    except remote.RemoteError as error:
+        typer.echo(f"rpcaccel: {error}", err=True)
+        return 1
+    _say(done, f"{_amount(done)} removed", as_json=as_json)
+    return 0 if done["complete"] else 1
+
+
+def _known(admin: str, network: str) -> None:
+    """That there is such a network. Asked only where nothing is kept: of one that was removed, something may be.
+
+    Raises RemoteError.
+    """
+    there = remote.ask(admin, "GET", "/api/v1/settings")["document"]["networks"]
+    if network not in there:
+        raise remote.RemoteError(f"no network is called {network}; there is: {', '.join(there)}")
+
+
+def _amount(counted: dict[str, Any]) -> str:
+    memory, store = counted["memory"], counted["store"]
+    return f"{memory} answer{'' if memory == 1 else 's'} in memory and {store} in the second tier"
+
+
+def _say(document: dict[str, Any], text: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+        return
+    typer.echo(text)
+    if not document["complete"]:
+        typer.echo("rpcaccel: a worker or a server of the second tier did not answer: some may be left", err=True)

@@ -1,0 +1,65 @@
+"""`rpcaccel serve`: serve nodes until told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcaccel.commands import options
+from rpcaccel.commands.banner import announce
+
+if TYPE_CHECKING:
+    from rpcaccel.config.load import Loaded
+
+
+def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    nodes: options.Nodes = None,
+    config: options.ConfigFile = None,
+    chain: options.Chain = None,
+    shard: options.Shard = None,
+    listen: options.Listen = None,
+    admin: options.Admin = None,
+    redis: options.Redis = None,
+    balancer: options.Balancer = None,
+    memory: options.Memory = None,
+    workers: options.Workers = None,
+    state: options.State = None,
+) -> int:
+    """Serve nodes behind one cached, balanced endpoint, until Ctrl-C or SIGTERM.
+
+    Flags win over environment variables (RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, …), those over the file.
+
+    Examples:
+
+    rpcaccel serve https://api.s0.t.hmny.io
+
+    rpcaccel serve https://a.example,weight=3 https://b.example,id=backup --memory 1GB
+
+    rpcaccel serve --chain ethereum http://127.0.0.1:8545 --redis redis://127.0.0.1
+
+    rpcaccel serve --config rpcaccel.toml
+    """
+
+    def read() -> Loaded:
+        return options.loaded_from(
+            options.Source(nodes or (), config, chain, shard),
+            listen=listen,
+            admin=admin,
+            redis=redis,
+            balancer=balancer,
+            memory=memory,
+            workers=workers,
+        )
+
+    settings, told = read()
+    from rpcaccel.controlplane import serving
+    from rpcaccel.controlplane.settings import Origin
+    from rpcaccel.controlplane.statefile import StateFile
+
+    kept = state or (config.with_suffix(".state.json") if config else None)
+    origin = Origin(
+        source=str(config) if config else None,
+        reread=(lambda: read().settings) if config else None,
+        state=StateFile(kept.absolute()) if kept else None,
+        told=told,
+    )
+    return serving.run(settings, banner=announce, origin=origin)

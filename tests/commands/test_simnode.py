@@ -1,0 +1,62 @@
+"""`rpcaccel simnode`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from rpcaccel.cli import run
+from rpcaccel.commands.simnode import build, serve
+from rpcaccel.config.address import NodeUrl
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.core.answer import Answer
+from rpcaccel.dataplane.upstream import Upstream
+
+
+async def test_it_serves_until_it_is_told_to_end() -> None:
+    node = build("harmony", {"seed": 3}, port=0, latency="1ms", lag=2)
+    serving, up = asyncio.Event(), asyncio.Event()
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        up.set()
+
+    task = asyncio.create_task(serve(node, "127.0.0.1", stop=serving, say=say))
+    await up.wait()
+    upstream = Upstream(NodeSettings(url=NodeUrl(node.url)))
+    answer = await upstream.send("hmyv2_getShardID", b"[]", timeout=5)
+    await upstream.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await task == 0
+    assert isinstance(answer, Answer)
+    assert answer.result == b"0"
+    assert f"http://127.0.0.1:{node.port}" in said[0]
+
+
+def test_knobs_and_kind_are_set_from_the_start() -> None:
+    node = build("ethereum", {"seed": 3, "block_time": 2.0}, port=0, latency="jitter:40ms+10ms", lag=2)
+    assert (node.chain.spec.kind, node.chain.spec.block_time, node.knobs.lag) == ("ethereum", 2.0, 2)
+    assert node.knobs.latency.mean == 0.04
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--latency", "x"], ["--block-time", "x"], ["--block-time", "0"], ["--kind", "bitcoin"], ["--port", "-1"]],
+)
+def test_what_cannot_be_simulated_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simnode", *arguments]) == 2
+    assert "rpcaccel: Invalid value" in capsys.readouterr().err
+
+
+def test_a_taken_port_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async def with_a_node() -> int:
+        node = build("harmony", {}, port=0)
+        async with node:
+            return await asyncio.to_thread(run, ["simnode", "--port", str(node.port)])
+
+    assert asyncio.run(with_a_node()) == 1
+    assert "in use" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""The program from the outside: help, version, exit codes, and no traceback for anyone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rpcaccel
+from rpcaccel import cli
+
+ROOT = Path(rpcaccel.__file__).parent.parent
+
+
+def started(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The program as people start it, in a process of its own."""
+    command = [sys.executable, "-m", "rpcaccel", *arguments]
+    environ = {"PATH": "/usr/bin:/bin", "COLUMNS": "160", "NO_COLOR": "1", **(env or {})}
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, env=environ)
+
+
+def test_the_version_is_printed() -> None:
+    done = started("--version")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, f"rpcaccel {rpcaccel.__version__}", "")
+
+
+def test_a_bad_configuration_is_a_few_lines_and_exit_code_2(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text('workers = 0\n[networks.x]\nnodes = ["https://u:${PW}@a", "ftp://u:hunter2@b"]\n')
+    done = started("serve", "--config", str(file), env={"PW": "hunter2"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "rpcaccel: workers: found 0, expected at least 1",
+        "rpcaccel: networks.x.nodes[1].url: found ftp://b, expected an address http://HOST[:PORT][/PATH] or https://…",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_lists_commands_and_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(arguments) == 0
+    out = capsys.readouterr().out
+    for text in ("serve", "demo", "check", "simnode", "Examples", "rpcaccel serve https://"):
+        assert text in out
+
+
+@pytest.mark.parametrize("command", ["serve", "demo", "check", "explain", "purge", "simnode"])
+def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Examples" in out
+    assert f"rpcaccel {command}" in out
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["--nope"], ["serve", "--nope"], ["demo", "extra"]])
+def test_wrong_usage_is_two_lines_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 2)
+    assert "rpcaccel --help" in err
+
+
+def broken(error: BaseException) -> None:
+    raise error
+
+
+@pytest.fixture
+def broken_command() -> list[BaseException]:
+    """A command of the test's own that raises what is put into the list."""
+    raised: list[BaseException] = []
+
+    @cli.app.command("broken-for-a-test", hidden=True)
+    def command() -> None:
+        broken(raised[0])
+
+    return raised
+
+
+def test_a_bug_is_one_line_without_what_it_quotes(
+    broken_command: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken_command.append(KeyError("hunter2"))
+    assert cli.run(["broken-for-a-test"]) == cli.BUG
+    said = "rpcaccel: KeyError: this is a bug, run with RPCACCEL_DEBUG=1 for the traceback\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_bug_has_its_traceback_for_who_asks(
+    broken_command: list[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RPCACCEL_DEBUG", "1")
+    broken_command.append(KeyError("x"))
+    with pytest.raises(KeyError):
+        cli.run(["broken-for-a-test"])
+
+
+def test_an_interruption_is_no_error(broken_command: list[BaseException]) -> None:
+    broken_command.append(KeyboardInterrupt())
+    assert cli.run(["broken-for-a-test"]) == cli.INTERRUPTED
+
+
+def test_an_operating_system_error_says_what_the_system_said(
+    broken_command: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken_command.append(PermissionError(13, "Permission denied"))
+    assert cli.run(["broken-for-a-test"]) == cli.BUG
+    assert "Permission denied" in capsys.readouterr().err
+
+
+def test_main_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RPCACCEL_NODES", "")
+    argv, sys.argv = sys.argv, ["rpcaccel", "--version"]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        sys.argv = argv
+    assert ended.value.code == 0
