@@ -1,0 +1,155 @@
+"""What is called: the seed study's ten methods for Harmony, their like for Ethereum, about things that exist there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rpcaccel.bench.client import Pool
+from rpcaccel.bench.verdict import result_of
+
+HARMONY = (
+    "hmyv2_blockNumber",
+    "hmyv2_getBlockSigners",
+    "hmyv2_getBlocks",
+    "hmyv2_getBalanceByBlockNumber",
+    "hmyv2_getValidatorInformation",
+    "hmyv2_call",
+    "net_peerCount",
+    "hmyv2_getNodeMetadata",
+    "hmyv2_getCurrentTransactionErrorSink",
+    "hmyv2_getCurrentUtilityMetrics",
+)
+ETHEREUM = (
+    "eth_blockNumber",
+    "eth_chainId",
+    "eth_gasPrice",
+    "eth_getBalance",
+    "eth_getBlockByNumber",
+    "eth_getTransactionCount",
+    "eth_getCode",
+    "eth_call",
+    "eth_getLogs",
+    "net_peerCount",
+)
+REACH = 100
+"""Blocks under the head that calls are about: no node has pruned them."""
+_TIMEOUT = 30.0
+
+Ask = Callable[[str, list[Any]], Awaitable[Any]]
+"""A call's result, decoded; None when there is none."""
+
+
+class NoEndpointError(Exception):
+    """What should be measured does not answer as a node does; the text holds no secret."""
+
+
+class Call(Struct, frozen=True, gc=False):
+    """One call to make."""
+
+    method: str
+    params: bytes = b"[]"
+
+    def body(self, call_id: int) -> bytes:
+        """The request's body."""
+        return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (call_id, self.method.encode(), self.params)
+
+
+class World(Struct, frozen=True):
+    """What a chain has that calls can be about."""
+
+    chain: str
+    head: int
+    contract: str
+    """0x…"""
+    addresses: tuple[str, ...]
+    """0x…"""
+    validators: tuple[str, ...] = ()
+    """one1…, Harmony only."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The ten methods of a table."""
+        return HARMONY if self.chain == "harmony" else ETHEREUM
+
+
+def asking(pool: Pool) -> Ask:
+    """Ask over a pool."""
+
+    async def ask(method: str, params: list[Any]) -> Any:
+        result = result_of(await pool.post(Call(method, msgspec.json.encode(params)).body(1), _TIMEOUT))
+        return None if result is None else msgspec.json.decode(result)
+
+    return ask
+
+
+async def learn(ask: Ask, where: str = "it") -> World:
+    """Look around on a chain. Raises NoEndpointError, naming `where`, when nothing there says how high it is."""
+    head, chain = await ask("hmyv2_blockNumber", []), "harmony"
+    if not isinstance(head, int):
+        said, chain = await ask("eth_blockNumber", []), "ethereum"
+        if not isinstance(said, str):
+            raise NoEndpointError(f"{where} answers neither hmyv2_blockNumber nor eth_blockNumber")
+        head = int(said, 16)
+    found = await _transactions(ask, head)
+    received = [tx["to"] for tx in found if tx.get("to")]
+    called = (tx["to"] for tx in found if tx.get("to") and tx.get("input", "0x") not in ("", "0x"))
+    contract = next(called, "0x" + "0" * 40)
+    addresses = tuple(sorted({*received, *(tx["from"] for tx in found)}))
+    return World(chain, head, contract, addresses or (contract,), await _validators(ask, chain))
+
+
+async def _transactions(ask: Ask, head: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for number in range(head, max(-1, head - 6), -1):
+        block = await ask("eth_getBlockByNumber", [hex(number), True])
+        if isinstance(block, dict):
+            found += [tx for tx in block.get("transactions", ()) if isinstance(tx, dict) and "from" in tx]
+        if len(found) >= 20:
+            break
+    return found
+
+
+async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
+    if chain != "harmony":
+        return ()
+    for method in ("hmyv2_getElectedValidatorAddresses", "hmyv2_getAllValidatorAddresses"):
+        names = await ask(method, [])
+        if isinstance(names, list) and names:
+            return tuple(str(name) for name in names[:100])
+    return ()
+
+
+def draw(method: str, world: World, rng: Random) -> Call:
+    """A call of `method` about something that exists, different each time where the method lets it."""
+    number = max(1, world.head - rng.randrange(2, REACH))
+    validator = rng.choice(world.validators) if world.validators else ""
+    address = rng.choice(world.addresses)
+    query = {"to": world.contract, "data": f"0x70a08231{rng.getrandbits(160):064x}"}
+    first = max(1, number - 4)
+    params: dict[str, list[Any]] = {
+        "hmyv2_getBlockSigners": [number],
+        "hmyv2_getBlocks": [first, number, {"withSigners": False, "fullTx": False, "inclStaking": True}],
+        "hmyv2_getBalanceByBlockNumber": [validator, number],
+        "hmyv2_getValidatorInformation": [validator],
+        "hmyv2_call": [query, number],
+        "eth_getBalance": [address, hex(number)],
+        "eth_getBlockByNumber": [hex(number), False],
+        "eth_getTransactionCount": [address, hex(number)],
+        "eth_getCode": [world.contract, hex(number)],
+        "eth_call": [query, hex(number)],
+        "eth_getLogs": [{"address": world.contract, "fromBlock": hex(first), "toBlock": hex(number)}],
+    }
+    return Call(method, msgspec.json.encode(params.get(method, [])))
+
+
+def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[Call]:
+    """Calls without end, of these methods in turn (of the table's when none are named)."""
+    names = tuple(methods) or world.methods
+    while True:
+        for method in names:
+            yield draw(method, world, rng)

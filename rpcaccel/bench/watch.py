@@ -1,0 +1,67 @@
+"""A measurement that people wait for: how far it is, and the wish to end it early."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+
+Progress = Callable[[str, float], None]
+"""What is being done, and the share of all that is done (0..1)."""
+
+
+def silent(_text: str, _share: float) -> None:
+    """Say nothing."""
+
+
+class Watch:
+    """One measurement's progress; `stop` is set when what was measured so far shall be enough."""
+
+    def __init__(self, progress: Progress = silent, stop: asyncio.Event | None = None) -> None:
+        self.stop = stop or asyncio.Event()
+        self._progress = progress
+        self._text = ""
+        self._from = 0.0
+        self._to = 1.0
+
+    def __repr__(self) -> str:
+        return f"<Watch {self._text!r}{' stopped' if self.stopped else ''}>"
+
+    @property
+    def stopped(self) -> bool:
+        """Shall it end?"""
+        return self.stop.is_set()
+
+    def part(self, text: str, number: int, of: int) -> None:
+        """Part `number` (from 0) of so many begins."""
+        self._text, self._from, self._to = text, number / of, (number + 1) / of
+        self.at(0.0)
+
+    def at(self, share: float) -> None:
+        """So much of the part is done (0..1)."""
+        self._progress(self._text, self._from + (self._to - self._from) * min(1.0, share))
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C ends the measurement, not the program; a second one ends the program."""
+        loop = asyncio.get_running_loop()
+
+        def interrupt() -> None:
+            loop.remove_signal_handler(signal.SIGINT)
+            self.stop.set()
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait; True when it was stopped meanwhile."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stop.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,33 @@
+"""Progress, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from rpcaccel.bench.watch import Watch, silent
+
+
+async def test_parts_share_the_whole() -> None:
+    said: list[tuple[str, float]] = []
+    watch = Watch(lambda text, share: said.append((text, share)))
+    watch.part("a", 0, 2)
+    watch.at(0.5)
+    watch.part("b", 1, 2)
+    watch.at(7.0)
+    assert said == [("a", 0.0), ("a", 0.25), ("b", 0.5), ("b", 1.0)]
+    silent("", 0.0)
+    assert repr(watch) == "<Watch 'b'>"
+
+
+async def test_ctrl_c_ends_the_measurement_and_not_the_program() -> None:
+    watch = Watch()
+    with watch.interruptible():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert await watch.pause(5.0)
+    assert watch.stopped
+    assert "stopped" in repr(watch)
+
+
+async def test_a_pause_ends_by_itself() -> None:
+    assert not await Watch().pause(0.001)
