@@ -1,0 +1,90 @@
+// The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in reach.
+
+import { confirm } from "./dialog.js";
+import { h, redraw, setText, state } from "./dom.js";
+import { weightsAfter } from "./shares.js";
+import { store } from "./store.js";
+import { danger, sentence } from "./wording.js";
+
+const STAYS = 20000;
+
+export class Bar {
+  /** `newest()`: the documents as last read, for what a dangerous change would do. */
+  constructor(newest) {
+    this.newest = newest;
+    this.text = h("div", { class: "bar-text", role: "status" });
+    this.apply = h("button", { type: "button", class: "primary", onclick: () => this.send() }, "Apply");
+    this.discard = h("button", { type: "button", class: "plain", onclick: () => store.discard() }, "Discard");
+    this.undo = h("button", { type: "button", class: "plain", onclick: () => store.undo() }, "Undo");
+    this.close = h("button", { type: "button", class: "plain", "aria-label": "Close", onclick: () => this.hide() }, "✕");
+    this.element = h("aside", { class: "bar", "aria-label": "Changes", hidden: true }, this.text,
+      h("div", { class: "buttons" }, this.discard, this.apply, this.undo, this.close));
+    this.timer = null;
+    this.said = null;
+    store.listen(() => this.show());
+    addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && store.drafts.size) this.send();
+    });
+  }
+
+  hide() {
+    clearTimeout(this.timer);
+    store.applied = null;
+    store.problem = null;
+    this.show();
+  }
+
+  async send() {
+    const edits = store.edits();
+    if (store.busy || store.faults.length) return;
+    const { nodes: known, clients: callers } = this.newest();
+    const [nodes, clients] = [known?.nodes ?? [], callers?.clients ?? []];
+    const lines = edits.map(([path, before, after]) => danger(path, before, after, { nodes, clients, left: weightsAfter(store, nodes, path[1]) })).filter(Boolean);
+    if (lines.length && !(await confirm({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))) return;
+    await store.apply();
+  }
+
+  show() {
+    const edits = store.edits();
+    const open = edits.length > 0 || store.problem !== null || store.applied !== null;
+    this.element.hidden = !open;
+    document.body.classList.toggle("barred", open);
+    if (!open) return;
+    this.apply.hidden = this.discard.hidden = !edits.length;
+    this.undo.hidden = edits.length > 0 || store.applied === null;
+    this.close.hidden = edits.length > 0;
+    this.apply.title = "Ctrl+Enter";
+    for (const button of [this.apply, this.discard, this.undo]) button.disabled = store.busy;
+    if (store.faults.length) this.apply.disabled = true;
+    setText(this.apply, store.busy ? "Applying …" : "Apply");
+    const signature = JSON.stringify([edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.current?.adopted, store.current?.workers?.length]);
+    redraw(this.text, signature, () => this.words(edits));
+    if (store.applied !== this.said) {
+      this.said = store.applied;
+      clearTimeout(this.timer);
+      if (store.applied) this.timer = setTimeout(() => this.hide(), STAYS);
+    }
+  }
+
+  words(edits) {
+    const said = [];
+    if (store.problem) {
+      said.push(h("p", { class: "isbad" }, state("bad", ""), refusal(store.problem)));
+    }
+    for (const { text } of store.faults) said.push(h("p", { class: "isbad" }, text));
+    if (edits.length) {
+      said.push(h("p", {}, h("b", {}, `${edits.length} ${edits.length === 1 ? "change" : "changes"}`), h("span", { class: "quiet" }, " not applied yet")),
+        h("p", { class: "edits" }, edits.map(([path, before, after]) => h("span", {}, sentence(path, before, after)))));
+    } else if (store.applied) {
+      const { revision, adopted, workers, note } = store.current;
+      said.push(h("p", {}, state("good", ""), h("b", {}, `r${revision}`), ` ${store.applied.text} `, h("span", { class: "quiet" }, `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${note ? ` · ${note}` : ""}`)));
+    }
+    return said;
+  }
+}
+
+function refusal(problem) {
+  if (problem.code === "changed-meanwhile") return "Somebody changed the settings meanwhile; look again, and apply once more.";
+  if (problem.status === 0) return "The server did not answer; nothing is known to have changed.";
+  return `Not applied: ${problem.message}`;
+}

@@ -1,0 +1,142 @@
+// Small drawings that several views use.
+
+import { h, redraw, setText, state, svg } from "./dom.js";
+import { NONE, count, joined, percent, plural } from "./format.js";
+
+export const SOURCES = ["local", "memory", "redis", "flight", "node", "partial", "refused"];
+
+export const MEANING = {
+  local: "known by the proxy",
+  memory: "memory",
+  redis: "Redis",
+  flight: "waited for the same call",
+  node: "a node",
+  miss: "a node",
+  partial: "partly cached",
+  refused: "refused",
+};
+
+export const section = (title, note, ...children) => h("section", {}, h("div", { class: "head" }, h("h1", {}, title), note), ...children);
+export const quiet = (text = "") => h("span", { class: "quiet" }, text);
+export const button = (text, onclick, more = {}) => h("button", { type: "button", class: "plain", onclick, ...more }, text);
+
+/** Where answers came from, as one bar. */
+export function mix(sources) {
+  const total = SOURCES.reduce((sum, source) => sum + (sources[source] ?? 0), 0);
+  if (!total) return "";
+  let x = 0;
+  const pieces = SOURCES.filter((source) => sources[source]).map((source) => {
+    const width = (96 * sources[source]) / total;
+    const piece = svg("rect", { x, y: 0, width, height: 8, class: `fill-${source}` });
+    x += width;
+    return piece;
+  });
+  const words = SOURCES.filter((source) => sources[source])
+    .map((source) => `${MEANING[source]} ${joined(percent(sources[source] / total))}`).join(", ");
+  return svg("svg", { class: "mix", viewBox: "0 0 96 8", preserveAspectRatio: "none", role: "img", "aria-label": words }, svg("title", {}, words), pieces);
+}
+
+export function legend() {
+  return h("p", { class: "legend" }, SOURCES.map((source) => h("span", {}, h("i", { class: `swatch ink-${source}` }), MEANING[source])));
+}
+
+/** Share got as a bar, share wanted as a mark on it. */
+export function shareBar(got, wanted) {
+  if (got === null && wanted === null) return "";
+  return svg("svg", { class: "share", viewBox: "0 0 80 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "ground", x: 0, y: 5, width: 80, height: 4 }),
+    svg("rect", { class: "got", x: 0, y: 5, width: 80 * (got ?? 0), height: 4 }),
+    wanted === null ? null : svg("rect", { class: "wanted", x: Math.min(78, Math.max(0, 80 * wanted - 1)), y: 1, width: 2, height: 12 }));
+}
+
+/** A short table of facts with a heading. */
+export function facts(title, rows) {
+  return h("div", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, rows.map(([name, value]) =>
+    h("tr", {}, h("td", {}, name), h("td", { class: "right" }, value))))));
+}
+
+/** Parts as bars with their share: [[name, amount, shown]]. */
+export function bars(title, rows) {
+  const total = rows.reduce((sum, [, amount]) => sum + amount, 0);
+  return h("div", { class: "bars" }, h("h3", {}, title), h("table", {}, h("tbody", {}, rows.map(([name, amount, shown]) => h("tr", {}, h("td", {}, name),
+    h("td", {}, svg("svg", { class: "part", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("rect", { x: 0, y: 0, width: total ? (100 * amount) / total : 0, height: 8 }))),
+    h("td", { class: "right" }, total ? joined(percent(amount / total)) : NONE), h("td", { class: "right" }, shown))))));
+}
+
+const MISSED = {
+  "not-kept-yet": "nothing was kept for it yet, or not any more", off: "the settings keep nothing of it", "not-understood": "its params could not be read, so it was passed on",
+  node: "its answer differs by node", never: "its answers are never kept", head: "no head is known yet", static: "no chain is known yet",
+};
+const SKIPPED = {
+  class: "its answers are never kept", "too-large": "longer than memory.max_entry", "above-head": "the node had not reached the block", pending: "the transaction is not mined yet",
+  null: "null may become something", "empty-list": "an empty list may fill", "empty-list-unless-genesis": "no signers are known yet", "empty-string": "empty, which the rule distrusts",
+  "0x": "empty, which the rule distrusts", "short-range": "the node cut the range short", "not-final": "its block is not final yet: kept until the next head",
+};
+const FAILED = {
+  connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",
+  pruned: "it has not kept that state", "method-missing": "it does not have the method", "role-missing": "it has not the role", "http-status": "an HTTP status that is no answer",
+  "not-json-rpc": "no JSON-RPC", "wrong-id": "the answer to another call", "broken-reply": "the answer broke off", "reset-before-reply": "the connection was closed", unknown: "an error no rule knows",
+  "node-timeout": "it gave up itself", cancelled: "not needed any more", overtaken: "another node was quicker", unauthorized: "it does not let us in", misconfigured: "no JSON-RPC at its URL", "call-refused": "it does not take such a call", "no-node": "no node could be asked", busy: "no connection was free",
+};
+
+/** Attempts that ended without an answer though nothing was wrong with the node. */
+export const NO_FAULT = new Set(["overtaken", "cancelled"]);
+
+/** Reasons as sentences, with how often each held. */
+export function reasons(title, counts, words) {
+  const rows = Object.entries(counts);
+  return rows.length ? bars(title, rows.map(([reason, times]) => [words[reason] ?? reason, times, plural(times, "time")])) : null;
+}
+export const missed = (counts) => reasons("Why it missed", counts, MISSED);
+export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
+export const failures = (counts) => reasons("Attempts without an answer, last minute", counts, FAILED);
+
+/** What needs attention, in sentences. */
+export function notices() {
+  const list = h("ul", { class: "notices" });
+  return {
+    element: list,
+    update: (attention) => redraw(list, JSON.stringify(attention), () => attention.length
+      ? attention.map(({ level, text }) => h("li", {}, state(level, ""), h("span", {}, text)))
+      : h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."))),
+  };
+}
+
+/** An empty view says how to fill it, with a command to copy. */
+export function hint(text, command = null) {
+  if (!command) return h("div", { class: "note" }, text);
+  const copy = button("Copy", async () => {
+    await navigator.clipboard.writeText(command);
+    setText(copy, "Copied");
+  });
+  return h("div", { class: "note" }, text, h("code", {}, command), copy);
+}
+
+/** What to do when no call has come yet. */
+export function firstCall(overview) {
+  const method = overview.networks[0]?.chain === "harmony" ? "hmyv2_blockNumber" : "eth_blockNumber";
+  const address = String(overview.settings.listen ?? "127.0.0.1:8888").replace(/^(0\.0\.0\.0|\[::\])/, location.hostname);
+  return hint("No call has come in yet. Send one:",
+    `curl -s http://${address}/ -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}'`);
+}
+
+export function filterField(table, what, changed = () => {}) {
+  return h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": `Filter ${what} by name`,
+    oninput: (event) => { table.filter(event.target.value); changed(); } });
+}
+
+export const errorFigure = (value) => {
+  const [figure, unit] = count(value);
+  return h("span", { class: value ? "isbad" : null }, figure, unit ? h("span", { class: "unit" }, unit) : "");
+};
+
+/** Choices of which one holds: [[value, word]]. */
+export function choice(label, options, chosen, changed) {
+  const buttons = options.map(([value, word]) => h("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => pick(value) }, word));
+  const pick = (value) => {
+    buttons.forEach((one, index) => one.setAttribute("aria-pressed", String(options[index][0] === value)));
+    changed(value);
+  };
+  return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+}

@@ -1,0 +1,40 @@
+// Who is looking: nobody needs to log in where there are no accounts.
+
+import { change, read } from "./api.js";
+import { h, setText } from "./dom.js";
+
+/** {required, user, role}; where the server knows no accounts, whoever looks may change. */
+export async function session() {
+  try {
+    const found = await read("session");
+    return { ...found, known: true };
+  } catch (problem) {
+    if (problem.status === 404) return { required: false, user: null, role: "admin", known: false };
+    throw problem;
+  }
+}
+
+/** A form to log in; `entered()` when it went well. */
+export function loginForm(entered) {
+  const user = h("input", { name: "user", autocomplete: "username", required: true, class: "field" });
+  const password = h("input", { name: "password", type: "password", autocomplete: "current-password", required: true, class: "field" });
+  const word = h("p", { class: "isbad", role: "alert" });
+  const button = h("button", { type: "submit", class: "primary" }, "Log in");
+  const form = h("form", { class: "login" }, h("h1", {}, "Log in"), h("label", {}, "User", user), h("label", {}, "Password", password), word, button);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      await change("POST", "session", { user: user.value, password: password.value });
+      entered();
+    } catch (problem) {
+      setText(word, problem.status === 401 ? "User or password is wrong." : problem.status === 429 ? "Too many tries; wait a minute." : problem.message);
+      password.select();
+    } finally {
+      button.disabled = false;
+    }
+  });
+  return { element: form, focus: () => user.focus() };
+}
+
+export const logOut = () => change("DELETE", "session");

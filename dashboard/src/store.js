@@ -1,0 +1,163 @@
+// The settings in force, the changes collected and not yet applied, and the way from one to the other.
+
+import { change } from "./api.js";
+
+const CHECK_AFTER = 300; // milliseconds in which nothing more is written
+
+const KEY = "\u0000";
+const NOTHING = Symbol("nothing");
+
+function at(document, path) {
+  return path.reduce((found, name) => (found && typeof found === "object" ? found[name] : undefined), document);
+}
+
+const same = (one, two) => JSON.stringify(one) === JSON.stringify(two);
+
+/** What was added to a list and taken from it, done to what the list is now: two who each add one lose none. */
+const rebased = (before, mine, now) => [...now.filter((one) => mine.includes(one) || !before.includes(one)), ...mine.filter((one) => !before.includes(one) && !now.includes(one))];
+
+export class Store {
+  constructor() {
+    Object.assign(this, { current: null, role: "admin", drafts: new Map(), busy: false, problem: null, applied: null, heard: new Set() });
+    Object.assign(this, { faults: [], checking: null });
+  }
+
+  /** Call `hear()` after every change of anything here. */
+  listen(hear) {
+    this.heard.add(hear);
+    return () => this.heard.delete(hear);
+  }
+
+  tell() {
+    for (const hear of this.heard) hear();
+  }
+
+  /** May this viewer change anything? */
+  get writable() {
+    return Boolean(this.current) && this.role === "admin";
+  }
+
+  /** News of the settings: null when this server has none to change. */
+  adopt(settings) {
+    if (same(settings, this.current)) return;
+    const before = this.current?.document;
+    this.current = settings;
+    for (const [key, mine] of this.drafts) {
+      const [was, now] = [at(before, key.split(KEY)), this.inForce(key.split(KEY))];
+      if ([was, mine, now].every(Array.isArray) && !same(was, now)) this.drafts.set(key, rebased(was, mine, now));
+    }
+    this.forget();
+    this.tell();
+  }
+
+  /** What is in force is no change any more. */
+  forget() {
+    for (const [key, value] of this.drafts) if (same(this.inForce(key.split(KEY)) ?? null, value)) this.drafts.delete(key);
+  }
+
+  inForce(path) {
+    return at(this.current?.document, path);
+  }
+
+  draft(path) {
+    const found = this.drafts.get(path.join(KEY));
+    return found === undefined ? NOTHING : found;
+  }
+
+  changed(path) {
+    return this.drafts.has(path.join(KEY));
+  }
+
+  /** As it will be when all is applied. */
+  value(path) {
+    const draft = this.draft(path);
+    return draft === NOTHING ? this.inForce(path) : draft;
+  }
+
+  /** Collect a change; back to what is in force is no change. null removes. */
+  set(path, value) {
+    const key = path.join(KEY);
+    if (same(this.inForce(path) ?? null, value)) this.drafts.delete(key);
+    else this.drafts.set(key, value);
+    this.problem = null;
+    this.applied = null;
+    if (!this.drafts.size) this.faults = [];
+    else if (this.faults.length) this.check();
+    this.tell();
+  }
+
+  discard() {
+    this.drafts.clear();
+    this.problem = null;
+    this.faults = [];
+    this.tell();
+  }
+
+  /** Soon have the server look at what is collected, without a change: what is wrong is told at its field. */
+  check() {
+    clearTimeout(this.checking);
+    this.checking = setTimeout(async () => {
+      const asked = JSON.stringify(this.patch());
+      const found = await change("PATCH", "settings?dry_run=1", this.patch()).then(() => [], (problem) => problem.errors);
+      if (asked !== JSON.stringify(this.patch())) return; // more was written meanwhile, and is looked at in its turn
+      this.faults = found;
+      this.tell();
+    }, CHECK_AFTER);
+  }
+
+  /** What is wrong with the value at a dotted path, or inside it; null when nothing is known to be. */
+  fault(path) {
+    const found = this.faults.find((one) => one.path === path || (one.path.startsWith(path) && ".[".includes(one.path[path.length])));
+    return found ? `expected ${found.expected}` : null;
+  }
+
+  /** [path, before, after] of what is collected. */
+  edits() {
+    return [...this.drafts].map(([key, value]) => [key.split(KEY), this.inForce(key.split(KEY)), value]);
+  }
+
+  /** The JSON merge patch of what is collected; a removal takes what lies below it along. */
+  patch() {
+    const patch = {};
+    for (const [path, , value] of this.edits().sort(([one], [two]) => two.length - one.length)) {
+      let into = patch;
+      for (const name of path.slice(0, -1)) into = into[name] ??= {};
+      into[path.at(-1)] = value;
+    }
+    return patch;
+  }
+
+  apply() {
+    return this.send(() => change("PATCH", "settings", this.patch(), { expected: this.current.revision }), new Map(this.drafts));
+  }
+
+  /** Back to the settings of revision `to`; to those before the last change when it is null. */
+  undo(to = null) {
+    return this.send(() => change("POST", "settings/undo", to === null ? {} : { to }, { expected: this.current.revision }));
+  }
+
+  /** `sent`: what is collected no more when it went well; what was written meanwhile is. */
+  async send(request, sent = new Map()) {
+    if (this.busy) return false;
+    Object.assign(this, { busy: true, problem: null });
+    this.tell();
+    try {
+      const { change: line, ...settings } = await request();
+      Object.assign(this, { current: settings, applied: line ?? null });
+      for (const [key, value] of sent) if (this.drafts.get(key) === value) this.drafts.delete(key);
+      this.forget();
+      this.faults = [];
+      if (this.drafts.size) this.check();
+      return true;
+    } catch (problem) {
+      this.problem = problem;
+      this.faults = problem.errors ?? [];
+      return false;
+    } finally {
+      this.busy = false;
+      this.tell();
+    }
+  }
+}
+
+export const store = new Store();

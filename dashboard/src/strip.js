@@ -1,0 +1,83 @@
+// The strip that never moves: networks with head and age, revision, live or paused, theme; and the word when all is lost.
+
+import { h, redraw, setAttribute, setText, state } from "./dom.js";
+import { block, clock, plural, span } from "./format.js";
+
+const byId = (id) => document.getElementById(id);
+const THEMES = ["system", "light", "dark"];
+const LEVELS = { ok: "good", part: "warn", down: "bad" };
+
+/** What sticks below the strip has to know its height. */
+export function measureStrip() {
+  const strip = document.querySelector(".strip");
+  new ResizeObserver(() => document.documentElement.style.setProperty("--strip", `${strip.offsetHeight}px`)).observe(strip);
+}
+
+export function showNetworks(networks) {
+  const list = byId("networks");
+  const chips = new Map([...list.children].map((chip) => [chip.dataset.network, chip]));
+  list.replaceChildren(...networks.map((network) => {
+    const chip = chips.get(network.network) ?? h("li", { class: "chip", "data-network": network.network });
+    const nodes = network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}` : "no nodes";
+    const late = network.age !== null && network.age > Math.max(10 * network.block_time, 15);
+    redraw(chip, JSON.stringify([network.head, span(network.age), nodes, network.state, late]), () => [
+      h("b", {}, network.network),
+      h("span", { title: "served head" }, block(network.head)),
+      h("span", { class: late ? "iswarn" : "quiet", title: "since the head last moved" }, network.age === null ? "head not known" : `${span(network.age)} old`),
+      state(LEVELS[network.state], nodes),
+    ]);
+    return chip;
+  }));
+}
+
+export function showRevision({ revision, workers }, settings) {
+  const there = settings ? settings.adopted : workers.filter((worker) => worker.revision === revision).length;
+  const all = settings ? settings.workers.length : workers.length;
+  const line = byId("revision");
+  redraw(line, `${revision} ${there} ${all}`, () => (workers.length ? [`r${revision} · ${there}/${all}`, h("span", { class: "wide" }, all === 1 ? " worker" : " workers")] : "no worker"));
+  setAttribute(line, "title", `settings revision ${revision}, in force in ${there} of ${all}`);
+}
+
+export function liveButton(changed) {
+  const button = byId("live");
+  let paused = false;
+  const show = () => {
+    setText(button, paused ? "❚❚ Paused" : "● Live");
+    setAttribute(button, "aria-pressed", String(paused));
+    setAttribute(button, "title", paused ? "Go on with live figures" : "Hold these figures still");
+  };
+  button.addEventListener("click", () => {
+    paused = !paused;
+    show();
+    changed(paused);
+  });
+  show();
+}
+
+export function themeButton(changed) {
+  const button = byId("theme");
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  let theme = THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "system";
+  const show = () => {
+    document.documentElement.dataset.theme = theme === "system" ? (dark.matches ? "dark" : "light") : theme;
+    button.replaceChildren("◐", h("span", { class: "wide" }, ` ${theme}`));
+    setAttribute(button, "aria-label", `Theme: ${theme}`);
+    setAttribute(button, "title", "Colours: as the system has them, light, dark");
+    changed();
+  };
+  button.addEventListener("click", () => {
+    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+    localStorage.setItem("theme", theme);
+    show();
+  });
+  dark.addEventListener("change", show);
+  show();
+}
+
+export function showLost(since, problem) {
+  const line = byId("lost");
+  line.hidden = problem === null;
+  if (problem === null) return;
+  const figures = since === null ? "Nothing has been read yet." : `The figures below are from ${clock(since / 1000)}.`;
+  setText(line, `No answer from ${location.host}. ${figures} Trying again each second.`);
+}

@@ -1,0 +1,191 @@
+// A table that is updated each second: rows are kept by key, a cell is touched only when it shows something else, and
+// while the pointer or the focus is in it no row moves.
+
+import { h, redraw, setAttribute, setText } from "./dom.js";
+
+// A table that fits lets its header stick to the page; one that does not is scrolled inside its frame.
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const frame = target.closest(".scroll");
+    if (frame) frame.classList.toggle("fits", frame.querySelector("table").offsetWidth <= frame.clientWidth);
+  }
+});
+
+export class Table {
+  /**
+   * `columns`: [{ title, sort?(row), cell(row) -> nodes, text(row) -> signature, right?, hint? }], the first is the row's
+   * name; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is never redrawn.
+   * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find?(row) -> text` for the filter.
+   */
+  constructor({ label, columns, key, detail = null, find = null, sort = null, down = true }) {
+    Object.assign(this, { columns, key, detail, find: find ?? ((row) => columns[0].text(row)), sorted: sort, down, needle: "", rows: new Map(), opened: new Set(), data: [] });
+    this.heads = columns.map((column, index) => this.head(column, index));
+    this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
+    const table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
+    this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+    widths.observe(table);
+    widths.observe(this.element);
+    this.showSort();
+  }
+
+  head(column, index) {
+    const attributes = { scope: "col", class: column.right ? "right" : null, title: column.hint };
+    if (!column.sort) return h("th", attributes, h("span", {}, column.title));
+    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(index) },
+      column.right ? [h("span", { class: "arrow", "aria-hidden": "true" }), column.title] : [column.title, h("span", { class: "arrow", "aria-hidden": "true" })]));
+  }
+
+  sortBy(index) {
+    this.down = this.sorted === index ? !this.down : Boolean(this.columns[index].right);
+    this.sorted = index;
+    this.showSort();
+    this.place(true);
+  }
+
+  showSort() {
+    this.heads.forEach((head, index) => {
+      const chosen = index === this.sorted;
+      setAttribute(head, "aria-sort", chosen ? (this.down ? "descending" : "ascending") : null);
+      const arrow = head.querySelector(".arrow");
+      if (arrow) setText(arrow, chosen ? (this.down ? "↓" : "↑") : "");
+    });
+  }
+
+  filter(needle) {
+    this.needle = needle.trim().toLowerCase();
+    this.place(true);
+  }
+
+  update(data) {
+    this.data = data;
+    const present = new Set();
+    for (const item of data) {
+      const key = this.key(item);
+      present.add(key);
+      if (!this.rows.has(key)) this.rows.set(key, this.row(key, item));
+      this.draw(this.rows.get(key), item);
+    }
+    for (const [key, row] of this.rows) {
+      if (present.has(key)) continue;
+      this.shut(row);
+      this.opened.delete(key);
+      row.line.remove();
+      row.more.remove();
+      this.rows.delete(key);
+    }
+    this.place(false);
+  }
+
+  gone() {
+    for (const row of this.rows.values()) this.shut(row);
+  }
+
+  shut(row) {
+    row.inside?.gone?.();
+    row.inside = null;
+    row.hold.replaceChildren();
+  }
+
+  row(key, item) {
+    const cells = this.columns.map((column) => h("td", { class: column.right ? "right" : null, "data-title": column.title }));
+    const built = this.columns.map((column, index) => {
+      const control = column.build?.(item);
+      if (control) cells[index].append(control.element);
+      return control;
+    });
+    const row = { cells, built, line: h("tr", { class: "row" }, cells), hold: h("div"), inside: null };
+    row.more = h("tr", { class: "detail", hidden: true }, h("td", { colspan: String(this.columns.length) }, row.hold));
+    if (this.detail) {
+      row.opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: () => this.toggle(key) });
+      cells[0].append(row.opener);
+    }
+    return row;
+  }
+
+  toggle(key) {
+    if (!this.opened.delete(key)) this.opened.add(key);
+    this.draw(this.rows.get(key), this.data.find((item) => this.key(item) === key));
+  }
+
+  /** Up and down arrows move between the names of the rows. */
+  walk(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || !event.target.matches("button.open")) return;
+    const openers = [...this.body.querySelectorAll("button.open")];
+    const next = openers[openers.indexOf(event.target) + step];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  }
+
+  draw(row, item) {
+    this.columns.forEach((column, index) => {
+      if (row.built[index]) return row.built[index].update(item);
+      const into = index === 0 && row.opener ? row.opener : row.cells[index];
+      return redraw(into, column.text(item), () => column.cell(item));
+    });
+    if (!this.detail) return null;
+    const open = this.opened.has(this.key(item));
+    row.more.hidden = !open;
+    setAttribute(row.opener, "aria-expanded", String(open));
+    if (!open) return row.inside && this.shut(row);
+    if (!row.inside) {
+      row.inside = this.detail(item);
+      row.hold.replaceChildren(row.inside.element);
+    }
+    return row.inside.update(item);
+  }
+
+  /** Put the rows in order; nothing moves under the pointer unless the reader asked for it. */
+  place(asked) {
+    const still = !asked && (this.body.matches(":hover") || this.body.contains(document.activeElement));
+    const wanted = still ? this.placed().concat(this.data.filter((item) => !this.rows.get(this.key(item)).line.isConnected)) : this.ordered();
+    const lines = wanted.filter((item) => this.matches(item)).flatMap((item) => {
+      const row = this.rows.get(this.key(item));
+      return [row.line, row.more];
+    });
+    const same = lines.length === this.body.children.length && lines.every((line, index) => this.body.children[index] === line);
+    if (!same) {
+      // Moving an element would lose the focus inside it.
+      const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+      this.body.replaceChildren(...lines);
+      if (focused?.isConnected) focused.focus();
+    }
+    this.shown = lines.length / 2;
+  }
+
+  placed() {
+    const byLine = new Map(this.data.map((item) => [this.rows.get(this.key(item)).line, item]));
+    return [...this.body.children].map((line) => byLine.get(line)).filter(Boolean);
+  }
+
+  ordered() {
+    const by = this.sorted === null ? null : this.columns[this.sorted].sort;
+    if (!by) return this.data;
+    const sign = this.down ? -1 : 1;
+    return [...this.data].sort((one, two) => {
+      const a = by(one);
+      const b = by(two);
+      // What has no figure stands last, whichever way the table is sorted.
+      if (a === null || a === undefined || b === null || b === undefined) return (a ?? null) === (b ?? null) ? 0 : (a ?? null) === null ? 1 : -1;
+      return sign * (typeof a === "string" ? a.localeCompare(b) : a - b);
+    });
+  }
+
+  matches(item) {
+    return !this.needle || this.find(item).toLowerCase().includes(this.needle);
+  }
+}
+
+/** A column of one figure. */
+export function numbers(title, value, format, more = {}) {
+  return {
+    title, right: true, sort: value,
+    text: (row) => format(value(row)).join(""),
+    cell: (row) => {
+      const [figure, unit] = format(value(row));
+      return [figure, unit ? h("span", { class: "unit" }, unit) : ""];
+    },
+    ...more,
+  };
+}

@@ -1,0 +1,75 @@
+// The cache: its tiers, what it does for each class, and emptying it.
+
+import { h, redraw, setText, state } from "../dom.js";
+import { bytes, count, lately, percent } from "../format.js";
+import { errorFigure, facts, legend, missed, notices, quiet, section, skipped } from "../parts.js";
+import { Table, numbers } from "../table.js";
+import { traffic } from "./method_table.js";
+import { purgePanel } from "./purge.js";
+import { groupSoon } from "./setting.js";
+
+/** Redis does not say how much of it is ours. */
+const told = (tier, amount) => (tier.shared && !amount ? null : amount);
+
+function tierTable() {
+  const failures = (tier) => tier.errors + tier.timeouts + tier.dropped;
+  return new Table({
+    label: "Cache tiers", key: (tier) => tier.name,
+    columns: [
+      { title: "Tier", text: (tier) => tier.name, cell: (tier) => (tier.name === "redis" ? "Redis" : tier.name) },
+      { title: "State", text: (tier) => String(tier.up), cell: (tier) => state(tier.up ? "good" : "bad", !tier.up ? "not reached" : tier.shared ? "reached" : "in use") },
+      numbers("Entries", (tier) => told(tier, tier.entries), count),
+      numbers("Held", (tier) => told(tier, tier.bytes), bytes),
+      numbers("Limit", (tier) => tier.limit || null, bytes),
+      numbers("Filled", (tier) => (tier.limit ? tier.bytes / tier.limit : null), percent),
+      numbers("Lookups", (tier) => tier.hits + tier.misses, count),
+      numbers("Hit ratio", (tier) => tier.hit_ratio, percent),
+      numbers("Stored", (tier) => tier.stored, count),
+      numbers("Evicted", (tier) => tier.evicted, count),
+      numbers("Expired", (tier) => tier.expired, count),
+      numbers("Purged", (tier) => tier.purged, count),
+      { ...numbers("Failures", failures, count, { hint: "errors, timeouts and writes given up" }), cell: (tier) => errorFigure(failures(tier)) },
+    ].map(({ sort: _, ...column }) => column),
+  });
+}
+
+function classTable() {
+  return new Table({
+    label: "Cache classes", key: (row) => row.class, sort: 1,
+    detail: () => {
+      const element = h("div", { class: "facts" });
+      return { element, update: (row) => redraw(element, JSON.stringify(row), () => [
+        missed(row.misses) ?? facts("Why it missed", [["no misses", ""]]), skipped(row.skips)]) };
+    },
+    columns: [{ title: "Class", sort: (row) => row.class, text: (row) => row.class, cell: (row) => row.class }, ...traffic({ brief: true })],
+  });
+}
+
+export const cache = {
+  title: "Cache",
+  needs: { cache: { path: "cache" }, methods: { path: "methods", every: 5000 } },
+  build: (documents, feed) => {
+    const tiers = tierTable();
+    const classes = classTable();
+    const health = notices();
+    const note = quiet();
+    const purge = purgePanel(documents, () => feed.stale("cache"));
+    const memory = documents.settings ? groupSoon("Memory", "in force at once; what no longer fits is let go", [["memory", "size"], ["memory", "max_entry"]]) : null;
+    const warnings = h("div", { class: "below" }, health.element);
+    return {
+      elements: [section("Tiers", quiet("since the start"), tiers.element, warnings), section("Classes", note, classes.element, legend()), purge.element, memory?.element ?? ""],
+      update: ({ cache: now, methods }) => {
+        tiers.update(now.tiers);
+        classes.update(now.classes);
+        const said = (now.warnings ?? []).map((text) => ({ level: "warn", text }));
+        health.update(said);
+        warnings.hidden = !said.length;
+        purge.update(methods);
+        memory?.update();
+        setText(note, now.minute ? `figures of the last ${lately(now.minute)}` : "no figures yet");
+      },
+      drafted: () => memory?.update(),
+      gone: () => classes.gone(),
+    };
+  },
+};

@@ -1,0 +1,120 @@
+// What was changed, by whom, and the way back.
+
+import { change, read } from "../api.js";
+import { describe, inWords, named } from "../described.js";
+import { confirm } from "../dialog.js";
+import { h, redraw, setText, state } from "../dom.js";
+import { moment, plural } from "../format.js";
+import { button, hint, quiet, section } from "../parts.js";
+import { store } from "../store.js";
+import { Table } from "../table.js";
+
+const SHORT = 40;
+const empty = (value) => value === null || value === "" || value === 0 || (typeof value === "object" && !Object.keys(value).length);
+
+/** Hashes say nothing to anybody; how many there are does. */
+const keys = (hashes) => plural(hashes.length, "key");
+
+/** A table as its members that say something, anything else as its setting is written. */
+function shown(path, value) {
+  if (path.endsWith(".hashes") && Array.isArray(value)) return keys(value);
+  if (value === null || value === undefined || typeof value !== "object" || Array.isArray(value)) return inWords(named(path), value);
+  return Object.entries(value).filter(([, member]) => !empty(member)).map(([name, member]) => name === "hashes" ? keys(member) : `${name.replaceAll("_", " ")} ${typeof member === "object" ? JSON.stringify(member) : member}`).join(", ") || "all as usual";
+}
+
+function code(text) {
+  return h("code", { class: text.length <= SHORT ? "whole" : null }, text);
+}
+
+/** [{path, before, after}] as a table. */
+export function differenceTable(edits) {
+  if (!edits.length) return quiet("Nothing differs.");
+  return h("table", { class: "diff" }, h("thead", {}, h("tr", {}, ["setting", "before", "after"].map((word) => h("th", { scope: "col" }, h("span", {}, word))))),
+    h("tbody", {}, edits.map(({ path, before, after }) => h("tr", {}, h("td", {}, code(path)), h("td", {}, code(shown(path, before))), h("td", {}, code(shown(path, after)))))));
+}
+
+function detail() {
+  const element = h("div");
+  let line = null;
+  const back = button("Go back to before this", async () => {
+    const to = line.before ?? line.revision - 1;
+    const agreed = await confirm({ title: `Go back to r${to}?`, text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`, yes: "Go back" });
+    if (agreed) await store.undo(to);
+  });
+  const hold = h("div");
+  element.append(hold, h("div", { class: "buttons" }, back));
+  return { element, update: (now) => {
+    line = now;
+    back.hidden = !now.undo || !store.writable;
+    redraw(hold, JSON.stringify(now), () => [now.reason ? h("p", { class: "isbad" }, now.reason) : null, differenceTable(now.difference)]);
+  } };
+}
+
+function changesTable() {
+  return new Table({
+    label: "Changes", key: (line) => `${line.at} ${line.revision} ${line.action}`, detail,
+    find: (line) => `${line.text} ${line.by} ${line.action}`,
+    columns: [
+      { title: "What", text: (line) => line.text || line.action, cell: (line) => h("span", { class: "words" }, line.text || line.action) },
+      { title: "When", sort: (line) => line.at, text: (line) => moment(line.at), cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)) },
+      { title: "Who", sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` by ${line.via}` : "")] },
+      { title: "Revision", right: true, text: (line) => String(line.revision), cell: (line) => `r${line.revision}` },
+      { title: "Outcome", text: (line) => line.outcome, cell: (line) => (line.outcome === "adopted" ? state("good", line.action === "undo" ? "undone" : "adopted") : state("bad", line.outcome)) },
+    ],
+  });
+}
+
+function settingsSection() {
+  const hold = h("div");
+  const word = quiet();
+  const undo = button("Undo the last change", () => store.undo());
+  const exported = h("a", { class: "plain", href: "/api/v1/settings/export", download: "rpcaccel.toml" }, "Export as TOML");
+  const reload = button("Read the config file again", async () => {
+    try {
+      const { change: line } = await change("POST", "reload", {}, { expected: store.current.revision });
+      setText(word, line ? "Read, and adopted." : "Read: nothing differs.");
+    } catch (problem) {
+      setText(word, problem.message);
+    }
+  });
+  const element = section("In force", word, hold, h("div", { class: "buttons" }, undo, exported, reload));
+  let asked = null;
+  let base = { difference: [], base: null };
+  return { element, update: (settings) => {
+    if (asked !== settings.revision) {
+      asked = settings.revision;
+      read("settings/difference").then((found) => { base = found; }).catch(() => {});
+    }
+    undo.hidden = settings.undo === null || !store.writable;
+    reload.hidden = !store.writable || base.base === null;
+    redraw(hold, JSON.stringify([settings.revision, settings.waiting, settings.note, settings.persisted, settings.shared, settings.adopted, base]), () => [
+      h("p", {}, h("b", {}, `r${settings.revision}`), ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
+        settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "not kept beyond a restart"),
+      settings.shared ? h("p", {}, state(settings.shared.up ? "good" : "warn", settings.shared.up ? "shared with the other hosts through Redis" : "Redis is away: changes stay on this host until it is back")) : null,
+      settings.waiting.length ? h("p", {}, state("warn", ""), "These wait for a restart: ", settings.waiting.map((path) => h("code", {}, `${path} `))) : null,
+      h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"), differenceTable(base.difference),
+    ]);
+  } };
+}
+
+export const changes = {
+  title: "Changes",
+  needs: {},
+  build: (documents) => {
+    describe().catch(() => {}); // values are then shown as they are
+    if (!documents.changes) return { elements: [section("Changes", null, hint("This server cannot be changed while it runs, so nothing was."))], update: () => {}, gone: () => {} };
+    const table = changesTable();
+    const now = settingsSection();
+    const note = quiet();
+    return {
+      elements: [now.element, section("Changes", note, table.element)],
+      update: ({ changes: { changes: lines }, settings }) => {
+        table.update(lines);
+        setText(note, `${lines.length} since the beginning of the record, newest first`);
+        if (settings) now.update(settings);
+      },
+      drafted: () => {},
+      gone: () => table.gone(),
+    };
+  },
+};

@@ -1,0 +1,85 @@
+// A call, pasted: how it would be treated and why; and how it went when it is run.
+
+import { change } from "../api.js";
+import { h, redraw, setText } from "../dom.js";
+import { NONE, block, bytes, count, duration, joined, span } from "../format.js";
+import { button, facts, quiet, section } from "../parts.js";
+import { waterfall } from "./waterfall.js";
+
+const EXAMPLES = {
+  harmony: { jsonrpc: "2.0", id: 1, method: "hmyv2_getBlockByNumber", params: ["latest", {}] },
+  ethereum: { jsonrpc: "2.0", id: 1, method: "eth_getBlockByNumber", params: ["latest", false] },
+};
+let pasted = null; // stays while other views are looked at
+
+const sentenceOf = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) || !text ? "" : "."}`;
+
+/** The explanation as words, in the order of the way of a call. */
+function told(plan) {
+  const list = (title, rows) => (rows.length ? h("div", {}, h("h3", {}, title), h("ul", { class: "steps" }, rows.map((row) => h("li", {}, row)))) : null);
+  const code = (text) => h("code", {}, text);
+  return [
+    h("p", { class: "lead" }, code(plan.method), " on ", h("b", {}, plan.network), ": class ", h("b", {}, plan.cache), ". ", sentenceOf(plan.why)),
+    plan.note ? h("p", {}, plan.note) : null,
+    h("div", { class: "facts" },
+      facts("Call", [
+        ["rule from", plan.origin],
+        ["asked", code(plan.asked)],
+        ["forwarded", code(plan.forwarded)],
+        ["answered here", plan.local === null ? "no" : code(plan.local)],
+        ["the same call is under way", plan.in_flight ? "yes" : "no"],
+      ]),
+      facts("Block", [
+        ["head", plan.head < 0 ? NONE : block(plan.head)],
+        ["block", plan.first_block === null ? block(plan.block) : `${block(plan.first_block)} to ${block(plan.block)}`],
+        ["final", plan.final ? "yes" : "no"],
+        ["a node must be at", plan.min_head < 0 ? "any head" : block(plan.min_head)],
+      ])),
+    list("Keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), plan.shared.includes(key) ? " also in Redis" : ""])),
+    list("Held", plan.held.map((held) => `${held.tier === "redis" ? "Redis" : held.tier} of ${held.worker}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
+    list("Keeping", plan.keeping),
+    list(plan.forced ? "Nodes, though none is well" : "Nodes, in the order they would be asked",
+      plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`])),
+    list("Not asked", plan.refused.map((node) => [h("b", {}, node.id), `: ${node.why}`])),
+  ];
+}
+
+export const explain = {
+  title: "Explain",
+  needs: {},
+  build: ({ overview }) => {
+    const network = h("select", { class: "field", "aria-label": "Network" }, overview.networks.map((one) => h("option", {}, one.network)));
+    const chain = () => overview.networks.find((one) => one.network === network.value)?.chain;
+    const field = h("textarea", { class: "field call", rows: "5", spellcheck: "false", "aria-label": "A JSON-RPC call" });
+    field.value = pasted ?? JSON.stringify(EXAMPLES[chain()] ?? EXAMPLES.ethereum, null, 1).replace(/\s*\n\s*/g, " ");
+    const word = h("p", { class: "said", role: "status" });
+    const plan = h("div", { class: "plan" });
+    const ran = h("div", { class: "plan" });
+    const ask = async (path, into, draw) => {
+      try {
+        JSON.parse(field.value);
+      } catch (fault) {
+        setText(word, `This is not JSON: ${fault.message}`);
+        return;
+      }
+      setText(word, "asking …");
+      try {
+        // The text itself, not what was parsed of it: large numbers stay as they are.
+        const found = await change("POST", path, undefined, { text: `{"network":${JSON.stringify(network.value)},"call":${field.value}}`, patience: 60000 });
+        redraw(into, JSON.stringify([found, Date.now()]), () => draw(found));
+        setText(word, "");
+      } catch (problem) {
+        setText(word, problem.status === 404 && !problem.code ? "This server cannot do that." : problem.message);
+      }
+    };
+    const buttons = h("div", { class: "buttons" }, button("Explain", () => ask("explain", plan, told), { class: "primary" }), button("Run it", () => ask("run", ran, waterfall)), word);
+    field.addEventListener("input", () => { pasted = field.value; });
+    field.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && ask("explain", plan, told));
+    return {
+      elements: [section("Explain a call", quiet("its rule, its key, what is held, and who would be asked; Ctrl+Enter"),
+        h("div", { class: "inline" }, h("label", {}, "network", network)), field, buttons), plan, ran],
+      update: () => {},
+      gone: () => {},
+    };
+  },
+};

@@ -1,0 +1,46 @@
+// Methods, or cache classes, as rows of figures.
+
+import { h } from "../dom.js";
+import { bytesPerSecond, count, duration, joined, percent, rate } from "../format.js";
+import { errorFigure, mix } from "../parts.js";
+import { Table, numbers } from "../table.js";
+
+const tier = (source) => (row) => (row.calls - row.refused > 0 ? (row.sources[source] ?? 0) / (row.calls - row.refused) : null);
+
+export const traffic = ({ brief = false, tiers = false } = {}) => [
+  numbers("Calls", (row) => row.calls_per_second, rate),
+  ...(brief ? [] : [numbers("Share", (row) => row.share, percent, { hint: "of all calls in the last minute" })]),
+  { title: "Answered by", text: (row) => JSON.stringify(row.sources), cell: (row) => mix(row.sources) },
+  {
+    ...numbers("Hit ratio", (row) => row.hit_ratio, percent, { hint: "answered by the proxy itself, in the last minute" }),
+    text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
+    cell: (row) => [joined(percent(row.hit_ratio)), h("span", { class: "unit" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`)],
+  },
+  ...(!tiers ? [] : [{
+    title: "Memory / Redis", right: true, sort: tier("redis"), hint: "the hit ratio by tier",
+    text: (row) => `${percent(tier("memory")(row))}${percent(tier("redis")(row))}`,
+    cell: (row) => [joined(percent(tier("memory")(row))), h("span", { class: "unit" }, ` / ${joined(percent(tier("redis")(row)))}`)],
+  }]),
+  numbers("Hit p50", (row) => row.hit?.p50, duration),
+  ...(brief ? [] : [numbers("p90", (row) => row.hit?.p90, duration)]),
+  numbers(brief ? "Hit p99" : "p99", (row) => row.hit?.p99, duration),
+  numbers("Miss p50", (row) => row.miss?.p50, duration),
+  ...(brief ? [] : [numbers("p90", (row) => row.miss?.p90, duration)]),
+  numbers(brief ? "Miss p99" : "p99", (row) => row.miss?.p99, duration),
+  { ...numbers("Errors", (row) => row.errors, count), cell: (row) => errorFigure(row.errors) },
+  numbers("Sent", (row) => row.bytes_per_second, bytesPerSecond),
+];
+
+export function methodTable(severalNetworks, { brief = false, tiers = false, detail = null } = {}) {
+  return new Table({
+    label: "Methods", key: (method) => `${method.network}/${method.method}`, detail,
+    sort: severalNetworks ? 2 : 1,
+    find: (method) => `${method.method} ${method.classes.join(" ")}`,
+    columns: [
+      { title: "Method", sort: (method) => method.method, text: (method) => method.method, cell: (method) => h("code", {}, method.method) },
+      ...(severalNetworks ? [{ title: "Network", sort: (method) => method.network, text: (method) => method.network, cell: (method) => method.network }] : []),
+      ...traffic({ brief, tiers }),
+      { title: "Class", sort: (method) => method.classes.join(), text: (method) => method.classes.join(), cell: (method) => method.classes.join(", ") },
+    ],
+  });
+}

@@ -1,0 +1,63 @@
+// What a node's row opens to: its facts, and what can be done to it.
+
+import { change } from "../api.js";
+import { h, redraw, setText, state } from "../dom.js";
+import { NONE, block, count, duration, joined, moment, percent, span } from "../format.js";
+import { button, facts, failures } from "../parts.js";
+import { store } from "../store.js";
+
+export function nodeDetail(first) {
+  const path = ["networks", first.network, "nodes", first.id];
+  const told = h("div", { class: "facts" });
+  const word = h("span", { class: "quiet", role: "status" });
+  const probe = button("Probe now", async () => {
+    probe.disabled = true;
+    setText(word, "asking …");
+    try {
+      const found = await change("POST", `nodes/${encodeURIComponent(first.network)}/${encodeURIComponent(first.id)}/probe`, {});
+      redraw(word, JSON.stringify([found, Date.now()]), () => probed(found));
+    } catch (problem) {
+      setText(word, problem.status === 404 ? "This server cannot probe on demand." : problem.message);
+    }
+    probe.disabled = false;
+  });
+  const remove = button("Remove", () => store.set(path, store.value(path) === null ? store.inForce(path) : null), { class: "plain danger" });
+  const draw = (node) => [
+    facts("Node", [
+      ["address", h("code", {}, node.address || NONE)],
+      ["roles", node.roles.join(", ") || "none"],
+      ["head moved", node.head_age === null ? NONE : `${span(node.head_age)} ago`],
+      ["calls since the start", joined(count(node.calls_total))],
+      ["retried, last minute", joined(count(node.retries))],
+      ...(node.tier ? [["tier", String(node.tier)]] : []),
+      ...(node.limit ? [["calls at once, at most", joined(count(node.limit))]] : []),
+    ]),
+    facts("Latency, last minute", ["p50", "p90", "p99"].map((name) => [name, joined(duration(node.latency?.[name]))])
+      .concat([["answers", joined(count(node.latency?.count ?? 0))]])),
+    facts("Connections", [
+      ["open", joined(count(node.connections_open))],
+      ["idle", joined(count(node.connections_idle))],
+      ["reused", joined(percent(node.reuse_ratio))],
+    ]),
+    ...(node.quota ?? []).map((one) => facts(`Quota of the ${one.window}`, [
+      ["used", `${joined(percent(one.used / one.limit))} of ${joined(count(one.limit))}`], ["renewed", moment(Date.parse(one.renews) / 1000)],
+      ["used up", one.runs_out ? h("span", { class: "iswarn" }, moment(Date.parse(one.runs_out) / 1000)) : "not before it is renewed"],
+    ])),
+    Object.keys(node.failures).length ? failures(node.failures)
+      : facts("Attempts without an answer, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
+  ];
+  return {
+    element: h("div", {}, told, h("div", { class: "buttons" }, probe, remove, word)),
+    update: (node) => {
+      redraw(told, JSON.stringify(node), () => draw(node));
+      probe.hidden = remove.hidden = !store.writable;
+      setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
+    },
+  };
+}
+
+function probed(found) {
+  const well = found.answering && found.chain_ok !== false;
+  const words = found.answering ? `head ${block(found.head)} in ${joined(duration(found.latency))}` : "no answer";
+  return [state(well ? "good" : "bad", words), found.note ? ` ${found.note}` : ""];
+}

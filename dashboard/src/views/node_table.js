@@ -1,0 +1,55 @@
+// Nodes as rows of figures, without anything to change: for the overview, and the first columns of the nodes view.
+
+import { h, state } from "../dom.js";
+import { block, count, duration, joined, percent, rate, span } from "../format.js";
+import { NO_FAULT, errorFigure, shareBar } from "../parts.js";
+import { Table, numbers } from "../table.js";
+
+const STATES = {
+  serving: ["good", "serving"], behind: ["warn", "behind"], parked: ["warn", "parked"], failing: ["bad", "failing"],
+  "wrong-chain": ["bad", "wrong chain"], cordoned: ["idle", "cordoned"], drained: ["idle", "drained"], unknown: ["idle", "not known yet"],
+};
+
+export const failed = (node) => Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
+
+export const identity = (severalNetworks) => [
+  { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => node.id },
+  ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
+  {
+    title: "State", sort: (node) => node.state,
+    text: (node) => `${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
+    cell: (node) => [
+      state(...(STATES[node.state] ?? ["idle", node.state])),
+      node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since)}`),
+      node.why ? h("span", { class: "why" }, node.why) : "",
+    ],
+  },
+  {
+    title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
+    cell: (node) => [block(node.head), node.lag > 0 ? h("span", { class: "iswarn" }, ` −${node.lag}`) : ""],
+  },
+];
+
+export const share = {
+  title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for",
+  text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}`,
+  cell: (node) => [
+    joined(percent(node.share_got)), h("span", { class: "unit" }, ` / ${joined(percent(node.share_wanted))}`),
+    shareBar(node.share_got, node.share_wanted),
+  ],
+};
+
+export const figures = () => [
+  numbers("Calls", (node) => node.calls_per_second, rate),
+  numbers("p50", (node) => node.latency?.p50, duration),
+  numbers("p99", (node) => node.latency?.p99, duration),
+  numbers("In flight", (node) => node.in_flight, count),
+  { ...numbers("Failed", failed, count, { hint: "attempts in the last minute" }), cell: (node) => errorFigure(failed(node)) },
+];
+
+export function nodeTable(severalNetworks) {
+  return new Table({
+    label: "Nodes", key: (node) => `${node.network}/${node.id}`,
+    columns: [...identity(severalNetworks), numbers("Weight", (node) => node.weight, count), share, ...figures()],
+  });
+}

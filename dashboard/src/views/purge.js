@@ -1,0 +1,56 @@
+// Emptying the cache: what is meant is counted before it is removed.
+
+import { change } from "../api.js";
+import { confirm } from "../dialog.js";
+import { h, redraw, setText } from "../dom.js";
+import { joined, count, plural } from "../format.js";
+import { button, choice, quiet, section } from "../parts.js";
+import { store } from "../store.js";
+
+const found = ({ memory, store: shared, complete }) =>
+  `${plural(memory, "entry", "entries")} in memory and ${joined(count(shared))} in Redis${complete ? "" : "; Redis did not answer for all of its own"}`;
+
+export function purgePanel(documents, done) {
+  let what = "method";
+  const word = h("p", { class: "said", role: "status" });
+  const network = h("select", { class: "field", "aria-label": "Network" }, h("option", { value: "" }, "every network"),
+    documents.overview.networks.map((one) => h("option", {}, one.network)));
+  const method = h("select", { class: "field", "aria-label": "Method" });
+  const key = h("input", { class: "field wide", "aria-label": "Key", placeholder: "a key, as Explain shows it", autocomplete: "off" });
+  const fields = { method: h("label", {}, "method", method), network: h("label", {}, "network", network), key: h("label", {}, "key", key) };
+  const shown = { method: ["method", "network"], network: ["network"], key: ["key"], all: [] };
+  const pick = (value) => {
+    what = value;
+    for (const [name, field] of Object.entries(fields)) field.hidden = !shown[what].includes(name);
+    setText(word, "");
+  };
+  const meant = () => {
+    if (what === "all" || (what === "network" && !network.value)) return { all: true };
+    if (what === "key") return { key: key.value.trim() };
+    return { ...(what === "method" ? { method: method.value } : {}), ...(network.value ? { network: network.value } : {}) };
+  };
+  const named = () => (meant().all ? "every answer kept" : what === "key" ? "this key" : `answers of ${[what === "method" ? method.value : "", network.value].filter(Boolean).join(" on ")}`);
+  const run = async () => {
+    start.disabled = true;
+    setText(word, "counting …");
+    try {
+      const counted = await change("POST", "purge", { ...meant(), dry_run: true });
+      setText(word, `${found(counted)}.`);
+      const agreed = await confirm({ title: `Remove ${named()}?`, yes: "Remove", text: `That is ${found(counted)}. The next calls for them go to the nodes.` });
+      setText(word, agreed ? `Removed: ${found(await change("POST", "purge", meant()))}.` : "Nothing was removed.");
+    } catch (problem) {
+      setText(word, problem.status === 404 ? "This server cannot purge on demand." : problem.message);
+    }
+    start.disabled = false;
+    done();
+  };
+  const start = button("Count, then remove …", run);
+  const element = section("Purge", quiet("remove kept answers in every worker and in Redis"),
+    h("div", { class: "inline" }, choice("What to remove", [["method", "a method"], ["network", "a network"], ["key", "a key"], ["all", "everything"]], what, pick), fields.method, fields.network, fields.key, start), word);
+  pick(what);
+  return { element, update: (methods) => {
+    element.hidden = store.role !== "admin";
+    const names = [...new Set((methods?.methods ?? []).map((one) => one.method))].sort();
+    if (document.activeElement !== method) redraw(method, names.join(), () => names.map((name) => h("option", {}, name)));
+  } };
+}

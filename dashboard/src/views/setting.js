@@ -1,0 +1,101 @@
+// One setting: its name, a field for its value, what it means, and what is wrong with it. Several make a group.
+
+import { about, describe, dotted } from "../described.js";
+import { h, setText } from "../dom.js";
+import { button, quiet } from "../parts.js";
+import { store } from "../store.js";
+import { meant, told, written } from "../units.js";
+
+let made = 0;
+
+function fieldFor({ kind, choices }, id) {
+  if (kind === "switch") return h("input", { type: "checkbox", id });
+  if (kind === "choice") return h("select", { class: "field", id }, choices.map((value) => h("option", { value }, value)));
+  return h("input", { class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`, id, autocomplete: "off", spellcheck: "false" });
+}
+
+const HUGE = 1e5; // a bound that nobody comes near is no help
+
+/** "1 to 100", "more than 0 s, at most 60 s" */
+function bounds({ kind, least, most, above, below }) {
+  const say = (value) => told(kind, value);
+  const top = most !== undefined && (kind === "size" || kind === "duration" || most <= HUGE) ? most : undefined;
+  if (least !== undefined && top !== undefined) return `${say(least)} to ${say(top)}`;
+  return [above === undefined ? null : `more than ${say(above)}`, least ? `at least ${say(least)}` : null, below === undefined ? null : `less than ${say(below)}`,
+    top === undefined ? null : `at most ${say(top)}`].filter(Boolean).join(", ");
+}
+
+const sayDefault = ({ kind, default: value }) => (value === undefined ? "the chain's own" : value === "" ? "none" : told(kind, value));
+
+/** `path`: names down to the value, in a document of the settings. */
+export function setting(path) {
+  const { kind, text, label, default: usual = null, ...rest } = about(path);
+  const id = `setting-${(made += 1)}`;
+  const writable = store.writable;
+  const field = writable ? fieldFor({ kind, ...rest }, id) : h("b", { id, class: "code" });
+  const word = kind === "switch" && writable ? h("span", {}) : null;
+  const fault = h("p", { class: "isbad fault", role: "alert", id: `${id}-fault` });
+  const range = bounds({ kind, ...rest });
+  const later = store.current.restart.some((prefix) => dotted(path) === prefix || dotted(path).startsWith(`${prefix}.`));
+  const value = () => store.value(path) ?? null;
+  const back = button("Default", () => { set(usual); show(true); }, { class: "link", hidden: true, "aria-label": `${label.name}: back to ${sayDefault(about(path))}` });
+  const set = (wanted) => {
+    store.set(path, wanted);
+    store.check();
+  };
+  const read = () => (kind === "switch" ? field.checked : field.value.trim() === "" && kind !== "list" ? usual : meant(kind, field.value));
+  if (writable) {
+    field.setAttribute("aria-describedby", `${id}-fault`);
+    if (usual === null) field.placeholder = "the chain's";
+    field.addEventListener("input", () => set(read()));
+    field.addEventListener("change", () => show(true));
+  }
+  const element = h("div", { class: "setting" },
+    h("label", { for: id, title: dotted(path) }, label.name),
+    h("div", { class: "setting-value" }, h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back), fault),
+    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`)));
+  /** What is in the field while it is being written in is let be. */
+  const show = (settled = false) => {
+    const now = value();
+    if (!writable) setText(field, told(kind, now));
+    else if (word) {
+      field.checked = Boolean(now);
+      setText(word, now ? "on" : "off");
+    } else if ((settled || document.activeElement !== field) && field.value !== written(kind, now)) {
+      field.value = written(kind, now);
+    }
+    element.classList.toggle("drafted", store.changed(path));
+    back.hidden = !writable || JSON.stringify(now) === JSON.stringify(usual);
+    const wrong = store.fault(dotted(path));
+    setText(fault, wrong ?? "");
+    if (writable) field.setAttribute("aria-invalid", String(wrong !== null));
+  };
+  show();
+  return { element, update: () => show(), words: `${label.name} ${dotted(path)} ${text}`.toLowerCase() };
+}
+
+/** Some settings under one heading. */
+export function group(title, note, paths) {
+  const all = paths.filter((path) => about(path)).map(setting);
+  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", {}, title), note ? quiet(note) : null), h("div", { class: "settings" }, all.map((one) => one.element)));
+  return {
+    element, update: () => all.forEach((one) => one.update()),
+    /** Show those alone that have these words; how many that are. */
+    filter: (needle) => {
+      const shown = all.filter((one) => !(one.element.hidden = !one.words.includes(needle)));
+      element.hidden = !shown.length;
+      return shown.length;
+    },
+  };
+}
+
+/** The same in a view that does not wait for the descriptions. */
+export function groupSoon(title, note, paths) {
+  const element = h("div");
+  let made = null;
+  describe().then(() => {
+    made = group(title, note, paths);
+    element.replaceChildren(made.element);
+  }).catch(() => {}); // the settings themselves are not there either, and the page says so
+  return { element, update: () => made?.update() };
+}

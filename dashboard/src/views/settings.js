@@ -1,0 +1,78 @@
+// Every setting there is, in groups: what is not tuned elsewhere on the page is tuned here, and nothing is left out.
+
+import { describe } from "../described.js";
+import { h, setText } from "../dom.js";
+import { choice, hint, quiet, section } from "../parts.js";
+import { store } from "../store.js";
+import { group } from "./setting.js";
+
+const ELSEWHERE = /^networks\.\*\.(balancer|hash_key)$/;
+const N = "networks.*.";
+/** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */
+const GROUPS = [
+  ["Time, retries and hedges", "how far a call is taken", [`${N}deadline`, `${N}attempts`, `${N}behind_attempts`, `${N}hedge.`, `${N}budget.`]],
+  ["Breaker and outliers", "when a node gets no calls, and how it comes back", [`${N}breaker.`, `${N}outliers.`, `${N}slow_start`]],
+  ["Load on nodes", null, [`${N}concurrency.`, `${N}transactions.`]],
+  ["Blocks and ranges", null, [N]],
+  ["Memory", "the first tier of the cache", ["memory."]],
+  ["Redis", "the second tier", ["redis."]],
+  ["Clients", "callers without a key; holders of keys are in Clients", ["clients.require_key", "clients."]],
+  ["HTTP", "the front that calls come in by", ["http."]],
+  ["Log", "on stderr", ["log."]],
+  ["Tracing", "spans of calls, by OpenTelemetry", ["tracing."]],
+  ["Program", null, [""]],
+];
+let network = null;
+
+function build(described) {
+  const rest = described.filter(({ path }) => !ELSEWHERE.test(path) && (store.inForce(["redis", "url"]) || !path.startsWith("redis.")));
+  const groups = GROUPS.map(([title, note, beginnings]) => {
+    const mine = beginnings.flatMap((beginning) => {
+      const found = rest.filter(({ path }) => path.startsWith(beginning));
+      for (const one of found) rest.splice(rest.indexOf(one), 1);
+      return found;
+    });
+    return mine.length ? group(title, note, mine.map(({ path }) => path.split(".").map((name) => (name === "*" ? network : name)))) : null;
+  });
+  return groups.filter(Boolean);
+}
+
+export const settings = {
+  title: "Settings",
+  needs: {},
+  build: (documents) => {
+    if (!documents.settings) return { elements: [section("Settings", null, hint("This server cannot be changed while it runs: change its config file and start it again."))], update: () => {}, gone: () => {} };
+    const networks = Object.keys(documents.settings.document.networks);
+    if (!networks.includes(network)) [network] = networks;
+    const word = quiet(store.writable ? "in force with the next call" : "You may look, not change: your role is “read”.");
+    const hold = h("div");
+    const none = h("p", { class: "note", hidden: true });
+    let groups = [];
+    const filter = () => {
+      const needle = field.value.trim().toLowerCase();
+      const shown = groups.reduce((sum, one) => sum + one.filter(needle), 0);
+      none.hidden = shown > 0 || !groups.length;
+      setText(none, `No setting has “${field.value}” in its name or explanation.`);
+    };
+    const field = h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": "Filter settings", oninput: filter });
+    const draw = async () => {
+      try {
+        groups = build(await describe());
+        hold.replaceChildren(...groups.map((one) => one.element));
+        filter();
+      } catch (problem) {
+        setText(none, problem.message);
+        none.hidden = false;
+      }
+    };
+    const pick = choice("Network", networks.map((name) => [name, name]), network, (chosen) => {
+      network = chosen;
+      draw();
+    });
+    const element = section("Settings", word, hold, none);
+    element.querySelector(".head").append(h("span", { class: "end" }, networks.length > 1 ? pick : null, field));
+    const update = () => groups.forEach((one) => one.update());
+    draw();
+    return { elements: [element], update, drafted: update, gone: () => {} };
+  },
+};

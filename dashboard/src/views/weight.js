@@ -1,0 +1,37 @@
+// A weight: a slider and a number that mirror each other, and the share it means.
+
+import { h, setAttribute, setText } from "../dom.js";
+import { joined, percent } from "../format.js";
+import { canServe, meaning } from "../shares.js";
+import { store } from "../store.js";
+
+const HIGHEST = 1000;
+
+/** `nodes()`: all nodes as they were last told. */
+export function weightControl(node, nodes) {
+  const path = ["networks", node.network, "nodes", node.id, "weight"];
+  const label = `Weight of node ${node.id}`;
+  const slider = h("input", { type: "range", min: "0", max: "10", step: "1", "aria-label": label });
+  const number = h("input", { type: "number", min: "0", max: String(HIGHEST), step: "1", class: "field weight", "aria-label": `${label}, as a number` });
+  const share = h("span", { class: "means" });
+  const set = (text) => {
+    const wanted = Math.round(Number(text));
+    if (text !== "" && wanted >= 0 && wanted <= HIGHEST) store.set(path, wanted);
+  };
+  slider.addEventListener("input", () => set(slider.value));
+  number.addEventListener("input", () => set(number.value));
+  number.addEventListener("keydown", (event) => event.key === "Enter" && set(number.value));
+  const element = h("div", { class: "tune" }, slider, number, share);
+  const update = (now) => {
+    const wanted = store.value(path) ?? now.weight;
+    const highest = Math.max(10, ...nodes().filter((one) => one.network === now.network).map((one) => one.weight), wanted);
+    // While a slider is held its end does not move away from under the pointer.
+    if (document.activeElement !== slider) setAttribute(slider, "max", String(highest));
+    if (Number(slider.value) !== wanted) slider.value = wanted;
+    if (document.activeElement !== number && number.value !== String(wanted)) number.value = wanted;
+    slider.disabled = number.disabled = !store.writable || store.value(path.slice(0, -1)) === null;
+    element.classList.toggle("drafted", store.changed(path));
+    setText(share, canServe(now) && now.share_wanted !== null && store.drafts.size ? `${joined(percent(now.share_wanted))} now, then ${meaning(store, nodes(), now)}` : meaning(store, nodes(), now));
+  };
+  return { element, update };
+}

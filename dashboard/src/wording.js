@@ -1,0 +1,54 @@
+// Changes of the settings in words.
+
+import { about, inWords } from "./described.js";
+import { joined, percent, rate } from "./format.js";
+import { ruleWords } from "./views/rule.js";
+
+const NAMES = { balancer: "balancer", hash_key: "hash key", weight: "weight", drain: "drain" };
+
+/** "alice: rate 0 → 5" of the holders of keys. */
+function ofClient(name, what, before, after, path) {
+  if (!what) return after === null ? `client ${name}: remove` : before === undefined ? `client ${name}: a new key` : `client ${name}: changed`;
+  if (what === "enabled") return `client ${name}: ${after ? "enable" : "disable"} its keys`;
+  if (what === "hashes") return `client ${name}: ${(after ?? []).length > (before ?? []).length ? "one more key" : "fewer keys"}`;
+  return `client ${name}: ${changed(path, before, after)}`;
+}
+
+/** "Memory 256 MB → 512 MB" */
+function changed(path, before, after, name = about(path)?.label.name ?? path.join(".")) {
+  return `${name} ${inWords(path, before)} → ${inWords(path, after)}`;
+}
+
+/** "node b: weight 1 → 5"; `before` undefined: there was none. */
+export function sentence(path, before, after) {
+  const [top, network, what, id, ...rest] = path;
+  if (top === "clients" && network === "keys") return ofClient(what, id, before, after, path);
+  if (top !== "networks") return changed(path, before, after);
+  if (what === "rules" && id) return `${id}: kept ${ruleWords(before)} → ${ruleWords(after)}`;
+  if (what === "error_rules") return `${network}: ${(after ?? []).length - (before ?? []).length} more error ${(after ?? []).length - (before ?? []).length === 1 ? "rule" : "rules"}`;
+  if (what !== "nodes") return `${network}: ${changed(path, before, after, NAMES[what])}`;
+  if (after === null && !rest.length) return `node ${id}: remove`;
+  if (!rest.length) return before === undefined ? `node ${id}: add ${after.url}` : `node ${id}: changed`;
+  if (rest[0] === "drain") return `node ${id}: ${after ? "drain" : "end draining"}`;
+  return `node ${id}: ${changed(path, before, after, rest.join(" "))}`;
+}
+
+/** The sentence that an edit deserves to be asked about before it is applied, or null. */
+export function danger([top, network, what, id, ...rest], before, after, { nodes, left, clients }) {
+  if (top === "clients") return ofCallers(network, what, id, after, clients);
+  if (what !== "nodes") return null;
+  const node = nodes.find((one) => one.network === network && one.id === id);
+  const share = node?.share_got ? `it carries ${joined(percent(node.share_got))} of the calls now` : "it carries no calls now";
+  const last = left === 0 ? " No node of this network would take calls: every call that is not cached would fail." : "";
+  if (after === null && !rest.length) return `Node ${id} is removed: ${share}, and its connections are closed.${last}`;
+  const stops = (rest[0] === "drain" && after === true) || (rest[0] === "weight" && after === 0);
+  return stops && last ? `Node ${id} is the last of ${network} that takes calls.${last}` : null;
+}
+
+function ofCallers(what, name, key, after, clients) {
+  const now = (client) => (client?.calls_per_second ? `${joined(rate(client.calls_per_second))} come from there now` : "no calls come from there now");
+  if (what === "require_key" && after) return `Callers without a key are refused: ${now(clients.find((one) => one.name === "anonymous"))}.`;
+  if (what !== "keys" || !(after === null || (key === "enabled" && after === false))) return null;
+  const gone = after === null ? "is removed, and its keys with it" : "is disabled: its keys are refused";
+  return `Client ${name} ${gone}; ${now(clients.find((one) => one.name === name))}.`;
+}
