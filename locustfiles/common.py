@@ -1,0 +1,235 @@
+"""What every swarm shares: calls checked as JSON-RPC, hit ratios, and a gate that sets the exit code.
+
+    locust -f locustfiles/dapp.py --host http://127.0.0.1:8888                 in the browser, at :8089
+    locust -f locustfiles/dapp.py --host ... --headless -u 50 -r 50 -t 60s     as a test: exit code 1 below the gate
+    locust -f locustfiles/dapp.py --host ... --master / --worker               over many processes and machines
+
+HTTP 200 with an error inside is a failure; so is another id than the one asked with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+import re
+from threading import Lock
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+import gevent
+import msgspec
+from locust import FastHttpUser, events
+from locust.env import Environment
+from locust.runners import WorkerRunner
+
+import hits
+from rpcaccel.bench.calls import Call, World, learn
+from rpcaccel.bench.http import Reply
+from rpcaccel.bench.verdict import batch_verdict, result_of, verdict
+
+log = logging.getLogger("rpcaccel.load")
+HEADERS = {"Content-Type": "application/json"}
+CACHE = "X-Rpcaccel-Cache"
+_numbers = itertools.count(1)
+
+failed_checks: list[str] = []
+"""What a swarm found wrong beside failed calls, in sentences: the gate fails on each."""
+
+
+class Failed(Exception):
+    """A call that was not answered well; the text is the kind of failure."""
+
+
+class RpcUser(FastHttpUser):
+    """A client that makes JSON-RPC calls."""
+
+    abstract = True
+    network_timeout = 30.0
+    connection_timeout = 10.0
+    path = os.environ.get("RPCACCEL_PATH", "/")
+    prefix = ""
+    """Before the names of its calls."""
+
+    @property
+    def world(self) -> World:
+        """What the chain has; asked for once in each process and host."""
+        return world_of(f"{self.host.rstrip('/')}{self.path}")
+
+    def call(self, call: Call, name: str = "", refusals: str = "") -> bytes | None:
+        """Make a call; its result as raw text, None when it failed.
+
+        Args:
+            refusals: a pattern of error texts that are as good as a result.
+        """
+        number = next(_numbers)
+        label = self.prefix + (name or call.method)
+        with self.client.post(
+            self.path, data=call.body(number), headers=HEADERS, name=label, catch_response=True
+        ) as response:
+            reply = _reply(response)
+            found = verdict(reply, b"%d" % number)
+            if found.startswith("rpc") and refusals and re.search(refusals.encode(), reply.body):
+                found = ""
+            _settle(response, label, reply.cache, found)
+        return None if found else result_of(reply)
+
+    def batch(self, calls: list[Call], name: str = "batch") -> bool:
+        """Make calls in one request; was every one of them answered?"""
+        numbers = [next(_numbers) for _ in calls]
+        label = self.prefix + name
+        body = b"[" + b",".join(call.body(number) for call, number in zip(calls, numbers, strict=True)) + b"]"
+        with self.client.post(self.path, data=body, headers=HEADERS, name=label, catch_response=True) as response:
+            reply = _reply(response)
+            found = batch_verdict(reply, [b"%d" % number for number in numbers])
+            _settle(response, label, reply.cache, found)
+        return not found
+
+
+def _reply(response: Any) -> Reply:
+    headers = response.headers or {}
+    return Reply(response.status_code or 0, response.content or b"", headers.get(CACHE) or "")
+
+
+def _settle(response: Any, label: str, cache: str, failure: str) -> None:
+    if failure:
+        # What the HTTP client raised says more than "no json" of an empty body.
+        response.failure(response.request_meta["exception"] or Failed(failure))
+    else:
+        response.success()
+    hits.count(label, cache)
+
+
+# -- what there is to ask about ----------------------------------------------------------------------------------------
+
+
+_worlds: dict[str, World] = {}
+_learning = Lock()
+
+
+def world_of(url: str) -> World:
+    """What the chain behind a URL has. Raises NoEndpointError when it does not say how high it is."""
+    with _learning:  # the first of many users who begin together asks, the others wait for it
+        if url not in _worlds:
+            _worlds[url] = _finished(learn(_asking(url)))
+        return _worlds[url]
+
+
+def _asking(url: str) -> Any:
+    async def ask(method: str, params: list[Any]) -> Any:
+        request = Request(url, Call(method, msgspec.json.encode(params)).body(1), HEADERS)
+        try:
+            with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
+                return json.loads(reply.read()).get("result")
+        except (OSError, ValueError):  # what is not known is done without
+            return None
+
+    return ask
+
+
+def _finished(coroutine: Any) -> Any:
+    """The value of a coroutine that waits for nothing: under gevent no event loop is needed, and none would work."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("it waits for something")
+
+
+# -- the admin side ----------------------------------------------------------------------------------------------------
+
+
+def admin(path: str, method: str = "GET", document: Any = None, headers: dict[str, str] | None = None) -> bytes:
+    """One request to the admin side of the proxy (RPCACCEL_ADMIN, RPCACCEL_ADMIN_TOKEN). Raises OSError."""
+    place = os.environ.get("RPCACCEL_ADMIN", "127.0.0.1:8889")
+    base = place if place.startswith("http") else f"http://{place}"
+    token = os.environ.get("RPCACCEL_ADMIN_TOKEN", "")
+    sent = {**HEADERS, "X-Rpcaccel-Request": "cli", **(headers or {})}
+    if token:
+        sent["Authorization"] = f"Bearer {token}"
+    body = None if document is None else json.dumps(document).encode()
+    request = Request(base.rstrip("/") + path, body, sent, method=method)
+    with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
+        found: bytes = reply.read()
+        return found
+
+
+# -- the gate ----------------------------------------------------------------------------------------------------------
+
+
+@events.init_command_line_parser.add_listener
+def _options(parser: Any) -> None:
+    group = parser.add_argument_group("Gate", "Exit code 1 when any of these is not kept")
+    limits = (
+        ("mean", "RPCACCEL_GATE_MEAN", 200.0, "Milliseconds that calls may take on average"),
+        ("p99", "RPCACCEL_GATE_P99", 2000.0, "Milliseconds that 99 of 100 calls may take at the most"),
+        ("errors", "RPCACCEL_GATE_ERRORS", 0.001, "Share of calls that may fail (0..1)"),
+        ("hits", "RPCACCEL_GATE_HITS", 0.0, "Share of answers that the proxy must give by itself (0..1)"),
+    )
+    for name, env, default, text in limits:
+        group.add_argument(f"--gate-{name}", type=float, env_var=env, default=default, help=f"{text} [{default:g}]")
+
+
+def gate(environment: Environment) -> list[str]:
+    """What was not kept, in sentences; empty when all was."""
+    total, options = environment.stats.total, environment.parsed_options
+    if not total.num_requests:
+        return ["no call was made", *failed_checks]
+    faults = []
+    mean, p99 = total.avg_response_time, total.get_response_time_percentile(0.99)
+    ratio = hits.ratio(hits.total())
+    if mean > options.gate_mean:
+        faults.append(f"the mean is {mean:.1f} ms, at most {options.gate_mean:g} is allowed")
+    if p99 > options.gate_p99:
+        faults.append(f"the 99th percentile is {p99:.0f} ms, at most {options.gate_p99:g} is allowed")
+    if total.fail_ratio > options.gate_errors:
+        faults.append(f"{total.fail_ratio * 100:.3g} % of calls failed, at most {options.gate_errors * 100:g} % may")
+    if options.gate_hits and (ratio is None or ratio < options.gate_hits):
+        said = "unknown" if ratio is None else f"{ratio * 100:.1f} %"
+        faults.append(f"the hit ratio is {said}, at least {options.gate_hits * 100:g} % is asked for")
+    return faults + failed_checks
+
+
+@events.quitting.add_listener
+def _judge(environment: Environment, **_: Any) -> None:
+    if isinstance(environment.runner, WorkerRunner):
+        return  # the master judges
+    hits.write(environment)
+    total = environment.stats.total
+    log.info(
+        "%d calls, %.0f/s, mean %.1f ms, p99 %.0f ms, %d failed, hit ratio %s",
+        total.num_requests,
+        total.total_rps,
+        total.avg_response_time,
+        total.get_response_time_percentile(0.99) or 0,
+        total.num_failures,
+        "unknown" if (ratio := hits.ratio(hits.total())) is None else f"{ratio * 100:.1f} %",
+    )
+    faults = gate(environment)
+    for fault in faults:
+        log.error("gate: %s", fault)
+    if not faults:
+        log.info("gate: kept")
+    environment.process_exit_code = 1 if faults else 0
+
+
+@events.report_to_master.add_listener
+def _tell(data: dict[str, Any], **_: Any) -> None:
+    data["rpcaccel_checks"] = list(failed_checks)
+
+
+@events.worker_report.add_listener
+def _hear(data: dict[str, Any], **_: Any) -> None:
+    failed_checks.extend(fault for fault in data.get("rpcaccel_checks", ()) if fault not in failed_checks)
+
+
+@events.init.add_listener
+def _look_at_the_clock(**_: Any) -> None:
+    """gevent's loop still has the time it began at, and --run-time would be shorter by all that was imported since."""
+    gevent.get_hub().loop.update_now()
+
+
+@events.test_start.add_listener
+def _begin(**_: Any) -> None:
+    failed_checks.clear()

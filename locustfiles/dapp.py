@@ -1,0 +1,54 @@
+"""What DApps and wallets do: reads about popular contracts and addresses, mostly at the newest block, some batches, and
+a few sends.
+
+    RPCACCEL_RATE   5       calls a second of one user
+    RPCACCEL_SENDS  0.005   share of sends, 0 for none: transactions of made-up senders without funds. A real node
+                            refuses them, and that counts as its answer
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import msgspec
+from locust import constant_throughput, task
+
+from common import RpcUser
+from rpcaccel.bench.calls import Call
+from rpcaccel.bench.mix import Visitors, transaction
+
+RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
+SENDS = float(os.environ.get("RPCACCEL_SENDS", "0.005"))
+REFUSALS = "insufficient funds|underpriced|nonce too low|already known|known transaction"
+
+
+class Dapp(RpcUser):
+    """One visitor."""
+
+    wait_time = constant_throughput(RATE)
+
+    def on_start(self) -> None:
+        self.rng = random.Random()
+        self.visitors = Visitors(self.world, self.rng)
+
+    @task(900)
+    def one_read(self) -> None:
+        """A single read."""
+        self.call(self.visitors.read())
+
+    @task(60)
+    def page_opens(self) -> None:
+        """A page that asks for everything it shows in one batch."""
+        self.batch(self.visitors.page())
+
+    @task(max(0, round(SENDS * 1000)))
+    def send(self) -> None:
+        """A transaction, and a look at whether it is there."""
+        said = self.call(Call("eth_chainId"))
+        if said is None:
+            return
+        raw = transaction(self.rng, int(msgspec.json.decode(said), 16))
+        sent = self.call(Call("eth_sendRawTransaction", msgspec.json.encode([raw])), refusals=REFUSALS)
+        if sent is not None:
+            self.call(Call("eth_getTransactionByHash", b"[" + sent + b"]"))

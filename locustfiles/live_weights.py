@@ -1,0 +1,130 @@
+"""Changes the nodes' weights through the admin API while load runs, and asserts that traffic follows.
+
+    RPCACCEL_ADMIN          127.0.0.1:8889     the admin side (RPCACCEL_ADMIN_TOKEN: NAME:PASSWORD, where it asks)
+    RPCACCEL_NETWORK                           the network; the first one when empty
+    RPCACCEL_SHARES_WINDOW  5                  seconds over which shares are counted, for each setting of weights
+    RPCACCEL_SHARES_SETTLE  2                  seconds before that, for what was under way
+    RPCACCEL_SHARES_OFF     0.05               by how much a share may be off
+
+Every call is a miss, so that it reaches a node. Weights are put back at the end, also when the swarm is stopped early.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import re
+import time
+from typing import Any
+
+import gevent
+from locust import constant_throughput, events, task
+from locust.env import Environment
+from locust.runners import WorkerRunner
+
+from common import RpcUser, admin, failed_checks, log
+from rpcaccel.bench.calls import Call
+
+RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
+WINDOW = float(os.environ.get("RPCACCEL_SHARES_WINDOW", "5"))
+OFF = float(os.environ.get("RPCACCEL_SHARES_OFF", "0.05"))
+SETTLE = float(os.environ.get("RPCACCEL_SHARES_SETTLE", "2"))
+_numbers = itertools.count(random.Random().getrandbits(60))
+_CALLS = re.compile(rb"^rpcaccel_node_calls_total\{([^}]*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Missing(RpcUser):
+    """Asks about accounts that nobody asked about before."""
+
+    wait_time = constant_throughput(RATE)
+
+    @task
+    def miss(self) -> None:
+        """A nonce a little under the head: every node has it."""
+        self.call(Call("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(_numbers), self.world.head - 2)))
+
+
+def weights(changes: dict[str, int], network: str) -> dict[str, int]:
+    """Set weights; those in force after it. Raises OSError."""
+    settings = json.loads(admin("/api/v1/settings"))
+    document = {"networks": {network: {"nodes": {name: {"weight": weight} for name, weight in changes.items()}}}}
+    etag = f'"{settings["revision"]}"'
+    patched = json.loads(admin("/api/v1/settings", "PATCH", document, {"If-Match": etag}))
+    return current(patched, network)
+
+
+def current(settings: dict[str, Any], network: str) -> dict[str, int]:
+    """The weights in a document of settings."""
+    return {name: int(node["weight"]) for name, node in settings["document"]["networks"][network]["nodes"].items()}
+
+
+def counts(network: str) -> dict[str, float]:
+    """Calls that each node has had."""
+    found = {}
+    for labels, value in _CALLS.findall(admin("/metrics")):
+        named = dict(_LABEL.findall(labels.decode()))
+        if named["network"] == network:
+            found[named["node"]] = float(value)
+    return found
+
+
+def plans(names: list[str]) -> list[dict[str, int]]:
+    """The settings to go through: rising, falling, one node out, equal."""
+    rising = {name: 1 + 2 * place for place, name in enumerate(names)}
+    falling = dict(zip(names, reversed(rising.values()), strict=True))
+    without = {name: 0 if place == 0 else 1 for place, name in enumerate(names)}
+    return [rising, falling, without, dict.fromkeys(names, 1)]
+
+
+@events.test_start.add_listener
+def _begin(environment: Environment, **_: Any) -> None:
+    if not isinstance(environment.runner, WorkerRunner):
+        environment.changer = gevent.spawn(_guarded, environment)
+
+
+def _guarded(environment: Environment) -> None:
+    try:
+        _change(environment)
+    except (OSError, KeyError, ValueError) as error:
+        failed_checks.append(f"live weights: the admin side did not do as asked: {error!r}")
+    finally:
+        environment.runner.quit()
+
+
+def _change(environment: Environment) -> None:
+    settings = json.loads(admin("/api/v1/settings"))
+    network = os.environ.get("RPCACCEL_NETWORK") or next(iter(settings["document"]["networks"]))
+    before = current(settings, network)
+    try:
+        for plan in plans(list(before)):
+            _look(environment, network, plan)
+            if failed_checks:
+                return
+    finally:
+        weights(before, network)
+
+
+def _look(environment: Environment, network: str, plan: dict[str, int]) -> None:
+    began = time.perf_counter()
+    set_to = weights(plan, network)
+    took = (time.perf_counter() - began) * 1000
+    environment.events.request.fire(
+        request_type="PATCH", name="weights", response_time=took, response_length=0, exception=None, context={}
+    )
+    gevent.sleep(SETTLE)
+    first = counts(network)
+    gevent.sleep(WINDOW)
+    passed = {name: count - first.get(name, 0.0) for name, count in counts(network).items()}
+    total, whole = sum(passed.values()), sum(plan.values())
+    if set_to != plan or total < 50:
+        failed_checks.append(f"live weights: {plan} was set, {set_to} is in force, {total:g} calls came")
+        return
+    got = {name: passed.get(name, 0.0) / total for name in plan}
+    wanted = {name: weight / whole for name, weight in plan.items()}
+    shown = ", ".join(f"{name} {got[name]:.1%} of {share:.1%}" for name, share in wanted.items())
+    log.info("live weights: %s (%d calls)", shown, total)
+    if any(abs(got[name] - share) > OFF for name, share in wanted.items()):
+        failed_checks.append(f"live weights: shares do not follow: {shown}")
