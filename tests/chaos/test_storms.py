@@ -1,0 +1,193 @@
+"""One of three nodes goes bad under load: no call that may be repeated fails, and the others soon carry it alone.
+
+Each prints its figures: healthy, while it goes wrong, and once the bad node is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from rpcaccel.testing.blocks import ChainSpec
+from rpcaccel.testing.chain import SimChain
+from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.chaos.storm import CALLS, Storm, Wave, storm
+from tests.services import Program, Redis
+
+pytestmark = [pytest.mark.e2e]
+Hurt = Callable[[SimNode], Awaitable[None]]
+Show = Callable[[str], None]
+
+
+@pytest.fixture
+def show(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Show:
+    """Prints past pytest's capture: the figures are what a storm is for."""
+
+    def printed(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n  {request.node.name}: {text}", end="")
+
+    return printed
+
+
+def addresses(nodes: Sequence[SimNode]) -> list[tuple[str, str]]:
+    return [(node.name, node.url) for node in nodes]
+
+
+def turn(**positions: Any) -> Hurt:
+    async def hurt(node: SimNode) -> None:
+        node.knobs.turn(positions)
+
+    return hurt
+
+
+async def found(run: Storm, node_id: str) -> None:
+    """Until the breaker of a node is open, and its last probe went unanswered."""
+    async with asyncio.timeout(20):
+        while True:
+            (node,) = [node for node in run.supervisor.panorama.nodes() if node.id == node_id]
+            if node.state == "failing" and "until a probe is answered" in node.why:
+                return
+            await run.wave(30)
+
+
+async def weather(run: Storm, hurt: Callable[[], Awaitable[None]], show: Show) -> tuple[Wave, Wave, Wave]:
+    """Healthy, going wrong, and after."""
+    calm = await run.wave(CALLS // 3)
+    await hurt()
+    bad = await run.wave(CALLS)
+    after = await run.wave(CALLS // 3)
+    show(f"calm {calm} | bad {bad} | after {after} | {run.failures()}")
+    return calm, bad, after
+
+
+PROBED = {"killed", "answering garbage", "half bodies", "empty bodies", "HTML 502s", "wrong ids"}
+"""What the prober meets as well."""
+CASES: dict[str, Hurt] = {
+    "killed": lambda node: node.kill(),
+    "answering garbage": turn(faults={"garbage": 1.0}),
+    "half bodies": turn(faults={"half_body": 1.0}),
+    "empty bodies": turn(faults={"empty": 1.0}),
+    "HTML 502s": turn(faults={"html": 1.0}),
+    "wrong ids": turn(faults={"wrong_id": 1.0}),
+    "30 % errors": turn(faults={"unavailable": 0.1, "html": 0.1, "reset": 0.1}),
+    "2 s latency": turn(latency="2s"),
+    "rate limited": turn(faults={"rate_limit": 0.7, "too_many": 0.3}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_one_of_three_goes_bad_and_no_call_fails(case: str, show: Show) -> None:
+    async with harmony_nodes(3, latency="2ms") as nodes, storm(addresses(nodes)) as run:
+        calm, bad, after = await weather(run, lambda: CASES[case](nodes[0]), show)
+        assert not calm.wrong + bad.wrong + after.wrong
+        if case in PROBED:
+            await found(run, nodes[0].name)
+            asked = run.calls_to(nodes[0].name)
+            assert not (await run.wave(CALLS // 3)).wrong
+            assert run.calls_to(nodes[0].name) == asked, "no client's call is taken for a trial"
+        assert after.quantile(0.99) < max(10 * calm.quantile(0.99), 1.0), "measured on a machine that is busy"
+
+
+async def test_a_node_that_lags_is_not_asked_about_the_newest_blocks(show: Show) -> None:
+    async with harmony_nodes(3) as nodes, storm(addresses(nodes)) as run:
+        head = nodes[0].head
+        nodes[0].knobs.turn({"lag": 50})
+        await asyncio.sleep(1.5)  # three looks of the prober
+        asked = run.calls_to(nodes[0].name)
+        wave = await run.wave(CALLS, newest=lambda: head)
+        show(f"{wave} | {run.calls_to(nodes[0].name) - asked} calls to the lagging node")
+        assert not wave.wrong
+        assert run.calls_to(nodes[0].name) == asked
+
+
+async def test_a_node_of_another_chain_gets_no_call(show: Show) -> None:
+    async with harmony_nodes(3) as nodes:
+        nodes[0].knobs.turn({"chain_id": 1, "network_id": 1})
+        async with storm(addresses(nodes)) as run:
+            wave = await run.wave(CALLS)
+            show(f"{wave} | {run.calls_to(nodes[0].name)} calls to it")
+            assert not wave.wrong
+            assert run.calls_to(nodes[0].name) == 0
+
+
+async def test_a_node_that_comes_and_goes_costs_no_call(show: Show) -> None:
+    async with harmony_nodes(3, latency="2ms") as nodes, storm(addresses(nodes)) as run:
+
+        async def flap() -> None:
+            while True:
+                await nodes[0].kill()
+                await asyncio.sleep(0.3)
+                await nodes[0].start()
+                await asyncio.sleep(0.3)
+
+        flapping = asyncio.create_task(flap())
+        wave = await run.wave(CALLS * 2)
+        flapping.cancel()
+        await asyncio.gather(flapping, return_exceptions=True)
+        show(f"{wave} | {run.failures()}")
+        assert not wave.wrong
+
+
+async def test_with_all_nodes_down_errors_are_quick_and_recovery_needs_nobody(show: Show) -> None:
+    async with harmony_nodes(3) as nodes, storm(addresses(nodes)) as run:
+        assert not (await run.wave(60)).wrong
+        for node in nodes:
+            await node.kill()
+        down = await run.wave(60)
+        loop = asyncio.get_running_loop()
+        for node in nodes:
+            await node.start()
+        back = loop.time()
+        while await run.ask(5, 5):
+            await asyncio.sleep(0.02)
+        took = loop.time() - back
+        well = await run.wave(60)
+        show(f"down {down} | recovered after {took:.2f} s | {well}")
+        assert sum(down.wrong.values()) == 60
+        assert max(down.seconds) < 8.5, "the deadline is met"
+        assert took < 2 * 5.0 * 1.2, "within two intervals of the prober's longest back-off"
+        assert not well.wrong
+
+
+async def test_a_node_that_freezes_holds_up_few_calls_and_fails_none(
+    show: Show, new_program: Callable[..., Program], free_port: Callable[[], int]
+) -> None:
+    port, spec = free_port(), ChainSpec()
+    frozen = new_program("simnode", "--port", str(port))
+    await asyncio.to_thread(frozen.wait_for, "knobs at")
+    twins = [SimNode(SimChain(spec), name=f"node-{number}") for number in (1, 2)]
+    async with twins[0], twins[1]:
+        nodes = [("frozen", f"http://127.0.0.1:{port}"), *addresses(twins)]
+        async with storm(nodes) as run:
+
+            async def freeze() -> None:
+                frozen.pause()
+
+            try:
+                calm, bad, after = await weather(run, freeze, show)
+            finally:
+                frozen.resume()
+            assert not calm.wrong + bad.wrong + after.wrong
+            assert max(after.seconds) < 3.0, "nobody waits for it any more"
+
+
+async def test_a_frozen_redis_holds_up_no_call_longer_than_its_deadline(
+    show: Show, new_redis: Callable[..., Redis]
+) -> None:
+    redis = new_redis()
+    async with harmony_nodes(3, latency="2ms") as nodes, storm(addresses(nodes), redis={"url": redis.url}) as run:
+
+        async def freeze() -> None:
+            redis.process.pause()
+
+        try:
+            calm, bad, after = await weather(run, freeze, show)
+        finally:
+            redis.process.resume()
+        assert not calm.wrong + bad.wrong + after.wrong
+        assert after.quantile(0.5) < max(3 * calm.quantile(0.5), calm.quantile(0.5) + 0.1)

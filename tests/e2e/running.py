@@ -1,0 +1,121 @@
+"""The real program as a process, found by what it prints, and called over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.proxy import Reply
+from tests.services import START_SECONDS, Program
+
+LOCAL = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+ADDRESS = re.compile(r"(http://[^/\s]+)/\S*  <-")
+PAGE = r"page +(http://[^/\s]+)/"
+
+
+class Running:
+    """A program that has said where it serves."""
+
+    def __init__(self, program: Program, http: aiohttp.ClientSession, url: str, admin: str) -> None:
+        self.program = program
+        self.url = url
+        self.admin = admin
+        self._http = http
+
+    async def post(self, body: bytes, path: str = "/", **headers: str) -> Reply:
+        """Send a body as it is."""
+        async with self._http.post(self.url + path, data=body, headers=headers) as response:
+            return Reply(response.status, dict(response.headers), await response.read())
+
+    async def get(self, url: str) -> Reply:
+        """Ask by GET."""
+        async with self._http.get(url) as response:
+            return Reply(response.status, dict(response.headers), await response.read())
+
+    async def call(self, method: str, *params: Any, id: Any = 1, path: str = "/") -> Reply:
+        """One call."""
+        return await self.post(orjson.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), path)
+
+    async def load(
+        self, calls: Iterable[tuple[str, Sequence[Any]]], at_once: int = 32, into: list[Reply] | None = None
+    ) -> list[Reply]:
+        """Many calls, so many at once; the replies in the order they came, as they come in `into`."""
+        waiting, replies = iter(calls), [] if into is None else into
+
+        async def client() -> None:
+            for method, params in waiting:
+                replies.append(await self.call(method, *params))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(client())
+        return replies
+
+    async def ready(self) -> None:
+        """Wait until every network has a node."""
+        await asyncio.to_thread(self.program.wait_ready, f"{self.url}/readyz")
+
+    async def api(self, name: str) -> Any:
+        """A document of the admin API."""
+        return json.loads((await self.get(f"{self.admin}/api/v1/{name}")).body)
+
+    async def nodes(self) -> dict[str, Any]:
+        """What the admin API says of each node, by id."""
+        return {node["id"]: node for node in (await self.api("nodes"))["nodes"]}
+
+    async def node_in(self, state: str, node_id: str) -> Any:
+        """What the admin API says of a node once it is in this state; its picture is a second old at the most."""
+
+        async def holds() -> bool:
+            return bool((await self.nodes())[node_id]["state"] == state)
+
+        await until(f"{node_id} {state}", holds)
+        return (await self.nodes())[node_id]
+
+    async def metrics(self) -> Metrics:
+        """What Prometheus would read."""
+        return Metrics((await self.get(f"{self.admin}/metrics")).body.decode())
+
+    async def end(self) -> int:
+        """SIGTERM; its exit code."""
+        return await asyncio.to_thread(self.program.stop)
+
+
+class Metrics:
+    """One scrape."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.families = {family.name: family for family in text_string_to_metric_families(text)}
+        self.samples = [sample for family in self.families.values() for sample in family.samples]
+
+    def sum(self, name: str, **labels: str) -> float:
+        """The sum of the samples of this name that have these labels."""
+        return sum(
+            sample.value for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+
+async def found(program: Program, http: aiohttp.ClientSession) -> Running:
+    """A program that was started, once it has said where it serves."""
+    page = await asyncio.to_thread(program.wait_for, PAGE)
+    listen = ADDRESS.search(program.output)
+    assert listen is not None, program.output
+    return Running(program, http, listen[1], page[1])
+
+
+async def until(what: str, holds: Callable[[], Awaitable[object]], seconds: float = START_SECONDS) -> None:
+    """Ask again and again until it holds; TimeoutError naming `what`."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await holds():
+                await asyncio.sleep(0.02)
+    except TimeoutError as error:
+        raise TimeoutError(f"{what}: not within {seconds:g} s") from error

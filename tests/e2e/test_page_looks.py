@@ -1,0 +1,274 @@
+"""How the page looks: contrast, themes, a phone, the keyboard alone, and many rows. Screenshots are kept for a look."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.view import NodeView
+from rpcaccel.core.rules import CacheClass
+from tests.browser import VIEWS, Visitor, visiting
+from tests.sample_control import SampleControl
+from tests.sample_view import NETWORK, SampleView
+from tests.services import ROOT
+
+pytestmark = pytest.mark.e2e
+
+STYLE = (ROOT / "dashboard" / "style.css").read_text(encoding="utf-8")
+
+WORDS = ("ink", "muted", "accent", "good", "warn", "bad")
+"""Colours that words are written in."""
+DRAWN = (
+    "edge",
+    "focus",
+    "local",
+    "memory",
+    "redis",
+    "flight",
+    "node",
+    "partial",
+    "refused",
+    *(f"s{line}" for line in range(1, 9)),
+)
+DRAWN_LIGHTLY = {"memory", "flight", "partial", "redis"}
+"""Fills that a white ground leaves little contrast; each is named in words beside it."""
+
+
+def theme(selector: str) -> dict[str, str]:
+    block = re.search(rf"{re.escape(selector)} \{{(.*?)\n\}}", STYLE, re.DOTALL)
+    assert block is not None
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})\b", block[1]))
+
+
+LIGHT = theme(":root")
+DARK = {**LIGHT, **theme(':root[data-theme="dark"]')}
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, relative luminance."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2, 1..21."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def pairs() -> Iterator[tuple[str, str, str, float]]:
+    """Theme, colour, ground, and the contrast that is asked for."""
+    for name in ("light", "dark"):
+        for ground in ("ground", "raised"):
+            yield from ((name, word, ground, 4.5) for word in WORDS)
+            yield from ((name, line, ground, 3.0) for line in DRAWN if not (name == "light" and line in DRAWN_LIGHTLY))
+        yield name, "on-accent", "accent", 4.5
+
+
+@pytest.mark.parametrize(("name", "colour", "ground", "wanted"), list(pairs()))
+def test_every_pair_of_colours_has_its_contrast(name: str, colour: str, ground: str, wanted: float) -> None:
+    colours = LIGHT if name == "light" else DARK
+    assert contrast(colours[colour], colours[ground]) >= wanted
+
+
+def test_nothing_is_inline_and_nothing_is_fetched_from_elsewhere() -> None:
+    for path in (ROOT / "dashboard").rglob("*.*"):
+        if path.suffix not in {".html", ".css", ".js"} or "vendor" in path.parts:
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"style=|onclick=\"|javascript:|innerHTML|insertAdjacentHTML|eval\(", text), path
+        assert not re.search(r"(src|href)=\"https?:|url\(|@import|import .*\"https?:", text), path
+
+
+@pytest.fixture
+def view() -> SampleView:
+    return SampleView()
+
+
+@pytest.fixture
+async def admin(view: SampleView) -> AsyncIterator[Admin]:
+    ticks = iter(range(10_000))
+    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, clock=lambda: 1000.0 + next(ticks))
+    await admin.start()
+    for _ in range(60):
+        view.advance(1.0, load=0.02)
+        admin.sample()
+    yield admin
+    await admin.close()
+
+
+@pytest.fixture
+async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
+    async with visiting(chromium) as visitor:
+        yield visitor
+
+
+async def shown(page: Page, view: str) -> None:
+    await page.evaluate(f"location.hash = '#/{view}'")
+    await expect(page.locator(f".rail a[data-view={view}]")).to_have_attribute("aria-current", "page")
+    await expect(page.locator("main h1").first).to_be_visible()
+
+
+@pytest.mark.parametrize(("look", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
+async def test_each_view_fits_its_window(visitor: Visitor, admin: Admin, tmp_path: Path, look: str, width: int) -> None:
+    page = await visitor.open(admin.address, width=width, color_scheme=look)
+    for view in VIEWS:
+        await shown(page, view)
+        await page.screenshot(path=tmp_path / f"{view}-{look}-{width}.png", full_page=True)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, view
+    assert await page.evaluate("document.documentElement.dataset.theme") == look
+
+
+async def test_the_keyboard_alone_reaches_and_moves_everything(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "methods")
+    await page.get_by_role("button", name="hmyv2_getBlocks", exact=True).focus()
+    await page.keyboard.press("ArrowDown")
+    focused = "document.activeElement.textContent"
+    assert await page.evaluate(focused) != "hmyv2_getBlocks"
+    await page.keyboard.press("ArrowUp")
+    assert await page.evaluate(focused) == "hmyv2_getBlocks"
+    await page.keyboard.press("Enter")
+    await expect(page.locator("tr.detail:visible")).to_contain_text("Where the time goes")
+    unlabelled = await page.evaluate(
+        """[...document.querySelectorAll("input, select, textarea, button, a")]
+            .filter((one) => !one.labels?.length && !one.ariaLabel && !one.textContent.trim())
+            .map((one) => one.outerHTML)"""
+    )
+    assert unlabelled == []
+
+
+async def test_settings_changes_are_marked_in_the_charts(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    await expect(page.locator("main")).to_contain_text("Node calls saved")
+    marked = await page.evaluate(
+        """async () => {
+            const { setMarks, marksAt } = await import("/src/marks.js");
+            setMarks([{ at: 100, by: "ops", text: "a: weight 1 to 5", outcome: "adopted", action: "change" },
+                      { at: 100, by: "ops", text: "no", outcome: "refused", action: "change" }]);
+            return [marksAt(103, 5), marksAt(300, 5)];
+        }"""
+    )
+    assert "ops: a: weight 1 to 5" in marked[0]
+    assert marked[1] is None
+
+
+async def test_a_day_is_shown_beside_five_minutes(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    for word in ("1 h", "24 h", "5 min"):
+        async with page.expect_response(re.compile(r"/history\?range=")):
+            await page.get_by_role("button", name=word, exact=True).click()
+    await expect(page.locator("main")).to_contain_text("so far")
+
+
+@pytest.fixture
+async def crowd() -> AsyncIterator[tuple[Admin, SampleView]]:
+    """Fifty nodes and three hundred methods; the figures move when the test says so."""
+    view = SampleView()
+    view.crowd(nodes=50, methods=300)
+    ticks = iter(range(10_000))
+    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, clock=lambda: 1000.0 + next(ticks))
+    await admin.start()
+    yield admin, view
+    await admin.close()
+
+
+async def test_of_three_hundred_rows_only_what_changed_is_drawn_again(
+    chromium: Path, crowd: tuple[Admin, SampleView]
+) -> None:
+    admin, view = crowd
+    for _ in range(80):
+        admin.sample()  # a minute without calls: every figure rests
+    async with visiting(chromium) as visitor:
+        page = await visitor.open(admin.address, "methods")
+        await expect(page.locator("tr.row")).to_have_count(300)
+        await page.evaluate(WATCH_ROWS)
+        cell = view.tally.cell(NETWORK, "hmyv2_method7", CacheClass.HEAD)
+        for _ in range(4):
+            cell.errors += 1
+            admin.sample()
+            row = page.locator("tr.row", has_text="hmyv2_method7").first
+            await expect(row.locator(".isbad")).to_have_text(str(cell.errors))
+        assert await page.evaluate("[...changed]") == ["hmyv2_method7"]
+
+
+WATCH_ROWS = """() => {
+    window.changed = new Set();
+    const watch = new MutationObserver((records) => {
+        for (const { target } of records) {
+            changed.add(target.parentElement.closest("tr.row").querySelector("td").textContent);
+        }
+    });
+    watch.observe(document.querySelector("tbody"), { childList: true, subtree: true, characterData: true });
+}"""
+
+
+async def test_a_long_table_keeps_its_header_in_sight(chromium: Path, crowd: tuple[Admin, SampleView]) -> None:
+    async with visiting(chromium) as visitor:
+        page = await visitor.open(crowd[0].address, "methods")
+        await expect(page.locator("tr.row")).to_have_count(300)
+        await page.evaluate("scrollTo(0, 5000)")
+        await expect(page.locator("thead th").first).to_be_in_viewport()
+        assert await page.locator("tr.row").nth(0).evaluate("row => row.getBoundingClientRect().bottom") < 0
+
+
+async def test_of_many_nodes_the_overview_shows_those_in_trouble_first(
+    chromium: Path, crowd: tuple[Admin, SampleView]
+) -> None:
+    admin, view = crowd
+    view.node_list[40] = NodeView(network=NETWORK, id="n40", state="failing", why="no connection", eligible=False)
+    admin.sample()
+    async with visiting(chromium) as visitor:
+        page = await visitor.open(admin.address)
+        nodes = page.get_by_role("region", name="Nodes")
+        await expect(nodes.locator("tr.row").first).to_contain_text("n40")
+        await expect(nodes.locator("tr.row")).to_have_count(12)
+        await expect(page.locator("main")).to_contain_text("all 50, and tune them")
+
+
+async def test_a_view_asks_for_no_more_than_it_shows(visitor: Visitor, admin: Admin) -> None:
+    """What keeps the first paint early, said without a clock: few requests, and not much to send."""
+    asked: list[str] = []
+    page = await visitor.open(admin.address)
+    await expect(page.locator(".reading").first).to_be_visible()
+    page.on("request", lambda request: asked.append(request.url))
+    await page.reload()
+    await expect(page.locator(".reading").first).to_be_visible()
+    documents = {url.split("/api/v1/")[1].split("?")[0] for url in asked if "/api/v1/" in url}
+    assert documents <= {"session", "overview", "settings", "changes", "nodes", "methods", "history", "events"}
+    size = sum(path.stat().st_size for path in (ROOT / "dashboard").rglob("*") if path.is_file())
+    assert size < 400_000, "the whole page, uPlot included"
+
+
+async def test_nothing_moves_for_who_wants_less_motion(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, reduced_motion="reduce")
+    await expect(page.locator("main h1").first).to_be_visible()
+    moving = await page.evaluate(
+        """[...document.querySelectorAll("*")].filter((one) => {
+            const style = getComputedStyle(one);
+            return parseFloat(style.transitionDuration) > 0 || style.animationName !== "none";
+        }).map((one) => one.outerHTML.slice(0, 80))"""
+    )
+    assert moving == []
+
+
+async def test_figures_have_one_width_and_focus_is_always_seen(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "settings")
+    await expect(page.locator(".setting").first).to_be_visible()
+    for view in VIEWS:
+        await shown(page, view)
+        proportional = await page.evaluate(
+            """[...document.querySelectorAll(".figure, td.right, .under, #revision")]
+                .filter((one) => !getComputedStyle(one).fontVariantNumeric.includes("tabular-nums")).length"""
+        )
+        assert proportional == 0, view
+        await page.keyboard.press("Tab")
+        outline = await page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+        assert float(outline.removesuffix("px")) >= 2, view
+
+
+def test_the_network_of_the_samples_is_the_one_that_is_served() -> None:
+    assert NETWORK in SampleControl().ledger.settings.networks

@@ -1,0 +1,98 @@
+"""The use of a node's quota outlives the program and its workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from rpcaccel.controlplane.quotafile import Kept, QuotaFile
+from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.e2e.conftest import Serve
+from tests.e2e.running import Running, until
+
+pytestmark = pytest.mark.e2e
+
+
+def config(folder: Path, nodes: list[SimNode]) -> Path:
+    path = folder / "rpcaccel.toml"
+    path.write_text(
+        "[networks.harmony-s0]\nnodes = [\n"
+        + "".join(f'  {{ id = "{node.name}", url = "{node.url}", quota = {{ month = 1000 }} }},\n' for node in nodes)
+        + "]\n"
+    )
+    return path
+
+
+async def used(running: Running) -> float:
+    """Of the month, over all nodes."""
+    return float(sum(use["used"] for node in (await running.nodes()).values() for use in node["quota"]))
+
+
+async def spend(running: Running, first: int, calls: int) -> None:
+    for block in range(first, first + calls):
+        await running.call("hmyv2_getBlockByNumber", block, {})
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_what_was_used_is_still_used_after_a_restart(serve: Serve, tmp_path: Path, workers: str) -> None:
+    async with harmony_nodes(2) as nodes:
+        flags = ("--config", config(tmp_path, nodes), "--workers", workers)
+        running = await serve([], *flags)
+        await spend(running, 1, 20)
+        assert await running.end() == 0
+        again = await serve([], *flags)
+        before = await used(again)
+        assert before >= 20
+        await spend(again, 40, 5)
+
+        async def counted() -> bool:
+            return await used(again) >= before + 5
+
+        await until("the calls are counted on top", counted)
+
+
+async def test_what_a_killed_worker_used_is_still_used(serve: Serve, tmp_path: Path) -> None:
+    async with harmony_nodes(2) as nodes:
+        running = await serve([], "--config", config(tmp_path, nodes), "--workers", "2")
+        await spend(running, 1, 20)
+
+        async def reported() -> bool:
+            return await used(running) >= 20
+
+        await until("the workers have told it", reported)
+        killed = (await running.api("workers"))["workers"]
+        for worker in killed:
+            os.kill(worker["pid"], signal.SIGKILL)
+        pids = {worker["pid"] for worker in killed}
+
+        async def replaced() -> bool:
+            workers = (await running.api("workers"))["workers"]
+            return all(one["pid"] not in pids and one["uptime"] is not None for one in workers)
+
+        await until("both are replaced", replaced)
+        await spend(running, 40, 5)
+
+        async def counted() -> bool:
+            return await used(running) >= 25
+
+        await until("the calls are counted on top", counted)
+
+
+async def test_the_use_of_an_older_month_does_not_count_and_a_damaged_file_stops_nothing(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with harmony_nodes(1) as nodes:
+        path = config(tmp_path, nodes)
+        file = QuotaFile(tmp_path / "rpcaccel.quota.json")
+        file.save([Kept(network="harmony-s0", node=nodes[0].name, window="month", used=999, since=0, renews=86_400.0)])
+        running = await serve([], "--config", path)
+        assert await used(running) < 900
+        await running.end()
+        file.path.write_text('{"version": 1, "uses": [')
+        again = await serve([], "--config", path)
+        again.program.wait_for("counted from zero.*is damaged")
+        assert "is damaged" in str(await again.api("overview"))

@@ -1,0 +1,136 @@
+"""A worker over simulated nodes, with the heads told by hand: the data plane alone, over real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+
+from rpcaccel.config.model import Settings
+from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
+from rpcaccel.dataplane.worker import Worker
+from rpcaccel.testing.simnode import SimNode
+
+HARMONY_ID = 1666700000
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)  # not orjson: it makes floats of large integers
+
+    @property
+    def result(self) -> Any:
+        return self.json["result"]
+
+    @property
+    def error(self) -> Any:
+        return self.json["error"]
+
+    @property
+    def cache(self) -> str:
+        """Where the answer came from."""
+        return self.headers["X-Rpcaccel-Cache"]
+
+    @property
+    def node(self) -> str:
+        return self.headers.get("X-Rpcaccel-Node", "")
+
+
+class Proxy:
+    """What a test says to the worker."""
+
+    def __init__(self, worker: Worker, nodes: Sequence[SimNode], http: aiohttp.ClientSession, network: str) -> None:
+        self.worker = worker
+        self.nodes = nodes
+        self.network = network
+        self.url = f"http://127.0.0.1:{worker.port}"
+        self._http = http
+
+    async def post(self, body: bytes, path: str = "/", **headers: str) -> Reply:
+        """Send a body as it is."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._http.post(self.url + path, data=body, headers=named) as response:
+            return Reply(response.status, dict(response.headers), await response.read())
+
+    async def get(self, path: str, **headers: str) -> Reply:
+        """Ask by GET."""
+        async with self._http.get(self.url + path, headers=headers) as response:
+            return Reply(response.status, dict(response.headers), await response.read())
+
+    async def call(self, method: str, *params: Any, id: Any = 1, path: str = "/") -> Reply:
+        """One call."""
+        return await self.post(orjson.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), path)
+
+    def see(
+        self,
+        head: int | None = None,
+        *,
+        serve: int | None = None,
+        nodes: Sequence[int] = (),
+        final: int | None = None,
+        fork_epoch: int = 0,
+    ) -> None:
+        """Tell the heads: of every node `head`, or of each its own in `nodes`; `serve` is what clients see, and
+        `final` what of it is."""
+        told = list(nodes) or [head if head is not None else node.head for node in self.nodes]
+        served = max(told) if serve is None else serve
+        self.worker.see(
+            NetworkHeads(
+                network=self.network,
+                served=Served(head=served, final=served if final is None else final, fork_epoch=fork_epoch),
+                eth_chain_id=HARMONY_ID,
+                network_id=2,
+                nodes=tuple(
+                    NodeHead(id=node.name, head=its, chain_ok=True, answering=True)
+                    for node, its in zip(self.nodes, told, strict=True)
+                ),
+            )
+        )
+
+    def asked(self, method: str) -> int:
+        """How often the nodes were asked, all together."""
+        return sum(node.counts.asked(method) for node in self.nodes)
+
+
+def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: Any) -> Settings:
+    """Settings that serve these nodes; `more` goes to the top level, `net` to the network."""
+    net = more.pop("net", {})
+    return Settings.model_validate(
+        {
+            "listen": "127.0.0.1:0",
+            "networks": {network: {"nodes": [{"id": node.name, "url": node.url} for node in nodes], **net}},
+            **more,
+        }
+    )
+
+
+@asynccontextmanager
+async def proxying(nodes: Sequence[SimNode], **more: Any) -> AsyncIterator[Proxy]:
+    """A worker that serves `nodes`, heads told, drained at the end; `clock` instead of the real one, if given."""
+    network, clock = more.pop("network", "harmony-s0"), more.pop("clock", time.monotonic)
+    worker = Worker("w1", settings_for(nodes, network, **more), clock=clock)
+    sock = socket.create_server(("127.0.0.1", 0))
+    await worker.start(sock)
+    async with aiohttp.ClientSession() as http:
+        proxy = Proxy(worker, nodes, http, network)
+        proxy.see()
+        try:
+            yield proxy
+        finally:
+            await http.close()  # a connection left open would be waited for
+            await worker.drain(1.0)
