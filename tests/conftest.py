@@ -31,7 +31,7 @@ def _recursion_as_in_the_program() -> None:
 
 @pytest.fixture(autouse=True)
 def _log_as_nobody_configured_it() -> Iterator[None]:
-    """A command that a test runs in this process configures the log of the process, which the next test must not see."""
+    """A command that a test runs in this process configures the log of the process; the next test must not see it."""
     yield
     structlog.reset_defaults()
 
