@@ -29,6 +29,7 @@ class SetTimer(Struct, frozen=True, gc=False):
     """Send the timer event after `delay` seconds, if `timer_set` still holds then."""
 
     delay: float
+    """Infinite beside an attempt for which no hedge will be due: it may still be deserted."""
 
 
 class Settle(Struct, frozen=True):

@@ -12,7 +12,9 @@ Rules (docs/architecture.md, Failures):
 - A node not yet tried comes first. A tried one is asked again only after a reset of a reused connection (the same node,
   once), or after a rate limit, when it is no longer parked.
 - Every send beyond the first is paid from the budget, unless the attempt before it never left: that one cost no node
-  anything. "Not there yet" has its own small count instead of the attempts.
+  anything. Nor is it paid when a node is found to hang and its calls go to those that are well: they are no more than
+  it may have in flight, once each, and nobody is well when all hang. "Not there yet" has its own small count instead
+  of the attempts.
 - An attempt may take what its node allows, and never more than what is left of the call.
 - When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from enum import StrEnum
+from math import inf
 from typing import Protocol
 
 from rpcaccel.core.answer import Answer, error_parts
@@ -142,9 +145,11 @@ class Dispatch:
         if now >= self._ends:
             return self._settle(Settle(None, _out_of_time(), None))
         first = self._attempt(node, now)
-        delay = None if self._hedge_after is None or self._settings.attempts < 2 else self._hedge_after(node)
-        if delay is None or now + delay >= self._ends:
+        if self._hedge_after is None or self._settings.attempts < 2:
             return [first]
+        delay = self._hedge_after(node)
+        if delay is None or now + delay >= self._ends:
+            return [first, SetTimer(inf)]
         self.timer_set = True
         return [first, SetTimer(delay)]
 
@@ -179,25 +184,25 @@ class Dispatch:
         if self.state is State.PAUSING:
             node = self._chooser.next((), now) if now < self._ends else None
             return self._give_up() if node is None else self._pay_and_start(node, now)
-        return self._hedge(now, keep=HEDGES_LEAVE)
+        return self._beside(now, lambda: self._budget.take(now, HEDGES_LEAVE))
 
     def deserted(self, now: float) -> list[Command]:
         """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
         self._expect("deserted")
         self.timer_set = False
-        return [] if self._hedge_after is None or len(self._running) > 1 else self._hedge(now)
+        return [] if self._hedge_after is None or len(self._running) > 1 else self._beside(now, lambda: True)
 
     def cancel(self, now: float) -> list[Command]:  # noqa: ARG002 - every event tells its time
         """The caller no longer wants the answer."""
         self._expect("cancel")
         return self._settle(Settle(None, Failure(FailureKind.CANCELLED, "the call was cancelled"), None))
 
-    def _hedge(self, now: float, keep: float = 0.0) -> list[Command]:
+    def _beside(self, now: float, paid: Callable[[], bool]) -> list[Command]:
         if self._counted() >= self._settings.attempts or now >= self._ends:
             return []
         slow = next(iter(self._running.values()))
         node = self._chooser.spare(slow, self.tried, now)
-        if node is None or not self._budget.take(now, keep):
+        if node is None or not paid():
             return []
         return [self._attempt(node, now, hedge=True)]
 

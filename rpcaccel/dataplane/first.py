@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
+from math import inf
 
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.commands import Command, Settle, StartAttempt
@@ -213,6 +214,5 @@ def begin(plan: Plan, pool: Pool, *, deadline: float, route_key: bytes, ended: E
     hedging = pool.hedging
     if hedging is not None and plan.hedge and len(pool.nodes) > 1 and pool.settings.attempts > 1:
         delay = hedging.after(plan.method, node)
-        if delay is not None and now + delay < deadline:
-            pool.late.add(first, delay)
+        pool.late.add(first, delay if delay is not None and now + delay < deadline else inf)
     return first

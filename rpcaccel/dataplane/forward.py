@@ -101,7 +101,7 @@ class Pool:
     cells: Mapping[str, NodeCell] = field(default_factory=dict)
     """Where the attempts of a node are counted, by its id."""
     late: Deadlines[Late] = field(default_factory=lambda: Deadlines(_late))
-    """First attempts, and when a hedge beside each is due."""
+    """First attempts that may be asked of another as well, and when a hedge beside each is due, if ever."""
     waiting: dict[str, set[Hedge]] = field(default_factory=dict)
     """The calls whose first attempt a node has, by its id, as far as they may be asked of another as well."""
 

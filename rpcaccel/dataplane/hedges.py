@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from contextvars import copy_context
+from math import inf
 
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.commands import Command, StartAttempt
@@ -25,13 +26,13 @@ async def hedged(
     """The first attempt, awaited in place: most calls are answered long before a hedge is due, and need no task.
 
     Args:
-        delay: seconds until a hedge is due.
+        delay: seconds until a hedge is due; infinite when none will be.
         deserted: the node hangs, so that the second attempt is a retry before its time.
     """
-    hedge = Hedge(course, machine)
+    hedge, loop = Hedge(course, machine), asyncio.get_running_loop()
     waiting = course.pool.waiting.setdefault(first.node.id, set())
     waiting.add(hedge)
-    timer = asyncio.get_running_loop().call_later(delay, hedge.desert if deserted else hedge.due)
+    timer = None if delay == inf else loop.call_later(delay, hedge.desert if deserted else hedge.due)
     try:
         try:
             reply, kind = await sending
@@ -48,7 +49,8 @@ async def hedged(
                 await hedge.task
         return hedge.commands
     finally:  # a loser, or whatever is left when the caller leaves: nothing outlives the call
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
         waiting.discard(hedge)
         if hedge.task is not None:
             hedge.task.cancel()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.commands import CancelAttempt, Command, SetTimer, Settle, StartAttempt
-from rpcaccel.core.dispatch import LEGAL, Dispatch, IllegalEvent, State
+from rpcaccel.core.dispatch import LEGAL, Dispatch, HedgeAfter, IllegalEvent, State
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.node import Node
 from rpcaccel.core.patience import DispatchSettings
@@ -48,7 +48,7 @@ def machine(
     *,
     budget: Budget | None = None,
     ends: float = 30.0,
-    hedge_after: float | None = None,
+    hedge_after: float | HedgeAfter | None = None,
     chooser: InOrder | None = None,
     **options: float,
 ) -> Dispatch:
@@ -58,7 +58,7 @@ def machine(
         budget or Budget(),
         DispatchSettings(**options),  # type: ignore[arg-type]
         ends=ends,
-        hedge_after=None if hedge_after is None else lambda _node: hedge_after,
+        hedge_after=(lambda _node: hedge_after) if isinstance(hedge_after, float) else hedge_after,
     )
 
 
@@ -144,17 +144,27 @@ def test_what_waits_for_a_node_that_hangs_is_asked_of_another_at_once() -> None:
     late = machine(call=plan(hedge=True), hedge_after=1.0, budget=Budget(share=0.0, floor=0.0))
     late.start(0.0)
     assert late.timer(1.0) == [], "no budget"
-    assert late.deserted(1.5) == []
+    assert short(late.deserted(1.5)) == ["hedge b"], "who is with a node that hangs is taken elsewhere in any case"
     unhedged = machine()
     unhedged.start(0.0)
     assert unhedged.deserted(0.5) == [], "a write is left where it is"
 
 
-def test_a_hedge_that_could_not_be_paid_is_made_up_for_when_the_node_hangs() -> None:
-    run = machine(call=plan(hedge=True), hedge_after=1.0, budget=Budget(share=0.0, floor=0.1))
+def test_taking_a_call_from_a_node_that_hangs_leaves_the_budget_to_retries() -> None:
+    budget = Budget(share=0.0, floor=0.1)
+    run = machine(call=plan(hedge=True), hedge_after=1.0, budget=budget)
     run.start(0.0)
     assert run.timer(1.0) == [], "half of the budget is for retries"
     assert short(run.deserted(3.0)) == ["hedge b"]
+    assert budget.left(3.0) == 1.0
+
+
+@pytest.mark.parametrize("known", [None, 60.0])
+def test_a_call_that_no_hedge_is_planned_for_is_taken_from_a_node_that_hangs_all_the_same(known: float | None) -> None:
+    run = machine(call=plan(hedge=True), hedge_after=lambda _node: known)
+    assert short(run.start(0.0)) == ["ask a", "wait inf"]
+    assert not run.timer_set
+    assert short(run.deserted(0.5)) == ["hedge b"]
 
 
 def test_attempts_are_limited() -> None:
@@ -424,7 +434,7 @@ def test_no_order_of_events_breaks_the_rules(
             obey(run.timer(now))
         elif action == "deserted":
             if run.state is State.RUNNING:
-                obey(run.deserted(now))
+                obey(run.deserted(now), free=True)
         elif attempt is not None and action != "timer":
             running.pop(attempt)
             if action == "ok":

@@ -130,11 +130,9 @@ async def test_what_waits_for_a_node_that_is_found_to_hang_goes_to_another_at_on
     assert not any(world.pool.waiting.values())
 
 
-async def test_what_waits_for_a_node_that_hangs_may_take_what_hedges_leave_of_the_budget() -> None:
-    world = World(Scripted(hang), Scripted(WELL), budget=Budget(share=0.0, floor=0.1))  # for one attempt in all
-    world.pool.hedging = Hedging(at_least=4.0, samples=1)
-    for node in world.nodes:
-        node.pace.answered("m", 0.001, 0.0)
+async def test_what_waits_for_a_node_that_hangs_needs_no_budget_and_no_known_pace() -> None:
+    world = World(Scripted(hang), Scripted(WELL), budget=Budget(share=0.0, floor=0.0))
+    world.pool.hedging = Hedging()
     run = Run(world, gathered=True)
     async with asyncio.timeout(20):
         while not world.scripts[0].asked:

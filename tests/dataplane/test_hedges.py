@@ -13,6 +13,7 @@ from rpcaccel.core.budget import Budget
 from rpcaccel.core.cells import NodeCell
 from rpcaccel.core.commands import StartAttempt
 from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.core.hedging import Hedging
 from rpcaccel.core.patience import DispatchSettings
 from rpcaccel.dataplane.traced import CURRENT
 from tests.dataplane.test_forward import WELL, Reply, Scripted, World, after_a_while, breaks, error, hang
@@ -56,6 +57,18 @@ async def test_what_waits_for_a_node_that_is_found_to_hang_goes_to_another_at_on
     assert (found.node_id, found.attempts, world.asked) == ("b", 2, [1, 1])
     assert hanging.cancelled == 1
     assert not any(world.pool.waiting.values())
+    world.assert_nothing_is_left_open()
+
+
+async def test_a_node_whose_pace_is_not_known_is_deserted_all_the_same() -> None:
+    hanging = Scripted(hang)
+    world = World(hanging, Scripted(WELL))
+    world.pool.hedging = Hedging()
+    call = asyncio.create_task(world.call())
+    while not hanging.asked:
+        await asyncio.sleep(0)
+    world.pool.desert("a")
+    assert (await call).node_id == "b"
     world.assert_nothing_is_left_open()
 
 
