@@ -1,4 +1,6 @@
 """Reads from Redis: the keys asked for in one turn of the event loop travel together, and none waits past its deadline.
+While commands are under way already, they wait a moment for company: a command costs this process as much as the rest
+of a call, however many keys it carries.
 
 The deadline is a timer of the turn. It resolves the waiting futures and leaves the command running, so that a slow
 answer costs no connection; only a server that stays silent for longer loses it (its socket timeout).
@@ -14,6 +16,10 @@ from rpcaccel.stores.redis_server import Route, Server, Topology
 CHUNK = 256
 """Keys in one MGET at most."""
 
+AT_ONCE = 2
+HOLD = 0.001
+"""While AT_ONCE commands are under way, keys wait for the end of one of them, HOLD seconds at the most."""
+
 STALL = 0.005
 GRACE = 0.002
 """A timer that fires later than STALL (seconds) shows that this process was busy, not Redis: it waits GRACE more, once,
@@ -23,9 +29,9 @@ Waiting = asyncio.Future[bytes | None]
 
 
 class Turn:
-    """The keys asked for in one turn of the loop, and who waits for them."""
+    """The keys that travel together, and who waits for them."""
 
-    __slots__ = ("asked", "due", "patient", "timer", "waiting")
+    __slots__ = ("asked", "due", "held", "patient", "timer", "waiting")
 
     def __init__(self, due: float) -> None:
         self.waiting: dict[bytes, list[Waiting]] = {}
@@ -34,6 +40,8 @@ class Turn:
         self.due = due
         self.patient = True
         self.timer: asyncio.TimerHandle | None = None
+        self.held: asyncio.TimerHandle | None = None
+        """What ends the wait for company."""
 
     def settle(self, key: bytes, value: bytes | None) -> int:
         """Give `key` its answer; how many were still waiting."""
@@ -87,14 +95,28 @@ class Reads:
         if turn is None:
             turn = self._turn = Turn(loop.time() + self._timeout)
             turn.timer = loop.call_later(self._timeout, self._expire, turn)
-            loop.call_soon(self._send, turn)
+            loop.call_soon(self._gathered, turn)
             self._turns.add(turn)
         future: Waiting = loop.create_future()
         turn.waiting.setdefault(key, []).append(future)
         return future
 
+    def _gathered(self, turn: Turn) -> None:
+        """The turn of the loop is over."""
+        if len(self._tasks) < AT_ONCE:
+            self._send(turn)
+        else:
+            turn.held = asyncio.get_running_loop().call_later(HOLD, self._send, turn)
+
+    def _fetched(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        turn = self._turn
+        if turn is not None and turn.held is not None:
+            turn.held.cancel()
+            self._send(turn)
+
     def _send(self, turn: Turn) -> None:
-        self._turn = None
+        self._turn = turn.held = None
         # A waiter that was cancelled in the same turn needs no answer.
         keys = [key for key, futures in turn.waiting.items() if not all(future.done() for future in futures)]
         unserved = set(keys)
@@ -108,7 +130,7 @@ class Reads:
                 turn.asked.add(server)
                 task = asyncio.create_task(self._fetch(turn, server, part))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(self._fetched)
         self.down += self._settle(turn, unserved)
 
     async def _fetch(self, turn: Turn, server: Server, keys: Sequence[bytes]) -> None:
@@ -158,6 +180,9 @@ class Reads:
 
     async def close(self) -> None:
         """Give up what is under way; who still waits gets a miss."""
+        if self._turn is not None and self._turn.held is not None:
+            self._turn.held.cancel()
+            self._turn.held = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

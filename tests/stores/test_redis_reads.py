@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.stores.redis_reads import CHUNK, Reads
+from rpcaccel.stores.redis_reads import AT_ONCE, CHUNK, Reads
 from rpcaccel.stores.redis_server import FAILURES, Server
 from tests.stores.fakes import ScriptedServer, ScriptedTopology, broken, never, values
 
@@ -43,6 +43,36 @@ async def test_the_keys_of_a_turn_are_one_command_and_each_gets_its_own_value(ma
     assert server.asked == [("MGET", b"x", b"y")]
     assert await asked(reads, b"x") == [b"X"]
     assert reads.commands == 2
+
+
+async def test_beside_commands_under_way_keys_wait_for_the_end_of_one_and_travel_together(make: Make) -> None:
+    answer = asyncio.Event()
+
+    async def when_told(*command: Any) -> list[bytes | None]:
+        await answer.wait()
+        return await values(*command)
+
+    server = ScriptedServer("a", when_told)
+    reads = make(server)
+    waiting = []
+    for key in (b"a", b"b", b"c", b"d"):  # each in a turn of its own
+        waiting.append(asyncio.create_task(asked(reads, key)))
+        while len(server.asked) < min(len(waiting), AT_ONCE):
+            await asyncio.sleep(0)
+    assert server.asked == [("MGET", b"a"), ("MGET", b"b")]
+    answer.set()
+    assert await asyncio.gather(*waiting) == [[b"A"], [b"B"], [b"C"], [b"D"]]
+    assert server.asked[AT_ONCE:] == [("MGET", b"c", b"d")]
+
+
+async def test_nobody_waits_for_company_beside_a_server_that_is_silent(make: Make) -> None:
+    server = ScriptedServer("a", never)
+    reads = make(server)
+    for number in range(AT_ONCE + 2):
+        assert reads.ask(b"%d" % number) is not None
+        async with asyncio.timeout(1.0):
+            while len(server.asked) <= number:
+                await asyncio.sleep(0)
 
 
 async def test_more_keys_than_a_command_holds_are_several(make: Make) -> None:
@@ -145,10 +175,16 @@ async def test_a_waiter_that_left_before_the_turn_ended_is_not_asked_for(make: M
 
 
 async def test_closing_leaves_nobody_waiting(make: Make) -> None:
-    reads = make(ScriptedServer("a", never), timeout=30.0)
-    waiting = [asyncio.create_task(asked(reads, key)) for key in (b"x", b"y")]
-    await asyncio.sleep(0.01)
+    server = ScriptedServer("a", never)
+    reads = make(server, timeout=30.0)
+    waiting = []
+    for key in (b"u", b"v", b"w", b"x"):
+        waiting.append(asyncio.create_task(asked(reads, key)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert len(server.asked) == AT_ONCE, "others wait for company"
     late = reads.ask(b"z")
     assert late is not None
     await reads.close()
-    assert await asyncio.wait_for(asyncio.gather(*waiting, late), 1.0) == [[None], [None], None]
+    assert await asyncio.wait_for(asyncio.gather(*waiting, late), 1.0) == [[None]] * 4 + [None]
+    assert len(server.asked) == AT_ONCE
