@@ -31,10 +31,10 @@ from rpcaccel.dataplane.lanes import Lanes
 from rpcaccel.dataplane.ledger import Ledger, Neighbours
 from rpcaccel.dataplane.network import Network
 from rpcaccel.dataplane.observer import Observer, Observers
-from rpcaccel.dataplane.patience import Patience, keep_watch
 from rpcaccel.dataplane.recorder import Recorder
 from rpcaccel.dataplane.routes import routes
 from rpcaccel.dataplane.shortcut import Shortcut
+from rpcaccel.dataplane.slowclients import SlowClients, keep_watch
 from rpcaccel.dataplane.state import State
 
 NEWEST = "rpcaccel_newest"
@@ -90,7 +90,7 @@ class Worker:
         self._server: asyncio.Server | None = None
         shortcut = Shortcut(self._front, self.doorman, self._memory, self._tally, clock)
         self._lanes = Lanes(self._front, shortcut)
-        self._patience = Patience(lambda: self._lanes.open, self._tally.refused)
+        self._slow_clients = SlowClients(lambda: self._lanes.open, self._tally.refused)
         self._background: set[asyncio.Task[None]] = set()
 
     async def start(
@@ -101,7 +101,7 @@ class Worker:
         await self._store.start()
         self.adopt(self._settings, self._revision)
         self.bring(brought)
-        self._later(keep_watch(self._patience, self._limits))
+        self._later(keep_watch(self._slow_clients, self._limits))
         for known in heads:
             self.see(known)
         if self._settings.redis.url:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.dataplane.patience import LEAST_TAKEN, Patience
+from rpcaccel.dataplane.slowclients import LEAST_TAKEN, SlowClients
 
 MIB = 1 << 20
 
@@ -43,7 +43,7 @@ class Watch:
 
     def __init__(self, *connections: Connection) -> None:
         self.lost: list[str] = []
-        self._patience = Patience(lambda: connections, self.lost.append)
+        self._patience = SlowClients(lambda: connections, self.lost.append)
 
     def look(self, now: float, max_unsent: int = 100 * MIB) -> list[str]:
         self._patience.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=max_unsent)

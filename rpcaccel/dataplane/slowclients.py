@@ -43,7 +43,7 @@ class Watched(Protocol):
         ...
 
 
-class Patience:
+class SlowClients:
     """The watch over the connections of one worker. Times in seconds on the loop's clock, sizes in bytes."""
 
     def __init__(self, connections: Callable[[], Iterable[Watched]], on_lost: Callable[[str], None]) -> None:
@@ -99,9 +99,9 @@ LOOK_EVERY = 1.0
 """Seconds, or a quarter of the shortest limit."""
 
 
-async def keep_watch(patience: Patience, limits: Callable[[], tuple[float, float, int]]) -> None:
+async def keep_watch(slow: SlowClients, limits: Callable[[], tuple[float, float, int]]) -> None:
     """Look until cancelled; `limits` are the read timeout, the write timeout and the most that may be unsent."""
     while True:
         read_timeout, write_timeout, max_unsent = limits()
         await asyncio.sleep(min(LOOK_EVERY, read_timeout / 4, write_timeout / 4))
-        patience.look(monotonic(), read_timeout=read_timeout, write_timeout=write_timeout, max_unsent=max_unsent)
+        slow.look(monotonic(), read_timeout=read_timeout, write_timeout=write_timeout, max_unsent=max_unsent)
