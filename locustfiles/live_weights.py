@@ -31,6 +31,7 @@ RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 WINDOW = float(os.environ.get("RPCACCEL_SHARES_WINDOW", "5"))
 OFF = float(os.environ.get("RPCACCEL_SHARES_OFF", "0.05"))
 SETTLE = float(os.environ.get("RPCACCEL_SHARES_SETTLE", "2"))
+DEPTH = 16
 _numbers = itertools.count(random.Random().getrandbits(60))
 _CALLS = re.compile(rb"^rpcaccel_node_calls_total\{([^}]*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -43,8 +44,9 @@ class Missing(RpcUser):
 
     @task
     def miss(self) -> None:
-        """A nonce a little under the head: every node has it."""
-        self.call(Call("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(_numbers), self.world.head - 2)))
+        """A nonce somewhat under the head: every node has it, one that is late, too."""
+        block = max(1, self.world.head - DEPTH)
+        self.call(Call("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(_numbers), block)))
 
 
 def weights(changes: dict[str, int], network: str) -> dict[str, int]:
