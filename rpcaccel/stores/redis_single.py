@@ -72,4 +72,4 @@ class PrimaryAndReplicas:
     @property
     def up(self) -> bool:
         """Is any of them up?"""
-        return any(server.up for server in self.servers)
+        return self._primary.up or any(replica.up for replica in self._replicas)  # each call asks: the usual case first
