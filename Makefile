@@ -20,7 +20,7 @@ run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without N
 	@exec $(BIN)/rpcaccel $(if $(strip $(NODES)),serve $(NODES),demo) $(ARGS)
 
 test: lint prepare ## the whole suite, as CI runs it (ARGS="-k redis" for a part)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term-missing:skip-covered \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=term-missing:skip-covered \
 		$(if $(strip $(ARGS)),$(ARGS),--cov-fail-under=92)
 
 lint: $(VENV)/.installed-test ## style, types and the contracts of imports
