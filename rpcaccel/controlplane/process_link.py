@@ -7,15 +7,16 @@ import contextlib
 import pickle
 import signal
 import socket
-import sys
 import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Sequence
-from itertools import count
-from typing import NamedTuple, TypeVar
+
+import structlog
 
 from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.awaited import Awaited
 from rpcaccel.controlplane.link import GONE, BroughtTo, HintHandler
+from rpcaccel.controlplane.spawn import Spare, spawn
 from rpcaccel.core import frames
 from rpcaccel.core.entry import Selection
 from rpcaccel.core.explained import Explanation
@@ -45,50 +46,13 @@ from rpcaccel.core.recent import Sent
 
 START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
+END_WITHIN = 5.0
+"""Seconds that a process which has ended its link has left."""
+NOWHERE = 0
+"""In place of a port: it never listened."""
 _CHUNK = 64 * 1024
-T = TypeVar("T")
 
-
-class Born(NamedTuple):
-    """A process that was started, and this end of its link."""
-
-    process: Process
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def dismiss(self) -> None:
-        """End it: it has nothing to finish."""
-        self.writer.close()
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-
-
-async def spawn(name: str, sockets: Sequence[socket.socket]) -> Born:
-    """Start a worker process with these sockets; it has nothing to do yet. Raises OSError.
-
-    It gets a session of its own: a terminal's Ctrl-C is for the supervisor alone, also while the worker still starts.
-    """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        fds = (theirs.fileno(), *(sock.fileno() for sock in sockets))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "rpcaccel.dataplane.process",
-            name,
-            *map(str, fds),
-            pass_fds=fds,
-            start_new_session=True,
-        )
-    return Born(process, *await asyncio.open_connection(sock=ours))
-
-
-class Spare(NamedTuple):
-    """A process that was started with the sockets of all places, to take one (`number`) when it is needed."""
-
-    born: Born
-    number: int
+log = structlog.get_logger("rpcaccel.workers")
 
 
 class ProcessLink:
@@ -102,9 +66,11 @@ class ProcessLink:
         on_spent: Callable[[str, Spent], None] = lambda _name, _spent: None,
         spare: Spare | None = None,
         brought: BroughtTo = lambda _name: (),
+        end_within: float = END_WITHIN,
     ) -> None:
         """`on_spent` is told this link's name, and what clients spent at its worker; `brought` says what is used of the
-        quotas when it begins."""
+        quotas when it begins; `end_within`: seconds in which the process must end once its link has."""
+        self._end_within = end_within
         self._spare = spare
         self._brought = brought
         self.name = name
@@ -115,14 +81,9 @@ class ProcessLink:
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
         self._report: Report | None = None
-        self._started: asyncio.Future[int] | None = None
-        self._adopted: dict[int, asyncio.Future[str]] = {}
-        self._numbers = count(1)
-        self._purges: dict[int, asyncio.Future[PurgeDone]] = {}
-        self._questions: dict[int, asyncio.Future[Explanation | None]] = {}
-        self._recordings: dict[int, asyncio.Future[Recorded]] = {}
-        self._is_gone = False
+        self._awaited = Awaited()
         self._why = ""
+        """Why it was ended from here; empty when it was not."""
         self.heard_at = time.monotonic()
         """When its last words came."""
 
@@ -136,33 +97,31 @@ class ProcessLink:
         born = self._spare.born if self._spare is not None else await spawn(self.name, [self._socket])
         self._process, reader, self._writer = born
         self._socket.close()
-        self._started = asyncio.get_running_loop().create_future()
-        self._listening = asyncio.create_task(self._listen(reader))
+        self._awaited.begin()
+        self._listening = asyncio.create_task(self._listen(reader, born.process))
         if self._spare is not None:
             self._send(Place(self.name, self._spare.number))
         for known in heads:
             self._send(Heads(known))
         if brought := self._brought(self.name):
             self._send(QuotaBrought(tuple(brought)))
-        self._send(_adopt(settings, revision))
+        adopt = _adopt(settings, revision)
         try:
             async with asyncio.timeout(START_WITHIN):
-                return await self._started
+                started = await self._awaited.answer(lambda number: self._send(adopt(number)), Started(NOWHERE))
         except TimeoutError:
             await self._end()
             raise RuntimeError(f"worker {self.name} did not listen within {START_WITHIN:g} s") from None
-        except RuntimeError:
+        if started.port == NOWHERE:
             await self._end()
-            raise
+            raise RuntimeError(f"worker {self.name} {self._why or 'ended before it listened'}")
+        return started.port
 
     async def adopt(self, settings: Settings, revision: int) -> str:
         """Send the revision and wait for the acknowledgement."""
-        if self._is_gone:
-            return GONE
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._adopted[revision] = answer
-        self._send(_adopt(settings, revision))
-        return await answer
+        adopt = _adopt(settings, revision)
+        answer = await self._awaited.answer(lambda number: self._send(adopt(number)), Adopted(revision, GONE))
+        return answer.refusal
 
     def see(self, heads: NetworkHeads) -> None:
         """Send the heads."""
@@ -186,33 +145,20 @@ class ProcessLink:
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
         """Send the order and wait until it is carried out."""
-        if self._listening is None or self._listening.done():
-            return PurgeDone(0, 0, complete=False)
-        answer: asyncio.Future[PurgeDone] = asyncio.get_running_loop().create_future()
-        number = next(self._numbers)
-        self._purges[number] = answer
-        self._send(PurgeOrder(number, selection, dry))
-        return await answer
+        return await self._awaited.answer(
+            lambda number: self._send(PurgeOrder(number, selection, dry)), PurgeDone(0, 0, complete=False)
+        )
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         """Send the question and wait for the answer."""
-        if self._listening is None or self._listening.done():
-            return None
-        answer: asyncio.Future[Explanation | None] = asyncio.get_running_loop().create_future()
-        number = next(self._numbers)
-        self._questions[number] = answer
-        self._send(ExplainOrder(number, network, method, params))
-        return await answer
+        answer = await self._awaited.answer(
+            lambda number: self._send(ExplainOrder(number, network, method, params)), Explained(0, None)
+        )
+        return answer.explanation
 
     async def record(self, sample: float, *, stop: bool = False) -> Recorded:
         """Send the order and wait for what was kept."""
-        if self._listening is None or self._listening.done():
-            return Recorded()
-        answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
-        number = next(self._numbers)
-        self._recordings[number] = answer
-        self._send(RecordOrder(number, sample, stop))
-        return await answer
+        return await self._awaited.answer(lambda number: self._send(RecordOrder(number, sample, stop)), Recorded())
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
         """Send the order and wait for the process to end; kill it when it takes much longer than it may."""
@@ -262,50 +208,50 @@ class ProcessLink:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames.encode(order))
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
+    async def _listen(self, reader: asyncio.StreamReader, process: Process) -> None:
+        """Hear it until the link ends; however that came, nobody waits for its words then, and it ends as well."""
+        try:
+            with contextlib.suppress(ConnectionError):
+                await self._hear_all(reader)
+        except Exception as error:
+            self._why = self._why or f"said what cannot be understood ({error})"
+            self.kill()
+        finally:
+            self._awaited.end()
+        try:
+            async with asyncio.timeout(self._end_within):
+                await process.wait()
+        except TimeoutError:
+            self._why = self._why or "ended its link alone"
+            self.kill()
+
+    async def _hear_all(self, reader: asyncio.StreamReader) -> None:
+        """Raises ValueError for what is no word of a worker."""
         words: frames.FrameReader[Word] = frames.FrameReader(Word)  # type: ignore[arg-type]
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(_CHUNK):
-                self.heard_at = time.monotonic()
-                for word in words.feed(data):
-                    self._hear(word)
-        self._gone()
+        while data := await reader.read(_CHUNK):
+            self.heard_at = time.monotonic()
+            for word in words.feed(data):
+                if isinstance(word, Report):
+                    self._report = word
+                elif isinstance(word, Hint | Sent | Spent):
+                    self._pass_on(word)
+                else:
+                    self._awaited.settle(word)
 
-    def _hear(self, word: Word) -> None:
-        if isinstance(word, Report):
-            self._report = word
-        elif isinstance(word, Hint | Sent):
-            self._on_hint(word)
-        elif isinstance(word, Spent):
-            self._on_spent(self.name, word)
-        elif isinstance(word, Started):
-            _settle(self._started, word.port)
-        elif isinstance(word, Adopted):
-            _settle(self._adopted.pop(word.revision, None), word.refusal)
-        elif isinstance(word, Explained):
-            _settle(self._questions.pop(word.number, None), word.explanation)
-        elif isinstance(word, Recorded):
-            _settle(self._recordings.pop(word.number, None), word)
-        else:
-            _settle(self._purges.pop(word.number, None), word)
-
-    def _gone(self) -> None:
-        """The process ended: nobody waits for its words any more."""
-        self._is_gone = True
-        if self._started is not None and not self._started.done():
-            self._started.set_exception(RuntimeError(f"worker {self.name} ended before it listened"))
-        for answer in self._adopted.values():
-            _settle(answer, GONE)
-        for purge in self._purges.values():
-            _settle(purge, PurgeDone(0, 0, complete=False))
-        for question in self._questions.values():
-            _settle(question, None)
-        for recording in self._recordings.values():
-            _settle(recording, Recorded())
+    def _pass_on(self, word: Hint | Sent | Spent) -> None:
+        try:
+            if isinstance(word, Spent):
+                self._on_spent(self.name, word)
+            else:
+                self._on_hint(word)
+        except Exception:  # the fault of who is told, and no reason to listen no more
+            log.exception("what a worker said is not passed on", worker=self.name, word=type(word).__name__)
 
 
-def _adopt(settings: Settings, revision: int) -> Adopt:
-    return Adopt(revision, pickle.dumps(settings))
+def _adopt(settings: Settings, revision: int) -> Callable[[int], Adopt]:
+    """The order, but for its number."""
+    pickled = pickle.dumps(settings)
+    return lambda number: Adopt(revision, pickled, number)
 
 
 def _signal_name(number: int) -> str:
@@ -313,8 +259,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _settle(answer: asyncio.Future[T] | None, value: T) -> None:
-    if answer is not None and not answer.done():
-        answer.set_result(value)

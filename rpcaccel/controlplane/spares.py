@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from rpcaccel.controlplane.process_link import Born, Spare
+from rpcaccel.controlplane.spawn import Born, Spare
 
 Spawn = Callable[[str, Sequence[socket.socket]], Awaitable[Born]]
 

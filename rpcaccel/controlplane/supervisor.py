@@ -27,10 +27,11 @@ from rpcaccel.controlplane.link import Link, LocalLink
 from rpcaccel.controlplane.listening import ListenError, address_of, bind_workers, reason_of
 from rpcaccel.controlplane.panorama import Panorama
 from rpcaccel.controlplane.probers import Probers
-from rpcaccel.controlplane.process_link import ProcessLink, Spare, spawn
+from rpcaccel.controlplane.process_link import ProcessLink
 from rpcaccel.controlplane.quotafile import QuotaFile
 from rpcaccel.controlplane.quotas import Quotas
 from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
+from rpcaccel.controlplane.spawn import Spare, spawn
 from rpcaccel.controlplane.view import Notice
 from rpcaccel.controlplane.vigil import Vigil
 from rpcaccel.controlplane.workers import WorkerEvent, Workers

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.link import GONE, Link
-from rpcaccel.controlplane.process_link import Spare
 from rpcaccel.controlplane.spares import Spares, Spawn
+from rpcaccel.controlplane.spawn import Spare
 from rpcaccel.core.heads import NetworkHeads
 from rpcaccel.core.messages import Report
 

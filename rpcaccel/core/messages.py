@@ -86,6 +86,7 @@ class Adopt(Struct, frozen=True, tag=True):
     revision: int
     settings: bytes
     """The pickled settings: the link is a socket pair between a process and its own child."""
+    number: int = 0
 
 
 class Adopted(Struct, frozen=True, tag=True):
@@ -93,6 +94,8 @@ class Adopted(Struct, frozen=True, tag=True):
 
     revision: int
     refusal: str = ""
+    number: int = 0
+    """Which Adopt this answers."""
 
 
 class Heads(Struct, frozen=True, tag=True):
@@ -175,9 +178,11 @@ class Drain(Struct, frozen=True, tag=True):
 
 
 class Started(Struct, frozen=True, tag=True):
-    """The worker listens."""
+    """The worker listens, with the revision of its first Adopt in force."""
 
     port: int
+    number: int = 0
+    """Which Adopt this answers."""
 
 
 class Spent(Struct, frozen=True, tag=True):

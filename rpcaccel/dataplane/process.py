@@ -126,14 +126,14 @@ class LinkEnd:
         if self._worker is None:
             self._worker = Worker(self._name, settings, revision=order.revision, on_hint=self._say, on_spent=self._say)
             await self._worker.start(self._sockets[0], self._heads, self._brought)
-            self._say(Started(self._worker.port))
+            self._say(Started(self._worker.port, order.number))
         else:
             try:
                 self._worker.adopt(settings, order.revision)
             except Exception as error:  # whatever it was, the old revision is in force and the reason is told
-                self._say(Adopted(order.revision, f"{type(error).__name__}: {error}"))
+                self._say(Adopted(order.revision, f"{type(error).__name__}: {error}", order.number))
                 return
-        self._say(Adopted(order.revision))
+            self._say(Adopted(order.revision, number=order.number))
         self._say(self._worker.report())  # what is shown need not wait for the next second
 
     def _take(self, order: Place) -> None:

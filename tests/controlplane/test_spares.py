@@ -7,8 +7,8 @@ import socket
 from collections.abc import Sequence
 
 from rpcaccel.controlplane.listening import bind
-from rpcaccel.controlplane.process_link import Born, spawn
 from rpcaccel.controlplane.spares import Spares
+from rpcaccel.controlplane.spawn import Born, spawn
 
 
 def places(count: int) -> dict[str, socket.socket]:

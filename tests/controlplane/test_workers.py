@@ -10,7 +10,7 @@ import pytest
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.link import GONE, Link
-from rpcaccel.controlplane.process_link import Born, Spare
+from rpcaccel.controlplane.spawn import Born, Spare
 from rpcaccel.controlplane.workers import REMEMBERED, WorkerEvent, Workers
 from rpcaccel.core.entry import Selection
 from rpcaccel.core.explained import Explanation

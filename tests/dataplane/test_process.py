@@ -37,11 +37,13 @@ async def words_until(reader: asyncio.StreamReader, kind: type) -> list[Word]:
 async def test_it_starts_reports_and_ends_when_told_to_drain() -> None:
     async with harmony_nodes(1) as nodes:
         process, reader, writer = await start()
-        writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)))))
-        heard = await words_until(reader, Adopted)
-        assert any(isinstance(word, Started) and word.port > 0 for word in heard)
-        assert Adopted(1) in heard
+        writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)), 7)))
+        (started,) = [word for word in await words_until(reader, Started) if isinstance(word, Started)]
+        assert started.port > 0
+        assert started.number == 7
         assert await words_until(reader, Report)
+        writer.write(frames.encode(Adopt(2, pickle.dumps(settings_for(nodes)), 8)))
+        assert Adopted(2, "", 8) in await words_until(reader, Adopted)
         writer.write(frames.encode(Drain(1.0)))
         assert await process.wait() == 0
         writer.close()
@@ -51,7 +53,7 @@ async def test_it_ends_when_the_supervisor_is_gone() -> None:
     async with harmony_nodes(1) as nodes:
         process, reader, writer = await start()
         writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)))))
-        await words_until(reader, Adopted)
+        await words_until(reader, Started)
         writer.close()
         async with asyncio.timeout(10):
             assert await process.wait() == 0
