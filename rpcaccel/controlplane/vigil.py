@@ -68,10 +68,16 @@ class Vigil:
     async def _run(self) -> None:
         while True:
             await self._sleep(LOOK_EVERY)
-            for one in self.silent():
-                one.hung = True
-                why = f"did not answer for {self._within():g} s"
-                log.error("a worker does not answer and is ended", worker=one.link.name, pid=one.link.pid, how=why)
-                one.link.ask_to_end(why)
-                await self._sleep(GRACE)
-                one.link.kill()
+            if silent := self.silent():
+                await self._end(silent)
+
+    async def _end(self, silent: Sequence[Running]) -> None:
+        """All of them at once: while one has its grace, calls wait at the others as well."""
+        why = f"did not answer for {self._within():g} s"
+        for one in silent:
+            one.hung = True
+            log.error("a worker does not answer and is ended", worker=one.link.name, pid=one.link.pid, how=why)
+            one.link.ask_to_end(why)
+        await self._sleep(GRACE)
+        for one in silent:
+            one.link.kill()

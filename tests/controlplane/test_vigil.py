@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from rpcaccel.controlplane.vigil import ASLEEP, LOOK_EVERY, Vigil
+from rpcaccel.controlplane.vigil import ASLEEP, GRACE, LOOK_EVERY, Vigil
 from rpcaccel.controlplane.workers import Running
 
 
@@ -18,12 +18,16 @@ class Said:
     def __init__(self, heard_at: float = 0.0) -> None:
         self.heard_at = heard_at
         self.done: list[str] = []
+        self.at: list[float] = []
+        self.clock = lambda: 0.0
 
     def ask_to_end(self, why: str) -> None:
         self.done.append(why)
+        self.at.append(self.clock())
 
     def kill(self) -> None:
         self.done.append("killed")
+        self.at.append(self.clock())
 
 
 class World:
@@ -82,3 +86,17 @@ async def test_it_is_told_to_end_and_then_killed() -> None:
     assert world.links[0].done[:2] == ["did not answer for 10 s", "killed"]
     assert world.links[1].done == []
     assert [one.hung for one in world.running] == [True, False]
+
+
+async def test_several_are_ended_at_once() -> None:
+    world = World(0.0, 0.0, 0.0)
+    for link in world.links:
+        link.clock = lambda: world.now
+    world.vigil.start()
+    async with asyncio.timeout(20):
+        while not all("killed" in link.done for link in world.links):
+            await asyncio.sleep(0)
+    await world.vigil.stop()
+    assert len({tuple(link.at[:2]) for link in world.links}) == 1, "nobody waits for another's grace"
+    told, killed = world.links[0].at[:2]
+    assert killed - told == GRACE
