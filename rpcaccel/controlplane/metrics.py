@@ -1,51 +1,46 @@
 """Prometheus exposition of a frame.
 
-The samples come from the same frame as the page's figures. Building the text of some thousand series takes tens of
-milliseconds, so `render` touches nothing live and may run in a thread.
+The samples come from the same frame as the page's figures. Some ten thousand series take tens of milliseconds, so
+`render` touches nothing live and may run in a thread.
 """
 
 from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CONTENT_TYPE_LATEST
 
 import rpcaccel
 from rpcaccel.controlplane.exposed import EXPOSED
+from rpcaccel.controlplane.exposition import Exposition, Form
 from rpcaccel.controlplane.process import usage
 from rpcaccel.controlplane.view import Frame, NodeView
-from rpcaccel.core.histogram import BOUNDS, Histogram, together
+from rpcaccel.core.histogram import Histogram, together
 from rpcaccel.core.tally import Cell, ClientCell, NetworkCell, NodeCell, Source, TallySnapshot, Tier
 
-__all__ = ["CONTENT_TYPE", "EXPOSED", "FrameCollector", "render"]
+__all__ = ["CONTENT_TYPE", "EXPOSED", "render"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
+_SOURCES = tuple((source, source.label) for source in Source)
+_FORMS = {metric.name.removeprefix("rpcaccel_"): Form(metric) for metric in EXPOSED}
 
 
 def render(frame: Frame) -> bytes:
     """The frame in Prometheus' text format (CONTENT_TYPE)."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(FrameCollector(frame))
-    return generate_latest(registry)
+    return _Metrics(frame).text()
 
 
-class FrameCollector(Collector):
-    """Turns one frame into metric families."""
+class _Metrics:
+    """One frame as metrics: every family of EXPOSED, those without a sample too."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._labels = {metric.name: metric.labels for metric in EXPOSED}
-        self._families = {
-            metric.name: Metric(metric.name.removesuffix("_total"), metric.help, metric.kind) for metric in EXPOSED
-        }
+        self._exposition = Exposition(_FORMS.values())
 
-    def collect(self) -> Iterator[Metric]:
-        """Every family of EXPOSED, those without a sample too."""
+    def text(self) -> bytes:
+        """All of them."""
         self._program()
         self._front(self._frame.snapshot)
         self._calls(self._frame.snapshot.cells)
@@ -61,20 +56,13 @@ class FrameCollector(Collector):
             self._node(node)
         for network in self._frame.snapshot.networks:
             self._network(network)
-        yield from self._families.values()
+        return self._exposition.text()
 
     def _put(self, name: str, value: float, *labels: str) -> None:
-        name = f"rpcaccel_{name}"
-        self._families[name].add_sample(name, dict(zip(self._labels[name], labels, strict=True)), value)
+        self._exposition.put(_FORMS[name], value, *labels)
 
     def _put_histogram(self, name: str, histogram: Histogram, *labels: str) -> None:
-        name = f"rpcaccel_{name}"
-        family, named, running = self._families[name], dict(zip(self._labels[name], labels, strict=True)), 0
-        for le, count in zip(_LE, histogram.counts, strict=True):
-            running += count
-            family.add_sample(f"{name}_bucket", {**named, "le": le}, running)
-        family.add_sample(f"{name}_count", named, running)
-        family.add_sample(f"{name}_sum", named, histogram.seconds)
+        self._exposition.put_histogram(_FORMS[name], histogram, *labels)
 
     def _program(self) -> None:
         self._put("build_info", 1, rpcaccel.__version__, platform.python_version())
@@ -105,16 +93,19 @@ class FrameCollector(Collector):
         for cell in cells:
             methods.setdefault((cell.network, cell.method), []).append(cell)
         for named, same in methods.items():
-            errors, refused = sum(cell.errors for cell in same), sum(cell.refused for cell in same)
-            self._put("calls_total", sum(cell.calls for cell in same) - errors - refused, *named, "ok")
+            errors = sum(cell.errors for cell in same)
+            answered = dict.fromkeys(Source, 0)
+            for source, label in _SOURCES:
+                # A source that never answered this method has no series: most pairs never meet.
+                if told := [cell.latency[source] for cell in same if any(cell.latency[source].counts)]:
+                    histogram = told[0] if len(told) == 1 else together(told)
+                    answered[source] = histogram.count
+                    self._put_histogram("call_seconds", histogram, *named, label)
+            refused = answered[Source.REFUSED]
+            self._put("calls_total", sum(answered.values()) - errors - refused, *named, "ok")
             self._put("calls_total", errors, *named, "error")
             self._put("calls_total", refused, *named, "refused")
             self._put("result_bytes_total", sum(cell.size for cell in same), *named)
-            for source in Source:
-                histogram = together(cell.latency[source] for cell in same)
-                # A source that never answered this method has no series: most pairs never meet.
-                if histogram.count:
-                    self._put_histogram("call_seconds", histogram, *named, source.label)
 
     def _cache(self, cells: Iterable[Cell]) -> None:
         answers: Counter[tuple[str, str, str]] = Counter()
@@ -123,8 +114,8 @@ class FrameCollector(Collector):
         refreshes: Counter[tuple[str, str]] = Counter()
         for cell in cells:
             named = cell.network, str(cell.cache)
-            for source in Source:
-                answers[*named, source.label] += cell.latency[source].count
+            for source, label in _SOURCES:
+                answers[*named, label] += cell.latency[source].count
             for reason, count in cell.misses.items():
                 misses[*named, reason] += count
             for reason, count in cell.skips.items():

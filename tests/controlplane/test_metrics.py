@@ -9,6 +9,7 @@ from rpcaccel.controlplane.metrics import CONTENT_TYPE, EXPOSED, render
 from rpcaccel.controlplane.view import Frame, HeadView, NodeView, WorkerView, look
 from rpcaccel.core.rules import CacheClass
 from rpcaccel.core.tally import Source, Tally
+from tests.controlplane.test_exposition import as_the_client_writes
 from tests.sample_view import SampleView
 
 
@@ -112,3 +113,11 @@ def test_no_sample_is_infinite_or_missing() -> None:
     view = SampleView()
     view.advance(1.0)
     assert all(math.isfinite(sample.value) for sample in samples(look(view)))
+
+
+def test_the_text_is_the_one_that_prometheus_client_writes() -> None:
+    view = SampleView()
+    view.advance(5.0)
+    view.tally.client('my "dapp"\\').calls = 1_234_567
+    text = render(look(view))
+    assert as_the_client_writes(text_string_to_metric_families(text.decode())) == text
