@@ -49,15 +49,13 @@ class Sender(Protocol):
 class Offered:
     """One call that is on its way, or waits for a slot."""
 
-    __slots__ = ("done", "method", "params", "sent", "task", "timeout", "traceparent", "until")
+    __slots__ = ("done", "method", "params", "sent", "task", "timeout", "until")
 
     def __init__(self, method: str, params: bytes, timeout: float, until: float, done: Done) -> None:
         self.method = method
         self.params = params
         self.timeout = timeout
         self.until = until
-        self.traceparent = FORWARDED.get()
-        """What its node is told of the span it belongs to; empty: nothing."""
         self.sent = False
         self.done: Done | None = done
         """None once it has its reply, or nobody wants one."""
@@ -96,8 +94,11 @@ class Gatherer:
         return f"<gatherer {self._under_way} under way, {len(self._waiting)} waiting>"
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        """One call, alone or in company. Never takes longer than `timeout` seconds."""
-        if not may_travel_together(self._rules.get(method)):
+        """One call, alone or in company. Never takes longer than `timeout` seconds.
+
+        A request has one header for the trace it belongs to, so a call of which the node is told one goes alone.
+        """
+        if FORWARDED.get() or not may_travel_together(self._rules.get(method)):
             return await self._alone(method, params, timeout)
         reply: asyncio.Future[Answer | Failure] = asyncio.get_running_loop().create_future()
 
@@ -185,8 +186,7 @@ class Gatherer:
 
     async def _travel(self, items: list[Offered]) -> None:
         """One HTTP request. No call is left without a reply, whatever ends it."""
-        # The task is begun by whoever makes room: the trace its calls belong to is theirs, where it is one call.
-        FORWARDED.set(items[0].traceparent if len(items) == 1 else "")
+        FORWARDED.set("")  # the task is begun by whoever makes room, whose trace is not that of these calls
         try:
             if len(items) == 1:
                 await self._travel_alone(items[0])

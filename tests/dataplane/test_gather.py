@@ -12,6 +12,7 @@ from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.gathering import FEWEST_SLOTS, Gathering
 from rpcaccel.core.rules import CacheClass, Rule, RuleTable
 from rpcaccel.dataplane.gather import Gatherer
+from rpcaccel.dataplane.traced import FORWARDED
 
 RULES = RuleTable(
     {
@@ -27,6 +28,8 @@ class Node:
 
     def __init__(self) -> None:
         self.singles: list[bytes] = []
+        self.told: list[str] = []
+        """What each request said of the trace it belongs to."""
         self.batches: list[list[bytes]] = []
         self.open = asyncio.Event()
         self.refuses = False
@@ -34,11 +37,13 @@ class Node:
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         self.singles.append(params)
+        self.told.append(FORWARDED.get())
         await self.open.wait()
         return Answer(result=params, elapsed=0.001)
 
     async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
         self.batches.append([params for _, params in calls])
+        self.told.append(FORWARDED.get())
         await self.open.wait()
         if self.refuses:
             return [Failure(FailureKind.NOT_JSON_RPC, "no batches here")] * len(calls)
@@ -195,3 +200,16 @@ async def test_no_call_is_left_without_a_reply_when_its_request_ends_in_a_bug(no
     (reply,) = told
     assert isinstance(reply, Failure)
     assert reply.kind is FailureKind.UNKNOWN
+
+
+async def test_a_call_of_which_its_node_is_told_the_trace_travels_alone(node: Node, gatherer: Gatherer) -> None:
+    tasks = await ask(gatherer, FEWEST_SLOTS + 1)
+    FORWARDED.set("00-abc")
+    tasks += await ask(gatherer, 2, first=100)
+    assert node.told == [*[""] * FEWEST_SLOTS, "00-abc", "00-abc"]
+    FORWARDED.set("")
+    tasks += await ask(gatherer, 1, first=200)
+    node.open.set()
+    await asyncio.gather(*tasks)
+    assert node.batches == [[b"[%d]" % FEWEST_SLOTS, b"[200]"]]
+    assert node.told[-1] == "", "whoever makes room for others does not lend them its trace"

@@ -16,6 +16,7 @@ from aiohttp import web
 from rpcaccel.core.traceparent import TraceParent, read
 from rpcaccel.dataplane.traced import CURRENT
 from rpcaccel.testing.factories import harmony_chain, harmony_nodes
+from rpcaccel.testing.knobs import Latency
 from rpcaccel.testing.simnode import SimNode
 from tests.proxy import proxying
 from tests.receiver import Receiver, receiving
@@ -112,6 +113,20 @@ async def test_each_call_of_a_batch_has_a_span_and_each_its_own_attempt(node: To
     assert {str(read(parent)) for parent in node.parents[1:]} == {
         str(TraceParent(GIVEN.trace, int(span.id, 16))) for span in attempts
     }
+
+
+async def test_a_traced_call_reaches_a_busy_node_with_its_header(node: Told, receiver: Receiver) -> None:
+    node.knobs.latency = Latency(0.05)
+    async with proxying([node], tracing=traced(receiver, sample=0.0)) as proxy:
+        calls = [{"jsonrpc": "2.0", "id": id, "method": BLOCK, "params": [id, {}]} for id in range(40)]
+        await asyncio.gather(
+            *(proxy.post(orjson.dumps(call), traceparent=str(GIVEN)) for call in calls[:10]),
+            proxy.post(orjson.dumps(calls[10:])),
+        )
+    told = [parent for parent in node.parents if parent]
+    assert {span.id for span in receiver.named(BLOCK, "CLIENT")} == {text.split("-")[2] for text in told}
+    assert len(told) == 10
+    assert 0 < len(node.parents) - len(told) < 30, "the others were gathered"
 
 
 async def test_attempts_that_fail_and_a_method_nobody_has_are_errors(receiver: Receiver) -> None:
