@@ -62,21 +62,33 @@ class LinkEnd:
         self._heads: list[NetworkHeads] = []
         self._brought: list[Brought] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told_to_drain: asyncio.Future[Drain] = asyncio.get_running_loop().create_future()
 
     async def serve(self) -> None:
-        """Obey until the order to drain, or until the supervisor is gone."""
-        orders: frames.FrameReader[Order] = frames.FrameReader(Order)  # type: ignore[arg-type]
+        """Obey until the worker has drained: at the order to, or because the supervisor is gone."""
         reporting = asyncio.create_task(self._report_forever())
+        obeying = asyncio.create_task(self._obey_all())
         try:
-            while data := await self._read():
-                for order in orders.feed(data):
-                    if isinstance(order, Drain):
-                        await self._drain(order.timeout, order.linger)
-                        return
-                    await self._obey(order)
-            await self._drain(0.0)
+            either: tuple[asyncio.Future[Any], ...] = (obeying, self._told_to_drain)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if obeying.done():
+                obeying.result()
+            order = self._told_to_drain.result() if self._told_to_drain.done() else Drain(0.0)
+            await self._drain(order.timeout, order.linger)
         finally:
             reporting.cancel()
+            obeying.cancel()
+            await asyncio.gather(reporting, obeying, return_exceptions=True)
+
+    async def _obey_all(self) -> None:
+        """Obey until the link ends, while the worker drains as well: it still answers calls then."""
+        orders: frames.FrameReader[Order] = frames.FrameReader(Order)  # type: ignore[arg-type]
+        while data := await self._read():
+            for order in orders.feed(data):
+                if isinstance(order, Drain):
+                    self._is_to_drain(order)
+                else:
+                    await self._obey(order)
 
     async def _read(self) -> bytes:
         """What comes next from the link; nothing when it has ended, also when words of ours were still on their way."""
@@ -135,6 +147,12 @@ class LinkEnd:
                 return
             self._say(Adopted(order.revision, number=order.number))
         self._say(self._worker.report())  # what is shown need not wait for the next second
+
+    def _is_to_drain(self, order: Drain) -> None:
+        if not self._told_to_drain.done():
+            self._told_to_drain.set_result(order)
+        elif self._worker is not None:
+            self._worker.hasten(order.linger)
 
     def _take(self, order: Place) -> None:
         self._name = order.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import socket
@@ -92,6 +93,7 @@ class Worker:
         self._lanes = Lanes(self._front, shortcut)
         self._slow_clients = SlowClients(lambda: self._lanes.open, self._tally.refused)
         self._background: set[asyncio.Task[None]] = set()
+        self._lingers_until = math.inf
 
     async def start(
         self, sock: socket.socket, heads: Iterable[NetworkHeads] = (), brought: Iterable[Brought] = ()
@@ -209,8 +211,8 @@ class Worker:
         self._front.draining = True
         if self._server is not None:
             self._server.close()
-        until = self._clock() + linger
-        while self._lanes.open and self._clock() < until:  # noqa: ASYNC110 -- nobody is told of the last one
+        self.hasten(linger)
+        while self._lanes.open and self._clock() < self._lingers_until:  # noqa: ASYNC110 -- nobody is told of the last one
             await asyncio.sleep(LOOK_EVERY)
         await asyncio.sleep(0)  # what has arrived is begun before the connections that wait for nothing are closed
         await self._lanes.drain(timeout)
@@ -224,6 +226,10 @@ class Worker:
         await asyncio.gather(*self._background, return_exceptions=True)
         for _, _, upstream in self.state.upstreams():
             await upstream.close()
+
+    def hasten(self, linger: float) -> None:
+        """Once it drains: calls on open connections are answered for `linger` seconds from now at the most."""
+        self._lingers_until = min(self._lingers_until, self._clock() + linger)
 
     def _limits(self) -> tuple[float, float, int]:
         http = self._settings.http

@@ -132,3 +132,38 @@ async def test_a_worker_tells_what_it_sent_and_hears_what_others_sent(make: Call
             await ask(port, "eth_getTransactionByHash", other)
         assert pair[1].counts.asked("eth_getTransactionByHash") == asked + 4
         await link.drain(1.0)
+
+
+async def test_a_worker_that_lingers_still_hears_of_heads_and_purges(
+    make: Callable[[], Link], nodes: list[SimNode]
+) -> None:
+    link, (node,) = make(), nodes
+    port = await link.start(settings_for(nodes), 1, [heads(node, node.head - 5)])
+    calls = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber", "params": []}
+    async with aiohttp.ClientSession() as http:
+        async with http.post(f"http://127.0.0.1:{port}/", json=calls) as reply:
+            assert (await reply.json())["result"] == node.head - 5
+        draining = asyncio.create_task(link.drain(5.0, linger=60.0))
+        await asyncio.sleep(0)
+        link.see(heads(node, node.head))
+        async with asyncio.timeout(20):
+            assert (await link.purge(Selection())).complete
+        async with http.post(f"http://127.0.0.1:{port}/", json=calls) as reply:
+            assert (await reply.json())["result"] == node.head
+            assert reply.headers["Connection"] == "close"
+    async with asyncio.timeout(20):
+        await draining
+
+
+async def test_one_that_lingers_and_is_to_end_now_lingers_no_more(
+    make: Callable[[], Link], nodes: list[SimNode]
+) -> None:
+    link = make()
+    port = await link.start(settings_for(nodes), 1)
+    _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    leaving = asyncio.create_task(link.drain(5.0, linger=60.0))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(4):
+        await link.drain(5.0)
+        await leaving
+    writer.close()
