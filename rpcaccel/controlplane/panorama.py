@@ -13,7 +13,7 @@ from rpcaccel.controlplane.view import Frame, HeadView, NodeState, NodeView, Not
 from rpcaccel.core.heads import NetworkHeads, NodeHead
 from rpcaccel.core.messages import NodeReport, Report
 from rpcaccel.core.quota import QuotaUse
-from rpcaccel.core.tally import TallySnapshot, merge
+from rpcaccel.core.tally import TallySnapshot, ended, merge
 from rpcaccel.core.unclassed import UnclassedError, together
 
 BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
@@ -50,7 +50,7 @@ class Panorama:
 
     def bury(self, report: Report) -> None:
         """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
-        self._gone = [merge((*self._gone, report.tally))]
+        self._gone = [merge((*self._gone, ended(report.tally)))]
 
     def frame(self) -> Frame:
         """All of what follows, from one account of each worker: to make one takes a while."""

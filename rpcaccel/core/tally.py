@@ -30,7 +30,7 @@ from rpcaccel.core.histogram import Histogram
 from rpcaccel.core.rules import CacheClass
 
 __all__ = ["HITS", "OTHER", "Cell", "ClientCell", "NetworkCell", "NodeCell", "Source", "Step", "Tally", "TallySnapshot",
-           "Tier", "delta", "merge"]  # fmt: skip
+           "Tier", "delta", "ended", "merge"]  # fmt: skip
 
 
 class Tally:
@@ -160,6 +160,17 @@ def merge(snapshots: Iterable[TallySnapshot]) -> TallySnapshot:
         total.refusals = _reasons("", total.refusals, part.refusals, _sum)
         _numbers(total, part, _sum)
     return total
+
+
+def ended(snapshot: TallySnapshot) -> TallySnapshot:
+    """What stays when the worker of a tally has ended: its counters, and nothing of what it held at its last word."""
+    past = merge([snapshot])
+    for item in (past, *past.nodes, *past.networks, *past.tiers, *past.clients):
+        for name in _GAUGES.intersection(item.__struct_fields__):
+            setattr(item, name, 0)
+    for tier in past.tiers:
+        tier.up = True
+    return past
 
 
 def delta(now: TallySnapshot, before: TallySnapshot) -> TallySnapshot:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.panorama import Panorama
@@ -158,6 +159,23 @@ def test_the_counts_of_a_worker_that_ended_stay_in_the_sums() -> None:
     looking.bury(report(calls=5))
     looking.bury(report(calls=1))
     assert sum(cell.calls for cell in looking.snapshot().cells) == 8
+
+
+def test_what_a_worker_that_ended_had_under_way_and_kept_is_gone_with_it() -> None:
+    tally = Tally()
+    tally.connections = tally.in_flight = 3
+    memory, redis = tally.tier("memory"), tally.tier("redis", shared=True)
+    memory.entries, memory.bytes, memory.limit, redis.up = 10, 1000, 2000, False
+    last = structs.replace(report(), tally=tally.snapshot())
+    looking = panorama({}, told(), report())
+    looking.bury(last)
+    looking.bury(last)
+    found = looking.snapshot()
+    assert (found.in_flight, found.connections) == (0, 0)
+    assert [(tier.name, tier.entries, tier.bytes, tier.limit, tier.up) for tier in found.tiers] == [
+        ("memory", 0, 0, 0, True),
+        ("redis", 0, 0, 0, True),
+    ]
 
 
 def test_workers_and_warnings_are_those_of_the_reports() -> None:

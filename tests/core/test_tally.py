@@ -3,7 +3,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.rules import CacheClass
-from rpcaccel.core.tally import OTHER, Source, Step, Tally, TallySnapshot, delta, merge
+from rpcaccel.core.tally import (
+    OTHER,
+    ClientCell,
+    NetworkCell,
+    NodeCell,
+    Source,
+    Step,
+    Tally,
+    TallySnapshot,
+    Tier,
+    delta,
+    ended,
+    merge,
+)
 
 METHODS = ("hmyv2_getBlocks", "hmyv2_getBalance", "eth_call")
 
@@ -150,6 +163,25 @@ def test_own_tiers_add_up_and_a_shared_tier_is_counted_once() -> None:
     memory, redis = merge(tally.snapshot() for tally in workers).tiers
     assert (memory.entries, memory.hits) == (20, 10)
     assert (redis.entries, redis.hits) == (10, 10)
+
+
+def test_of_a_tally_that_has_ended_the_counters_stay_and_no_gauge() -> None:
+    tally = Tally(["eth_call"])
+    tally.in_flight, tally.connections, tally.requests = 3, 7, 100
+    tally.cell("s0", "eth_call", CacheClass.HEAD).done(Source.NODE, 0.1)
+    node, network, tier, client = tally.node("s0", "a"), tally.network("s0"), tally.tier("memory"), tally.client("c")
+    node.calls, node.in_flight, node.connections_open, node.connections_idle = 5, 2, 4, 1
+    network.forced, network.in_room = 6, 2
+    tier.hits, tier.entries, tier.bytes, tier.limit, tier.up = 8, 90, 900, 1000, False
+    client.calls, client.in_flight, client.seen_at = 9, 1, 12.5
+    snapshot = tally.snapshot()
+    past = ended(snapshot)
+    assert (past.in_flight, past.connections, past.requests, past.cells) == (0, 0, 100, snapshot.cells)
+    assert past.nodes == [NodeCell("s0", "a", calls=5)]
+    assert past.networks == [NetworkCell("s0", forced=6)]
+    assert past.tiers == [Tier("memory", hits=8)]
+    assert past.clients == [ClientCell("c", calls=9, seen_at=12.5)]
+    assert (snapshot.in_flight, snapshot.nodes[0].in_flight) == (3, 2), "the snapshot itself is left as it is"
 
 
 def test_a_tier_is_up_only_where_every_worker_reaches_it() -> None:
