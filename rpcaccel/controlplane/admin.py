@@ -21,7 +21,7 @@ from aiohttp import web
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.controlplane import clients, documents, errors, metrics, openapi
-from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, tls_context
+from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, name_asked, tls_context
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.auth import PROOF, Gate, admit, is_loopback, same_site
 from rpcaccel.controlplane.changing import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, Changing
@@ -82,6 +82,7 @@ class Admin:
         self._control = control
         self._news = News(control) if control is not None else None
         self._host, self._port = parsed
+        self._name = name_asked(f"{self._host}:0")
         self._links = links
         self._files = page_files() if files is None else files
         self._interval, self._clock, self._wall = interval, clock, wall
@@ -191,9 +192,8 @@ class Admin:
 
     def _check_name(self, host: str) -> None:
         """Raises ProblemError for a request under a name that is not ours."""
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        ours = (self._host, *self._settings().names)
-        if not is_loopback(name.removeprefix("[").removesuffix("]")) and name.lower() not in ours:
+        name = name_asked(host)
+        if not is_loopback(name) and name not in (self._name, *self._settings().names):
             raise ProblemError(421, "wrong-host")
 
     async def healthz(self, _request: web.Request) -> web.Response:

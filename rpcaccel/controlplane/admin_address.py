@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
 
 from rpcaccel.config.model import AdminSettings
@@ -16,6 +17,16 @@ def host_and_port(listen: str) -> tuple[str, int] | None:
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], int(port)
     return None if not host or ":" in host else (host, int(port))
+
+
+def name_asked(host: str) -> str:
+    """The name or address in a Host header, in one spelling: without port and brackets, in lower case."""
+    name, _, port = host.rpartition(":")
+    name = (name if port.isdigit() else host).removeprefix("[").removesuffix("]").lower()
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name
 
 
 def check_admin_address(listen: str, settings: AdminSettings | None = None) -> str | None:

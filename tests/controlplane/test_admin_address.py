@@ -7,7 +7,7 @@ import pytest
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, tls_context
+from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, name_asked, tls_context
 from tests.sample_view import SampleView
 
 
@@ -40,3 +40,20 @@ def test_with_an_account_others_may_reach_it() -> None:
 def test_a_certificate_comes_with_its_key() -> None:
     assert "together" in (check_admin_address("127.0.0.1:1", AdminSettings(tls_cert="x")) or "")
     assert tls_context(AdminSettings()) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("RPC.Example:8889", "rpc.example"),
+        ("rpc.example", "rpc.example"),
+        ("127.0.0.1:80", "127.0.0.1"),
+        ("[FD00:0:0::5]:8889", "fd00::5"),
+        ("[fd00::5]", "fd00::5"),
+        ("fd00::5:0", "fd00::5"),
+        (":8889", ""),
+        ("", ""),
+    ],
+)
+def test_a_host_header_has_one_spelling_of_its_name(host: str, name: str) -> None:
+    assert name_asked(host) == name

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
@@ -146,6 +147,26 @@ async def test_it_answers_under_the_names_it_was_given(client: aiohttp.ClientSes
     for host, status in (("rpc.example", 200), ("RPC.example:443", 200), ("other.example", 421)):
         async with client.get("/healthz", headers={"Host": host}) as reply:
             assert reply.status == status
+
+
+@pytest.mark.parametrize(
+    ("listen", "host", "status"),
+    [
+        ("[fd00::5]:8889", "[fd00::5]:8889", 200),
+        ("[fd00::5]:8889", "[FD00::5]", 200),
+        ("[fd00::5]:8889", "[fd00::6]:8889", 421),
+        ("10.0.0.5:8889", "10.0.0.5:8889", 200),
+        ("10.0.0.5:8889", "10.0.0.6", 421),
+    ],
+)
+async def test_it_answers_under_the_address_it_listens_on(listen: str, host: str, status: int) -> None:
+    settings = sample_settings(admin={"accounts": ACCOUNTS}).admin
+    admin = Admin(SampleView(), listen, settings=lambda: settings, files={})
+    async with (
+        TestClient(TestServer(admin.application())) as client,
+        client.get("/healthz", headers={"Host": host}) as reply,
+    ):
+        assert reply.status == status
 
 
 async def test_a_stream_ends_when_its_reader_may_read_no_more() -> None:
