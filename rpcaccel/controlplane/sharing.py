@@ -52,6 +52,10 @@ class Sheet(Struct, frozen=True):
     host: str
 
 
+class _OvertakenError(Exception):
+    """What was read is older than what was posted from here meanwhile."""
+
+
 def compose(first: Any, second: Any) -> Any:
     """The merge patch that does what two do one after the other, but for a table that the first removes and the second
     makes again: it keeps what the second does not name."""
@@ -197,9 +201,13 @@ class Sharing:
         self._is(True)
 
     async def _meet(self) -> None:
+        last = self.mark
         posted = await self._board.read()
         if posted is not None and (posted.mark != self.mark or self._unfit):
-            await self._adopt(posted)
+            try:
+                await self._adopt(posted, last)
+            except _OvertakenError:
+                return  # the next look reads it anew
         async with self._posting:
             overlay = compose(self._overlay, self._pending)
             # An empty board, also one that was emptied, gets everything that is in force here.
@@ -208,8 +216,9 @@ class Sharing:
                 if await self._post(overlay, by, before=self.mark if posted is not None else ""):
                     self._pending = {}
 
-    async def _adopt(self, posted: Posted) -> None:
-        """Take over what others made, with what was changed here meanwhile on top. Raises RefusedError."""
+    async def _adopt(self, posted: Posted, last: str) -> None:
+        """Take over what others made, with what was changed here meanwhile on top. Raises RefusedError, and
+        _OvertakenError when the board was not read since something was posted from here: `last` is no longer that."""
         try:
             sheet = msgspec.json.decode(posted.document, type=Sheet)
         except msgspec.DecodeError:
@@ -217,6 +226,8 @@ class Sharing:
         author = Author(f"{sheet.by} at {sheet.host}", "shared")
 
         def with_ours() -> dict[str, Any]:
+            if self.mark != last:
+                raise _OvertakenError
             return {**compose(sheet.overlay, self._pending), **own_part(self._ledger.overlay())}
 
         def theirs() -> dict[str, Any]:

@@ -30,12 +30,14 @@ class Wall:
 
 
 class Side:
-    """Implements BoardPort: one host's way to the wall. `down`: nothing gets through. `deaf`: answers do not."""
+    """Implements BoardPort: one host's way to the wall. `down`: nothing gets through. `deaf`: answers do not. `held`:
+    answers to this wait for an event."""
 
     def __init__(self, wall: Wall) -> None:
         self.wall = wall
         self.down = False
         self.deaf = False
+        self.held: dict[str, asyncio.Event] = {}
 
     async def open(self) -> None:
         self.down = False
@@ -52,14 +54,22 @@ class Side:
         await self._pass()
         return self.wall.posted.mark if self.wall.posted else ""
 
+    async def _answer(self, what: str) -> None:
+        if what in self.held:
+            self.held[what].clear()
+            await self.held[what].wait()
+
     async def read(self) -> Posted | None:
         await self._pass()
-        return self.wall.posted
+        found = self.wall.posted
+        await self._answer("read")
+        return found
 
     async def post(self, before: str, mark: str, document: bytes) -> bool:
         if await self.mark() != before:
             return False
         self.wall.posted = Posted(mark, document)
+        await self._answer("post")
         if self.deaf:
             raise UnreachableError
         return True
@@ -176,6 +186,29 @@ async def test_an_answer_that_is_lost_does_no_harm(wall: Wall) -> None:
     one.side.deaf = False
     await looked([one, other], 2)
     assert one.weights() == other.weights() == {"a": 5, "b": 1}
+
+
+async def test_what_is_read_late_undoes_nothing_that_was_posted_from_here_meanwhile(wall: Wall) -> None:
+    one, _ = await hosts(wall)
+    posting, reading = asyncio.Event(), asyncio.Event()
+    posting.set()
+    reading.set()
+    one.side.held = {"post": posting, "read": reading}
+    changing = asyncio.create_task(one.weigh("a", 5))
+    while posting.is_set():
+        await asyncio.sleep(0)
+    looking = asyncio.create_task(one.sharing.look())
+    while reading.is_set():
+        await asyncio.sleep(0)
+    one.side.held = {}
+    posting.set()
+    await changing
+    await one.weigh("b", 7)
+    reading.set()
+    await looking
+    assert one.weights() == {"a": 5, "b": 7}
+    await one.weigh("a", 6)
+    assert [change.action for change in one.ledger.audit.newest(3)] == ["change"] * 3
 
 
 async def test_what_was_shared_counts_more_than_what_a_host_brings_from_before(wall: Wall) -> None:
