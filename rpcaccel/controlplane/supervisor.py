@@ -86,6 +86,8 @@ class Supervisor:
         )
         self._vigil = Vigil(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
+        self._started = asyncio.Event()
+        """Until then the admin side takes changes, and the program signals, for which there are no workers yet."""
         self._admin: Admin | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._to_renew = False
@@ -114,13 +116,14 @@ class Supervisor:
         self._listen = address_of(sockets[0])
         state = self.ledger.origin.state
         self._quotas.open(QuotaFile.beside(state.path) if state is not None else None)
+        self.ledger.publish = self._adopt
+        self.ledger.heard = self._hear_change
         admin = await self._open_admin()
         await self._workers.start(settings, self.ledger.revision)
         self._quotas.start()
         self._vigil.start()
         await self._probers.adopt(settings)
-        self.ledger.publish = self._adopt
-        self.ledger.heard = self._hear_change
+        self._started.set()
         await self._hosts.share(settings.redis)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEADS_WITHIN):
@@ -158,6 +161,7 @@ class Supervisor:
 
     async def _renew_as_asked(self) -> None:
         """As often as it takes: a file that was written while the workers were being renewed is read as well."""
+        await self._started.wait()
         while self._to_renew:
             self._to_renew = False
             await self._renew()
@@ -179,6 +183,7 @@ class Supervisor:
 
     async def _adopt(self, settings: Settings, revision: int) -> str:
         """Everywhere or nowhere; the reason of a refusal."""
+        await self._started.wait()
         before = self.settings
         refusal = await self._workers.adopt(settings, revision)
         if not refusal:

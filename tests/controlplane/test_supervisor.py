@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -110,5 +111,48 @@ async def test_the_last_account_stays_as_long_as_others_reach_the_admin_side(nod
         with pytest.raises(InvalidSettingsError, match="has no password"):
             await running.ledger.change(moved, Author("ops"))
         assert await running.ledger.change({"admin": {"listen": "127.0.0.1:8889"}}, Author("ops"))
+    finally:
+        await running.stop()
+
+
+async def starting(running: Supervisor) -> asyncio.Task[RunningInfo]:
+    """Let it start, until its workers are on their way."""
+    task = asyncio.create_task(running.start())
+    while not running.workers():
+        await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_change_while_it_starts_reaches_every_worker(nodes: list[SimNode], workers: int) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers))
+    started = await starting(running)
+    try:
+        weight = {"networks": {"harmony-s0": {"nodes": {nodes[0].name: {"weight": 7}}}}}
+        assert await running.ledger.change(weight, Author("ops"))
+        await started
+        assert [worker["revision"] for worker in running.workers()] == [running.ledger.revision] * workers
+        assert running.adopted() == workers
+    finally:
+        await running.stop()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_to_renew_while_it_starts_waits_for_the_start(nodes: list[SimNode], workers: int) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers))
+    heard = running.events.subscribe().queue
+    started = await starting(running)
+    running.hang_up()
+    told: list[str] = []
+    try:
+        info = await started
+        async with asyncio.timeout(30):
+            while len([text for text in told if "ended" in text or "drained" in text]) < workers:
+                event = await heard.get()
+                told += [event.data["text"]] if event is not None and event.kind == "worker" else []
+        assert not [text for text in told if "replaced" in text]
+        assert len([text for text in told if "serves" in text]) == 2 * workers
+        assert len(running.links) == workers
+        assert await block_number(info) == nodes[0].head
     finally:
         await running.stop()
