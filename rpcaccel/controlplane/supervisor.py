@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from rpcaccel.config.faults import Fault
 from rpcaccel.config.model import Settings
+from rpcaccel.config.observability import LogSettings
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.controlplane.admin_address import check_admin_address
 from rpcaccel.controlplane.audit import Author, Change
@@ -89,6 +90,7 @@ class Supervisor:
         self._started = asyncio.Event()
         """Until then the admin side takes changes, and the program signals, for which there are no workers yet."""
         self._admin: Admin | None = None
+        self._logging: LogSettings | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._to_renew = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
@@ -108,7 +110,7 @@ class Supervisor:
         """
         self._left_out = self.ledger.open()
         settings = self.settings
-        logs.configure(settings.log)
+        self._log_by(settings)
         if fault := check_admin_address(settings.admin.listen, settings.admin):
             raise ListenError(fault)
         sockets = bind_workers(settings.listen, "listen", settings.workers)
@@ -184,13 +186,16 @@ class Supervisor:
     async def _adopt(self, settings: Settings, revision: int) -> str:
         """Everywhere or nowhere; the reason of a refusal."""
         await self._started.wait()
-        before = self.settings
         refusal = await self._workers.adopt(settings, revision)
         if not refusal:
             await self._probers.adopt(settings)
-            if settings.log != before.log:
-                logs.configure(settings.log)
+            self._log_by(settings)
         return refusal
+
+    def _log_by(self, settings: Settings) -> None:
+        if settings.log != self._logging:
+            self._logging = settings.log
+            logs.configure(settings.log)
 
     def _admin_faults(self, settings: Settings) -> list[Fault]:
         """What the admin side would not start with, and what would leave it open where it listens until then."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import aiohttp
 import pytest
+import structlog
 
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.listening import ListenError, address_of, bind
-from rpcaccel.controlplane.settings import InvalidSettingsError
+from rpcaccel.controlplane.settings import ChangedMeanwhileError, InvalidSettingsError
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.testing.factories import harmony_nodes
 from rpcaccel.testing.simnode import SimNode
@@ -154,5 +157,23 @@ async def test_to_renew_while_it_starts_waits_for_the_start(nodes: list[SimNode]
         assert len([text for text in told if "serves" in text]) == 2 * workers
         assert len(running.links) == workers
         assert await block_number(info) == nodes[0].head
+    finally:
+        await running.stop()
+
+
+async def test_a_change_that_is_taken_back_takes_the_log_back_as_well(nodes: list[SimNode]) -> None:
+    async def slower(_patch: Mapping[str, Any], _author: str) -> bool:
+        return False
+
+    running = Supervisor(settings_for(nodes, **ANY))
+    await running.start()
+    running.ledger.offer = slower
+    try:
+        with pytest.raises(ChangedMeanwhileError):
+            await running.ledger.change({"log": {"level": "debug"}, "memory": {"size": 5000}}, Author("ops"))
+        assert not structlog.get_logger().bind().is_enabled_for(logging.DEBUG)
+        running.ledger.offer = None
+        assert await running.ledger.change({"log": {"level": "debug"}}, Author("ops"))
+        assert structlog.get_logger().bind().is_enabled_for(logging.DEBUG)
     finally:
         await running.stop()
