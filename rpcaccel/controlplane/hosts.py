@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.controlplane.events import Events
 from rpcaccel.controlplane.link import Link
-from rpcaccel.controlplane.purge import purge
+from rpcaccel.controlplane.purge import swept
 from rpcaccel.controlplane.settings import Ledger
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class Hosts:
         """What should be looked at, in a sentence."""
         return self._sharing.note if self._sharing is not None else ""
 
-    async def _purge(self, body: bytes) -> None:
-        await purge(body, self._links)
+    async def _purge(self, body: bytes) -> bool:
+        return await swept(body, self._links)
 
     def _hear(self, up: bool) -> None:
         text = "settings and purges are shared by Redis" if up else "Redis is away: changes reach this host alone"

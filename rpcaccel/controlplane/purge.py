@@ -11,6 +11,7 @@ from msgspec import Struct
 from rpcaccel.controlplane.link import Link
 from rpcaccel.controlplane.refusal import Refusal, read
 from rpcaccel.core.entry import Selection
+from rpcaccel.core.messages import PurgeDone
 
 
 class Meant(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,8 +30,7 @@ class Meant(Struct, frozen=True, forbid_unknown_fields=True):
 async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     """The document: how many entries went, by tier. Raises Refusal for a body that says nothing or too much."""
     meant = read(body, Meant)
-    selection = selected(meant)
-    done = await asyncio.gather(*(link.purge(selection, dry=meant.dry_run) for link in links))
+    done = await _carried_out(meant, links)
     # Each worker counts, or sweeps, the same shared tier: what one has removed the others do not find any more.
     shared = max if meant.dry_run else sum
     return {
@@ -40,6 +40,17 @@ async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
         "dry_run": meant.dry_run,
         "workers": len(links),
     }
+
+
+async def swept(body: bytes, links: Sequence[Link]) -> bool:
+    """Remove what another host removed, or what this one could not; is it out of the tier that all share? Raises
+    Refusal."""
+    return any(one.complete for one in await _carried_out(read(body, Meant), links))
+
+
+async def _carried_out(meant: Meant, links: Sequence[Link]) -> list[PurgeDone]:
+    selection = selected(meant)
+    return await asyncio.gather(*(link.purge(selection, dry=meant.dry_run) for link in links))
 
 
 def selected(meant: Meant) -> Selection:

@@ -23,6 +23,8 @@ AGAIN_FOR = 600.0
 """Seconds for which a purge is told again when the board lost its words. Who was cut off for longer purges all."""
 MOST = 100
 """Purges that wait for Redis to be back; more become one of everything."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
+"""Seconds between two attempts to purge a second tier that no worker reaches; each purges the memory as well."""
 EVERYTHING = b'{"all":true}'
 
 log = structlog.get_logger("rpcaccel.sharing")
@@ -45,13 +47,13 @@ class WordsPort(Protocol):
 
 
 class Purges:
-    """This host's end. `purged` carries out a purge that another host made."""
+    """This host's end. `purged` carries out a purge, and says whether it reached the second tier."""
 
     def __init__(
         self,
         board: WordsPort,
         host: str,
-        purged: Callable[[bytes], Awaitable[object]],
+        purged: Callable[[bytes], Awaitable[bool]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board = board
@@ -64,6 +66,8 @@ class Purges:
         self._said: deque[tuple[float, bytes]] = deque(maxlen=MOST)
         self._half_done: list[bytes] = []
         """Carried out here while Redis was away, so that its entries are still there."""
+        self._pause = FIRST_PAUSE
+        self._finish_at = 0.0
         self._saying = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -80,6 +84,7 @@ class Purges:
             await self._say()
         except UnreachableError:
             self._half_done.append(body)
+            self._pause, self._finish_at = FIRST_PAUSE, 0.0
             if len(self._unsaid) == 1:
                 log.warning("a purge reaches the other hosts when Redis is back")
 
@@ -100,9 +105,18 @@ class Purges:
             self._unsaid.extendleft(body for at, body in reversed(self._said) if now - at < AGAIN_FOR)
             self._said.clear()
         await self._say()
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Remove from Redis what could not be removed when it was away. The workers may find it back later than we."""
+        if not self._half_done or self._clock() < self._finish_at:
+            return
         half_done, self._half_done = self._half_done, []
         for body in half_done:
-            await self._purged(body)
+            if not await self._purged(body):
+                self._half_done.append(body)
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause) if self._half_done else FIRST_PAUSE
+        self._finish_at = self._clock() + (self._pause if self._half_done else 0.0)
 
     async def _say(self) -> None:
         async with self._saying:

@@ -82,7 +82,7 @@ class Sharing:
         board: BoardPort,
         ledger: Ledger,
         *,
-        purged: Callable[[bytes], Awaitable[object]],
+        purged: Callable[[bytes], Awaitable[bool]],
         told: Callable[[bool], None] = lambda _up: None,
         host: str = "",
         every: float = EVERY,

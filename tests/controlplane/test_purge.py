@@ -8,13 +8,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.link import Link
+from rpcaccel.controlplane.link import Link, LocalLink
 from rpcaccel.controlplane.listening import bind
 from rpcaccel.controlplane.process_link import ProcessLink
-from rpcaccel.controlplane.purge import Meant, purge, selected
+from rpcaccel.controlplane.purge import Meant, purge, selected, swept
 from rpcaccel.controlplane.refusal import Refusal
 from rpcaccel.core.entry import Selection
 from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
+from rpcaccel.core.messages import PurgeDone
 from rpcaccel.testing.factories import harmony_nodes
 from tests.proxy import HARMONY_ID, settings_for
 from tests.services import Redis
@@ -63,6 +64,26 @@ async def test_both_tiers_are_purged_in_every_process(redis_server: Redis) -> No
             for link in links:
                 await link.drain(1.0)
         assert not (await purge(b'{"all": true}', links))["complete"]
+
+
+class Reaching(LocalLink):
+    """A worker that reaches the second tier, or does not."""
+
+    def __init__(self, reaches: bool) -> None:
+        super().__init__("w1", bind("127.0.0.1:0", "listen"), lambda _hint: None)
+        self._reaches = reaches
+
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
+        assert (selection.everything, dry) == (True, False)
+        return PurgeDone(0, 0, self._reaches)
+
+
+@pytest.mark.parametrize(("reaching", "found"), [([False, True], True), ([False, False], False), ([], False)])
+async def test_one_worker_is_enough_to_sweep_the_tier_they_share(reaching: list[bool], found: bool) -> None:
+    links = [Reaching(reaches) for reaches in reaching]
+    assert await swept(b'{"all": true}', links) is found
+    for link in links:
+        await link.drain(0.0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from rpcaccel.controlplane.purges import AGAIN_FOR, EVERYTHING, MOST, Purges
+from rpcaccel.controlplane.purges import AGAIN_FOR, EVERYTHING, FIRST_PAUSE, LONGEST_PAUSE, MOST, Purges
 from rpcaccel.controlplane.refusal import Refusal
 from rpcaccel.stores.redis_board import KEPT, Board, UnreachableError
 from tests.services import Redis
@@ -22,13 +22,16 @@ class Host:
     def __init__(self, redis: Redis, name: str) -> None:
         self.now = 0.0
         self.purged: list[bytes] = []
+        self.reached = True
+        """Do its workers reach Redis?"""
         self.board = Board(Settings(url=Url(redis.url), prefix="test"))
         self.purges = Purges(self.board, name, self._purge, clock=lambda: self.now)
 
-    async def _purge(self, body: bytes) -> None:
+    async def _purge(self, body: bytes) -> bool:
         if b"newer" in body:
             raise Refusal(400, "not-json", "unknown member")
         self.purged.append(body)
+        return self.reached
 
     async def caught_up(self) -> list[bytes]:
         """What it purges when it looks."""
@@ -101,6 +104,28 @@ async def test_a_purge_made_without_redis_is_told_when_it_is_back(redis: Redis, 
     assert await one.caught_up() == []
     assert await other.back() == [b"1", b"2"]
     assert await other.caught_up() == []
+
+
+async def test_what_no_worker_could_remove_from_redis_yet_is_tried_again_with_patience(
+    redis: Redis, meet: Meet
+) -> None:
+    one, other = await meet("one"), await meet("other")
+    redis.kill()
+    await one.purges.tell(b"1")
+    redis.restart()
+    one.reached = False
+    assert await one.back() == [b"1"]
+    assert await one.caught_up() == []
+    one.now += 2 * FIRST_PAUSE
+    assert await one.caught_up() == [b"1"]
+    one.now += 2 * FIRST_PAUSE
+    assert await one.caught_up() == []
+    one.reached = True
+    one.now += 2 * FIRST_PAUSE
+    assert await one.caught_up() == [b"1"]
+    one.now += LONGEST_PAUSE
+    assert await one.caught_up() == []
+    assert await other.back() == [b"1"], "it is told once"
 
 
 async def test_what_redis_lost_before_everyone_had_heard_it_is_told_again(redis: Redis, meet: Meet) -> None:

@@ -102,8 +102,9 @@ class Host:
             self.side, self.ledger, purged=self._purged, told=self.told.append, host=name, every=0.01, again=0.01
         )
 
-    async def _purged(self, body: bytes) -> None:
+    async def _purged(self, body: bytes) -> bool:
         self.purges.append(body)
+        return True
 
     async def weigh(self, node: str, weight: int) -> None:
         await self.ledger.change({"networks": {"x": {"nodes": {node: {"weight": weight}}}}}, ME)
