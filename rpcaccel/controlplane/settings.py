@@ -108,7 +108,8 @@ class Ledger:
         self._told = told_of(base, self.origin.told)
         self._check = check
         self._wall = wall
-        self._lock = asyncio.Lock()
+        self.changing = asyncio.Lock()
+        """Held while a change is being made."""
         self._last_number = FIRST_REVISION
         self._earlier: dict[int, Settings] = {}
         self._program = self._workers = base
@@ -184,13 +185,13 @@ class Ledger:
 
         Raises ChangedMeanwhileError, InvalidSettingsError or RefusedError; then nothing has changed anywhere.
         """
-        async with self._lock:
+        async with self.changing:
             self._expect(expected)
             return await self._make(self.preview(patch), "change", author)
 
     async def undo(self, author: Author, to: int | None = None, expected: int | None = None) -> Change | None:
         """Publish an older revision's settings as a new one. Raises UnknownRevisionError too."""
-        async with self._lock:
+        async with self.changing:
             self._expect(expected)
             number = self.undo_to if to is None else to
             older = None if number is None else self._earlier.get(number)
@@ -202,7 +203,7 @@ class Ledger:
         """Read the config file again; changes made at run time stay on top of it. Raises NoFileError too."""
         if self.origin.reread is None:
             raise NoFileError
-        async with self._lock:
+        async with self.changing:
             try:
                 base = await asyncio.to_thread(self.origin.reread)
                 settings = self._checked(lay(base, self.overlay()).settings)
@@ -217,7 +218,7 @@ class Ledger:
 
     async def take_over(self, overlay: Callable[[], Mapping[str, Any]], author: Author) -> Change | None:
         """Adopt what another host made: this overlay, asked for when nothing changes any more, instead of ours."""
-        async with self._lock:
+        async with self.changing:
             try:
                 settings = self._checked(lay(self.base, overlay()).settings)
             except ConfigError as error:

@@ -131,8 +131,9 @@ class Sharing:
         """Follow no more."""
         self._ledger.offer = None
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            async with self._ledger.changing:  # what is half adopted would be in force at workers and not in the ledger
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
         await self._board.close()
 
     async def offer(self, patch: Mapping[str, Any], author: str) -> bool:

@@ -331,6 +331,29 @@ async def test_it_follows_by_itself(wall: Wall) -> None:
     assert other.weights()["a"] == 5
 
 
+async def test_to_share_no_more_waits_for_what_is_being_adopted(wall: Wall) -> None:
+    one, other = await hosts(wall)
+    adopting, may_end = asyncio.Event(), asyncio.Event()
+    in_force: list[Settings] = []
+
+    async def publish(settings: Settings, _revision: int) -> str:
+        adopting.set()
+        await may_end.wait()
+        in_force.append(settings)
+        return ""
+
+    one.ledger.publish = publish
+    await other.weigh("a", 5)
+    await one.sharing.start()
+    await adopting.wait()
+    stopping = asyncio.create_task(one.sharing.stop())
+    await asyncio.sleep(0)
+    may_end.set()
+    await stopping
+    assert in_force == [one.ledger.settings]
+    assert one.weights()["a"] == 5
+
+
 @pytest.mark.parametrize("seed", range(30))
 async def test_however_hosts_are_cut_off_they_agree_in_the_end(wall: Wall, seed: int) -> None:
     rng = Random(seed)
