@@ -59,6 +59,8 @@ class Running(Struct):
     state: Literal["starting", "serving", "draining"] = "starting"
     hung: bool = False
     """Was it ended because it no longer answered?"""
+    ended: bool = False
+    """Was its end seen, and its counts kept?"""
 
 
 MakeLink = Callable[[str, socket.socket, Spare | None], Link]
@@ -223,6 +225,8 @@ class Workers:
         self._tell(link, "started", f"worker {name} serves")
 
     async def _leave(self, one: Running) -> None:
+        if one.ended:
+            return
         one.state = "draining"
         self._leaving.append(one)
         self._tell(one.link, "draining", f"worker {one.link.name} finishes what it has and takes no new connections")
@@ -237,7 +241,7 @@ class Workers:
     async def _see_off(self, name: str, one: Running, since: float) -> None:
         """Wait for a worker's end, keep its counts, and replace it unless it was meant to go."""
         how = await one.link.ended()
-        report = one.link.report()
+        report, one.ended = one.link.report(), True
         # No await between these: the sums never miss the counts, nor hold them twice.
         if report is not None:
             self._bury(report)

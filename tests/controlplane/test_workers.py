@@ -268,6 +268,7 @@ async def test_one_that_dies_while_it_is_being_renewed_leaves_one_worker_in_its_
     serving = {id(one.link) for one in world.workers.serving()}
     await world.until(lambda: {id(link) for link in world.links} == serving)
     assert len(serving) == 2
+    assert [state["state"] for state in world.workers.states()] == ["serving", "serving"], "the dead one is forgotten"
     await world.workers.stop(0.0)
 
 
