@@ -10,6 +10,9 @@ from typing import Protocol
 import msgspec
 from yarl import URL
 
+from rpcaccel.core import traceparent
+
+_TRACED = traceparent.HEADER.encode()
 _SHORTEST_SECRET = 6
 """Characters: shorter parts of a path (rpc, v1, eth) are no keys, and hiding them would spoil texts."""
 
@@ -60,6 +63,21 @@ def request_headers(url: URL, own: Mapping[str, Secret]) -> dict[str, str]:
         headers["authorization"] = f"Basic {base64.b64encode(login).decode()}"
     headers.update((name.lower(), value.reveal()) for name, value in own.items())
     return headers
+
+
+def request_head(url: URL, own: Mapping[str, Secret]) -> bytes:
+    """What every request to a node begins with: its first line and its headers, up to those that differ by call."""
+    headers = {"Host": url.host_port_subcomponent or "", **request_headers(url, own)}
+    if (host := headers.pop("host", None)) is not None:
+        headers["Host"] = host
+    lines = [f"POST {url.raw_path_qs} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), ""]
+    return "\r\n".join(lines).encode()
+
+
+def post_text(head: bytes, body: bytes, span: str = "") -> bytes:
+    """A whole request; `span` is what the node is told of the trace that the call belongs to, if it belongs to one."""
+    told = b"%b: %b\r\n" % (_TRACED, span.encode()) if span else b""
+    return b"%b%bContent-Length: %d\r\n\r\n%b" % (head, told, len(body), body)
 
 
 def secrets_of(url: URL, own: Mapping[str, Secret]) -> tuple[str, ...]:

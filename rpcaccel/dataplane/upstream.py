@@ -17,15 +17,17 @@ from contextlib import suppress
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError
 from msgspec.structs import replace
 from yarl import URL
 
-from rpcaccel.core import traceparent
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.dataplane.connector import CURRENT, Attempt, Counters, CountingConnector
+from rpcaccel.dataplane.connector import Attempt, Counters, CountingConnector
+from rpcaccel.dataplane.deadlines import Deadlines
+from rpcaccel.dataplane.exchange import Exchange
 from rpcaccel.dataplane.reply import HttpReply, read_batch, read_reply, weigh
-from rpcaccel.dataplane.request import Endpoint, call_text, hidden, request_headers, secrets_of
+from rpcaccel.dataplane.request import Endpoint, call_text, hidden, post_text, request_head, secrets_of
 from rpcaccel.dataplane.traced import FORWARDED
 
 _clock = time.perf_counter
@@ -34,7 +36,7 @@ _EXACT = 86_400.0
 """aiohttp rounds timers longer than this many seconds up to whole ones; a deadline must be met, so none is longer."""
 _TLS_LEAKS = sys.version_info < (3, 12, 7) or (3, 13) <= sys.version_info < (3, 13, 1)
 """Pythons on which closed TLS transports may stay open (python/cpython#118960) unless aiohttp aborts them."""
-_TROUBLE = (aiohttp.ClientError, OSError, UnicodeError)
+_TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError)
 """What aiohttp raises; UnicodeError comes from the IDNA encoding of a name that is none."""
 _BEFORE_SENDING = {
     "start": (FailureKind.CONNECT, "no connection to"),
@@ -57,7 +59,9 @@ class Upstream:
         self.counters = Counters() if counters is None else counters
         self.shown = f"{url.scheme}://{url.host_port_subcomponent}"
         """Scheme, host and port: all of the address that may be shown."""
-        self._url = url.with_user(None)
+        self._request = aiohttp.ClientRequest("POST", url.with_user(None), loop=asyncio.get_running_loop())
+        """Says where to connect to, and nothing else: what is written there begins with the head."""
+        self._head = request_head(url, settings.headers)
         self._secrets = secrets_of(url, settings.headers)
         self._connect_timeout = settings.connect_timeout
         self._limits = self._limits_of(settings.timeout)
@@ -75,12 +79,7 @@ class Upstream:
             timeout_ceil_threshold=_EXACT,
             enable_cleanup_closed=_TLS_LEAKS,
         )
-        self._session = aiohttp.ClientSession(
-            connector=self._connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=request_headers(url, settings.headers),
-            skip_auto_headers=("Accept",),
-        )
+        self._under_way: Deadlines[Exchange] = Deadlines(_too_late)
 
     def __repr__(self) -> str:
         return f"<Upstream {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
@@ -125,31 +124,23 @@ class Upstream:
         if self._in_flight and grace > 0:
             with suppress(TimeoutError):  # what is not finished by then is cut off: a failure for its own caller
                 await asyncio.wait_for(self._idle.wait(), grace)
-        await self._session.close()
+        for exchange in [*self._under_way]:
+            exchange.fail(ConnectionAbortedError())
+        await self._connector.close()
 
     async def _open(self, opened: list[Connection]) -> None:
-        CURRENT.set(Attempt(self.counters))
-        request = aiohttp.ClientRequest("POST", self._url, loop=asyncio.get_running_loop())
         with suppress(*_TROUBLE):  # the first call meets the same trouble and tells it
-            opened.append(await self._connector.connect(request, [], self._limits))
+            opened.append(await self._connector.take(self._request, Attempt(self.counters), self._limits))
 
     async def _post(self, body: bytes, timeout: float) -> HttpReply | Failure:
         """One HTTP request, read to its end."""
         if (refusal := self._refusal(timeout)) is not None:
             return refusal
         attempt = Attempt(self.counters)
-        CURRENT.set(attempt)
         limits = self._limits if timeout == self._limits.total else self._limits_of(timeout)
-        traced = FORWARDED.get()
-        told = {traceparent.HEADER: traced} if traced else None
         self._in_flight += 1
         try:
-            response = await self._session.post(
-                self._url, data=body, headers=told, timeout=limits, allow_redirects=False
-            )
-            headed = _clock()
-            attempt.phase = "replying"
-            text = await response.read()
+            return await self._exchange(post_text(self._head, body, FORWARDED.get()), attempt, limits, timeout)
         except _TROUBLE as error:
             return self._translate(error, attempt, limits)
         except asyncio.CancelledError:
@@ -164,9 +155,27 @@ class Upstream:
             self._in_flight -= 1
             if self._closing and not self._in_flight:
                 self._idle.set()
+
+    async def _exchange(
+        self, text: bytes, attempt: Attempt, limits: aiohttp.ClientTimeout, timeout: float
+    ) -> HttpReply:
+        """Send a request and read what comes back, on a connection that is the pool's again, or closed, in any case."""
+        exchange = Exchange(await self._connector.take(self._request, attempt, limits))
+        self._under_way.add(exchange, timeout - (attempt.connected - attempt.started))
+        try:
+            message = await exchange.ask(text)
+            headed = _clock()
+            attempt.phase = "replying"
+            body = await exchange.read()
+        except BaseException:
+            exchange.break_off()
+            raise
+        finally:
+            self._under_way.drop(exchange)
+        exchange.finish()
         done = _clock()
-        self.counters.count_reply(attempt.connected, headed, done, len(text))
-        return HttpReply(response.status, response.headers, text, done - attempt.started)
+        self.counters.count_reply(attempt.connected, headed, done, len(body))
+        return HttpReply(message.code, message.headers, body, done - attempt.started)
 
     def _refusal(self, timeout: float) -> Failure | None:
         if self._closing:
@@ -182,7 +191,7 @@ class Upstream:
         if isinstance(error, TimeoutError):
             what = "no answer" if attempt.phase == "sent" else "only a part of the answer came"
             return self._failure(FailureKind.TIMEOUT, f"{what} within {limits.total:g} s")
-        if isinstance(error, aiohttp.ClientResponseError):
+        if isinstance(error, HttpProcessingError):
             return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
         if attempt.phase == "replying" or isinstance(error, aiohttp.ClientPayloadError):
             return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the middle of the answer")
@@ -226,6 +235,10 @@ class Upstream:
     def _limits_of(self, timeout: float) -> aiohttp.ClientTimeout:
         connect = min(self._connect_timeout, timeout)
         return aiohttp.ClientTimeout(total=timeout, connect=connect, ceil_threshold=_EXACT)
+
+
+def _too_late(exchange: Exchange) -> None:
+    exchange.fail(TimeoutError())
 
 
 def _system_words(cause: BaseException) -> str:

@@ -15,7 +15,7 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config,  # noqa: ARG001 -- the hook's signature
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    if item.path.name.startswith("test_upstream"):
+    if item.path.name.startswith(("test_upstream", "test_exchange")):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

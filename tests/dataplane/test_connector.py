@@ -3,7 +3,7 @@ import asyncio
 from aiohttp import ClientRequest, ClientTimeout
 from yarl import URL
 
-from rpcaccel.dataplane.connector import CURRENT, Attempt, Counters, CountingConnector
+from rpcaccel.dataplane.connector import Attempt, Counters, CountingConnector
 
 
 async def test_a_connection_is_counted_from_its_making_to_its_end() -> None:
@@ -17,15 +17,13 @@ async def test_a_connection_is_counted_from_its_making_to_its_end() -> None:
     connector = CountingConnector(counters)
     request = ClientRequest("POST", url, loop=asyncio.get_running_loop())
 
-    CURRENT.set(Attempt(counters))
-    first = await connector.connect(request, [], ClientTimeout())
+    first = await connector.take(request, Attempt(counters), ClientTimeout())
     assert (counters.connects, counters.open, counters.in_use, counters.idle) == (1, 1, 1, 0)
     first.release()
     assert (counters.open, counters.in_use, counters.idle) == (1, 0, 1)
 
     attempt = Attempt(counters)
-    CURRENT.set(attempt)
-    second = await connector.connect(request, [], ClientTimeout())
+    second = await connector.take(request, attempt, ClientTimeout())
     assert attempt.reused
     assert attempt.phase == "sent"
     assert attempt.connected >= attempt.started

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pytest
 from yarl import URL
 
-from rpcaccel.dataplane.request import call_text, hidden, request_headers, secrets_of
+from rpcaccel.dataplane.request import call_text, hidden, post_text, request_head, request_headers, secrets_of
 
 
 @dataclass
@@ -66,3 +66,38 @@ def test_a_nodes_error_is_shown_without_the_secrets_it_echoes() -> None:
     error = b'{"code":-32000,"message":"bad key 0123456789abcdef for joe"}'
     assert hidden(error, ("0123456789abcdef", "joe")) == b'{"code":-32000,"message":"bad key *** for joe"}'
     assert hidden(error, ("else-where",)) is error
+
+
+def test_the_head_says_where_and_what_and_the_host_header_comes_first() -> None:
+    head = request_head(URL("http://joe:pw@10.0.0.7:9500/v3/key?x=1#f"), {"X-Key": Hidden("k")})
+    assert head.split(b"\r\n") == [
+        b"POST /v3/key?x=1 HTTP/1.1",
+        b"Host: 10.0.0.7:9500",
+        b"content-type: application/json",
+        b"accept-encoding: gzip",
+        b"user-agent: rpcaccel",
+        b"authorization: Basic am9lOnB3",
+        b"x-key: k",
+        b"",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [("http://h", "h"), ("https://h:443", "h"), ("https://h:80", "h:80"), ("http://[::1]:9500/", "[::1]:9500")],
+)
+def test_the_host_header_holds_the_port_where_it_is_not_the_usual_one(url: str, host: str) -> None:
+    assert f"\r\nHost: {host}\r\n".encode() in request_head(URL(url), {})
+
+
+def test_a_host_header_of_the_operator_is_the_only_one() -> None:
+    head = request_head(URL("http://h/"), {"HOST": Hidden("rpc.example")})
+    assert head.lower().count(b"host:") == 1
+    assert b"\r\nHost: rpc.example\r\n" in head
+
+
+def test_a_request_is_its_head_its_length_and_its_body() -> None:
+    assert post_text(b"POST / HTTP/1.1\r\n", b"[\xc3\xbc]") == (
+        b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n[\xc3\xbc]"
+    )
+    assert post_text(b"H\r\n", b"[]", "00-a-b-01") == b"H\r\ntraceparent: 00-a-b-01\r\nContent-Length: 2\r\n\r\n[]"

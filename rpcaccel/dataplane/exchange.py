@@ -1,0 +1,78 @@
+"""One request and its reply on a connection of aiohttp's pool, without what its session makes for each: a request, a
+response, cookies, a task for the body, a timer. That is most of the time a lone call takes.
+
+aiohttp still pools and opens connections, and reads replies: its parser, its limits, unpacking and back-pressure. Of
+what it does not document, this relies on `Connection.protocol`: `set_response_params` readies it for a reply,
+`len` is the replies nobody has read, `read` gives the next one's head and body or raises, `set_exception` makes it
+raise, and `Connection.release` keeps no connection on which anything is left (`should_close`). The tests hold each.
+"""
+
+from __future__ import annotations
+
+from aiohttp import StreamReader
+from aiohttp.connector import Connection
+from aiohttp.http import RawResponseMessage
+
+_SWITCHING_PROTOCOLS = 101
+_FINAL = 200
+
+
+class Exchange:
+    """What goes out and comes back once. Whoever has taken the connection makes it before the next await, and ends it
+    by `finish` or `break_off` in any case; both are synchronous."""
+
+    __slots__ = ("_body", "_connection", "_trouble")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._body: StreamReader | None = None
+        self._trouble: Exception | None = None
+
+    def __repr__(self) -> str:
+        return f"<Exchange on {self._connection}>"
+
+    async def ask(self, request: bytes) -> RawResponseMessage:
+        """Write a request, head and body; returns the reply's head, whatever came before it passed over (1xx, RFC 9110
+        section 15.2). Raises what the connection met, and what `fail` was told."""
+        protocol, transport = self._connection.protocol, self._connection.transport
+        if protocol is None or transport is None or len(protocol):  # gone, or it spoke without having been asked
+            raise ConnectionResetError
+        protocol.set_response_params(read_until_eof=True)
+        transport.write(request)
+        while True:
+            message, self._body = await protocol.read()
+            if self._trouble is not None:
+                raise self._trouble
+            if message.code >= _FINAL or message.code == _SWITCHING_PROTOCOLS:
+                return message
+
+    async def read(self) -> bytes:
+        """The body to its end, unpacked."""
+        body = self._body
+        if body is None:
+            return b""
+        return body.read_nowait() if body.is_eof() else await body.read()
+
+    def fail(self, trouble: Exception) -> None:
+        """Whoever waits for the reply, or will, meets this trouble: its time is over, or the node was taken away."""
+        self._trouble = trouble
+        if (protocol := self._connection.protocol) is not None:
+            protocol.set_exception(trouble)
+        if self._body is not None:
+            self._body.set_exception(trouble)
+
+    def finish(self) -> None:
+        """The reply was read: the connection goes back to the pool, unless it is of no more use."""
+        transport = self._connection.transport
+        if transport is not None and transport.get_write_buffer_size():  # answered before it was asked to the end
+            self.break_off()
+        else:
+            self._connection.release()
+
+    def break_off(self) -> None:
+        """Close the connection. What was not sent by then is not sent, since nobody waits for its answer: TLS does not
+        tell how much that is."""
+        if (transport := self._connection.transport) is not None:
+            transport.abort()
+        self._connection.close()
+        self._body = self._trouble = None  # an exception knows the frames it went through, and they know this
