@@ -194,7 +194,7 @@ def bad_constraints(root: Path) -> Faults:
 
 
 def unpinned(root: Path) -> Faults:
-    """What pyproject.toml asks for has its version in constraints.txt, and in no second place."""
+    """What pyproject.toml asks for has its version in constraints.txt, and in no second place: a range at the most."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = list(project.get("dependencies", []))
     for extra in project.get("optional-dependencies", {}).values():
@@ -205,6 +205,6 @@ def unpinned(root: Path) -> Faults:
         name, rest = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?\s*(.*)$", requirement)[0]
         if normal_name(name) not in known:
             faults.append(f"{name} is in pyproject.toml and not in constraints.txt")
-        if rest and not rest.startswith(";"):
+        if rest and not rest.startswith(";") and "<" not in rest:
             faults.append(f"{name} has a version in pyproject.toml: {rest}")
     return faults

@@ -153,7 +153,7 @@ def test_a_constraint_that_is_no_plain_pin_is_found(tmp_path: Path, line: str) -
 def test_an_unpinned_dependency_and_a_second_version_are_found(tmp_path: Path) -> None:
     project = "[project]\ndependencies = ['A_b[x]', 'c; python_version < \"4\"', 'd>=1']\n"
     project += "[project.optional-dependencies]\ntest = ['e']\n"
-    write(tmp_path, {"constraints.txt": "a-b==1.0\nc==2\nd==1\n", "pyproject.toml": project})
+    write(tmp_path, {"constraints.txt": "a-b==1.0\nc==2\nd==1\nf==1\n", "pyproject.toml": project})
     assert rules.unpinned(tmp_path) == [
         "d has a version in pyproject.toml: >=1",
         "e is in pyproject.toml and not in constraints.txt",
