@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from rpcaccel.config.document import to_table
 from rpcaccel.config.faults import Fault, dotted
 from rpcaccel.config.model import Settings
@@ -21,7 +23,7 @@ def apply(settings: Settings, change: Mapping[str, Any]) -> Settings | list[Faul
     merged = merge(to_table(settings, reveal=True), change)
     faults = _renamed(merged)
     result = validate(_listed(merged))
-    return faults + result if isinstance(result, list) else faults or result
+    return faults + _by_id(result, merged) if isinstance(result, list) else faults or result
 
 
 def merge(target: Any, change: Any) -> Any:
@@ -54,6 +56,20 @@ def _renamed(document: Mapping[str, Any]) -> list[Fault]:
         for name, network in _tables(document).items()
         for key, node in network["nodes"].items()
         if isinstance(node, Mapping) and node.get("id", key) != key
+    ]
+
+
+def _by_id(faults: list[Fault], document: Mapping[str, Any]) -> list[Fault]:
+    """The faults with each node under its id, as the change has it, and not under its place in the list."""
+    places = {
+        dotted(("networks", name, "nodes", place)): dotted(("networks", name, "nodes", key))
+        for name, network in _tables(document).items()
+        for place, key in enumerate(network["nodes"])
+    }
+    found = [(fault, *fault.path.partition("]")) for fault in faults]
+    return [
+        msgspec.structs.replace(fault, path=places[place + end] + rest) if place + end in places else fault
+        for fault, place, end, rest in found
     ]
 
 

@@ -73,11 +73,11 @@ def test_a_network_is_added_with_nodes_by_id() -> None:
 @pytest.mark.parametrize(
     ("nodes", "path"),
     [
-        ({"b": {"weight": -1}}, "networks.harmony-s0.nodes[1].weight"),
-        ({"new": {"weight": 1}}, "networks.harmony-s0.nodes[3].url"),
+        ({"b": {"weight": -1}}, "networks.harmony-s0.nodes.b.weight"),
+        ({"new": {"weight": 1}}, "networks.harmony-s0.nodes.new.url"),
         ({"b": {"id": "z"}}, "networks.harmony-s0.nodes.b.id"),
         ({"a": None, "b": None, "c.d": None}, "networks.harmony-s0.nodes"),
-        ({"b": 3}, "networks.harmony-s0.nodes[1]"),
+        ({"b": 3}, "networks.harmony-s0.nodes.b"),
         (3, "networks.harmony-s0.nodes"),
     ],
 )

@@ -99,7 +99,7 @@ async def test_what_makes_no_settings_names_the_field(ledger: Ledger) -> None:
     crew = Crew(ledger)
     with pytest.raises(InvalidSettingsError) as caught:
         await ledger.change(weigh(5000), ME)
-    assert [fault.path for fault in caught.value.faults] == ["networks.x.nodes[0].weight"]
+    assert [fault.path for fault in caught.value.faults] == ["networks.x.nodes.a.weight"]
     assert (crew.adopted, len(ledger.audit.lines())) == ([], 1)
 
 
