@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from rpcaccel.config.units import format_size
 
 Keys = tuple[str, ...]
 
+_OF_NODE = re.compile(r'nodes\.("(?:[^"\\]|\\.)*"|[^.]+)\.(.+)')
 _TOLD = 4
 """Edits that a sentence names; the others are counted."""
 
@@ -72,8 +74,8 @@ def _told(edit: Edit) -> str:
     place = edit.path
     if place.startswith("networks."):
         network, _, rest = place.removeprefix("networks.").partition(".")
-        node, _, key = rest.removeprefix("nodes.").rpartition(".") if rest.startswith("nodes.") else ("", "", rest)
-        place = f"{network} {node}: {key}" if node else f"{network}: {rest.removeprefix('nodes.')}"
+        of_node = _OF_NODE.match(rest)
+        place = f"{network} {of_node[1]}: {of_node[2]}" if of_node else f"{network}: {rest.removeprefix('nodes.')}"
     before, after = (_value(value, kind_at(edit.path)) for value in (edit.before, edit.after))
     if edit.before is None and edit.after is not None:
         return f"{place} added" if isinstance(edit.after, Mapping) else f"{place} set to {after}"
@@ -91,7 +93,12 @@ def _value(value: Any, kind: Kind | None) -> str:
         return f"{value:g} s"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return ", ".join(map(str, value)) or "nothing" if isinstance(value, list) else str(value) or "nothing"
+    if isinstance(value, list):
+        return ", ".join(_value(one, None) for one in value) or "nothing"
+    if isinstance(value, Mapping):
+        said = (f"{name} {_value(one, None)}" for name, one in value.items() if one not in (None, "", [], {}))
+        return f"({', '.join(said)})"
+    return str(value) or "nothing"
 
 
 def touches(edits: Iterable[Edit], prefixes: Iterable[str]) -> tuple[str, ...]:
