@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin import Admin
-from tests.browser import Visitor, visiting
+from tests.browser import Visitor
 from tests.sample_control import SampleControl
 from tests.sample_view import SampleView
 
@@ -50,22 +49,11 @@ FORMATS = {
 
 
 @pytest.fixture
-def view() -> SampleView:
-    return SampleView()
-
-
-@pytest.fixture
 async def admin(view: SampleView) -> AsyncIterator[Admin]:
     admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600)
     await admin.start()
     yield admin
     await admin.close()
-
-
-@pytest.fixture
-async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
-    async with visiting(chromium) as visitor:
-        yield visitor
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Who may change: a page from elsewhere may not, and what a browser was told before it slept is told anew."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -10,7 +9,7 @@ from playwright.async_api import Page, expect
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.controlplane.audit import Author
-from tests.browser import Visitor, visiting
+from tests.browser import Visitor
 from tests.sample_control import SampleControl, sample_settings
 from tests.sample_view import NETWORK, SampleView
 
@@ -68,12 +67,6 @@ async def foreign() -> AsyncIterator[str]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     yield "{}:{}".format(*runner.addresses[0][:2])
     await runner.cleanup()
-
-
-@pytest.fixture
-async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
-    async with visiting(chromium) as visitor:
-        yield visitor
 
 
 @pytest.fixture

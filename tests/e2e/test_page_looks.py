@@ -85,11 +85,6 @@ def test_nothing_is_inline_and_nothing_is_fetched_from_elsewhere() -> None:
 
 
 @pytest.fixture
-def view() -> SampleView:
-    return SampleView()
-
-
-@pytest.fixture
 async def admin(view: SampleView) -> AsyncIterator[Admin]:
     ticks = iter(range(10_000))
     admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, clock=lambda: 1000.0 + next(ticks))
@@ -99,12 +94,6 @@ async def admin(view: SampleView) -> AsyncIterator[Admin]:
         admin.sample()
     yield admin
     await admin.close()
-
-
-@pytest.fixture
-async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
-    async with visiting(chromium) as visitor:
-        yield visitor
 
 
 async def shown(page: Page, view: str) -> None:

@@ -1,18 +1,17 @@
 """Settings, keys and limits on the page: described by the server, checked at the field, applied together, undone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.described import described
-from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.core import apikey
-from tests.browser import Visitor, visiting
+from tests.browser import Visitor
+from tests.e2e.tuning import apply, field, log_in, reader
 from tests.sample_control import SampleControl, sample_settings
 from tests.sample_view import NETWORK, SampleView
 
@@ -34,38 +33,13 @@ class ViewOf(SampleView):
 
 
 @pytest.fixture
-def control() -> SampleControl:
-    return SampleControl()
-
-
-@pytest.fixture
-async def admin(control: SampleControl) -> AsyncIterator[Admin]:
-    view = ViewOf(control)
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=0.2)
-    await admin.start()
-    view.advance(1.0, load=0.2)
-    yield admin
-    await admin.close()
-
-
-@pytest.fixture
-async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
-    async with visiting(chromium) as visitor:
-        yield visitor
+def view(control: SampleControl) -> SampleView:
+    return ViewOf(control)
 
 
 @pytest.fixture
 async def page(visitor: Visitor, admin: Admin) -> Page:
     return await visitor.open(admin.address, "settings")
-
-
-def field(page: Page, name: str) -> Locator:
-    return page.get_by_role("textbox", name=name, exact=True)
-
-
-async def apply(page: Page) -> None:
-    await page.get_by_role("button", name="Apply", exact=True).click()
-    await expect(page.locator(".bar")).to_contain_text("worker has it")
 
 
 async def test_every_described_setting_has_its_field_with_explanation_and_default(page: Page) -> None:
@@ -253,21 +227,10 @@ async def test_two_who_make_a_key_for_one_holder_at_once_both_have_theirs(
 
 
 async def test_a_reader_sees_values_and_no_controls(visitor: Visitor) -> None:
-    account = {"password": hash_password("open sesame", log_n=4).reveal(), "role": "read"}
-    visitor.expected = ["401"]
-    control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
-    await admin.start()
-    try:
-        page = await visitor.open(admin.address, "settings")
-        await page.get_by_label("User").fill("guest")
-        await page.get_by_label("Password").fill("open sesame")
-        await page.get_by_role("button", name="Log in").click()
+    async with reader(visitor, "settings") as (page, address):
+        await log_in(page, "guest")
         await expect(page.locator(".setting", has_text="Memory for answers")).to_contain_text("256 MB")
         assert await page.locator(".setting input, .setting select, .setting button:visible").count() == 0
-        await page.goto(f"http://{admin.address}/#/clients")
+        await page.goto(f"http://{address}/#/clients")
         await expect(page.locator("main h1").first).to_have_text("Clients")
         await expect(page.get_by_role("button", name="Make a key")).to_be_hidden()
-    finally:
-        await page.close()
-        await admin.close()

@@ -1,52 +1,20 @@
 """Tuning on the page, in a real browser: edits are collected, applied together, seen by other pages, and undone."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Page, expect
 
-from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
-from tests.browser import Visitor, visiting
-from tests.sample_control import SampleControl, sample_settings
-from tests.sample_view import NETWORK, SampleView
+from tests.browser import Visitor
+from tests.e2e.tuning import in_force, log_in, reader, weight
+from tests.sample_control import SampleControl
+from tests.sample_view import NETWORK
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def control() -> SampleControl:
-    return SampleControl()
-
-
-@pytest.fixture
-async def admin(control: SampleControl) -> AsyncIterator[Admin]:
-    view = SampleView()
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=0.2)
-    await admin.start()
-    view.advance(1.0, load=0.2)
-    yield admin
-    await admin.close()
-
-
-@pytest.fixture
-async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
-    async with visiting(chromium) as visitor:
-        yield visitor
-
-
-@pytest.fixture
 async def page(visitor: Visitor, admin: Admin) -> Page:
     return await visitor.open(admin.address, "nodes")
-
-
-def weight(page: Page, node: str) -> Locator:
-    return page.get_by_label(f"Weight of node {node}, as a number")
-
-
-def in_force(control: SampleControl, node: str) -> int:
-    return next(one.weight for one in control.ledger.settings.networks[NETWORK].nodes if one.id == node)
 
 
 async def test_several_edits_are_collected_and_applied_together(page: Page, control: SampleControl) -> None:
@@ -199,26 +167,14 @@ async def test_the_record_shows_who_changed_what_and_goes_back(
 
 
 async def test_a_reader_looks_and_cannot_change(visitor: Visitor) -> None:
-    account = {"password": hash_password("open sesame", log_n=4).reveal(), "role": "read"}
-    control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
-    await admin.start()
-    try:
-        visitor.expected = ["401"]
-        page = await visitor.open(admin.address, "nodes")
-        await page.get_by_label("User").fill("guest")
-        await page.get_by_label("Password").fill("wrong")
-        await page.get_by_role("button", name="Log in").click()
+    async with reader(visitor, "nodes") as (page, _):
+        await log_in(page, "guest", "wrong")
         await expect(page.get_by_role("alert")).to_contain_text("wrong")
-        await page.get_by_label("Password").fill("open sesame")
-        await page.get_by_role("button", name="Log in").click()
+        await log_in(page, "guest")
         await expect(page.locator("main")).to_contain_text("You may look, not change")
         await expect(weight(page, "a")).to_be_disabled()
         await page.get_by_role("button", name="Log out guest").click()
         await expect(page.get_by_role("button", name="Log in")).to_be_visible()
-    finally:
-        await page.close()
-        await admin.close()
 
 
 async def test_nothing_may_be_changed_before_it_is_known_who_looks(page: Page, visitor: Visitor) -> None:
