@@ -6,7 +6,7 @@ import os
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
 from rpcaccel.config.address import RedisUrl, format_listen, parse_listen
 from rpcaccel.config.naming import header_name
@@ -86,9 +86,13 @@ MethodPatterns = Annotated[tuple[Annotated[str, AfterValidator(_method_pattern)]
 MethodPattern = Annotated[str, AfterValidator(_method_pattern)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(listed)]
 HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], BeforeValidator(listed)]
-Roles = Annotated[frozenset[Literal["archive", "explorer", "beacon", "auth", "debug"]], BeforeValidator(listed)]
+_IN_ORDER = PlainSerializer(sorted, return_type=list[str], when_used="json")
+"""A set has no order of its own: written down, equal ones are to be equal."""
+Roles = Annotated[
+    frozenset[Literal["archive", "explorer", "beacon", "auth", "debug"]], BeforeValidator(listed), _IN_ORDER
+]
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Tags = Annotated[frozenset[Tag], BeforeValidator(listed)]
+Tags = Annotated[frozenset[Tag], BeforeValidator(listed), _IN_ORDER]
 HeaderName = Annotated[str, AfterValidator(header_name)]
 ChainName = Annotated[str, AfterValidator(known_chain)]
 BalancerName = Annotated[str, AfterValidator(known_balancer)]

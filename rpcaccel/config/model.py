@@ -260,7 +260,7 @@ class NetworkSettings(ResilientNetwork):
         tags = {tag for node in self.nodes for tag in node.tags}
         for route in self.routes:
             if route.tag not in tags:
-                raise ValueError(f"routes to tags that some node has, and none has {route.tag}")
+                raise CrossFault(f"routes to tags that some node has, and none has {route.tag}")
         return self
 
 

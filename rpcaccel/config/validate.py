@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rpcaccel.config.faults import ConfigError, Fault, Path, dotted, from_pydantic, shown, source_of
+from rpcaccel.config.fields import listed
 from rpcaccel.config.model import Settings
 from rpcaccel.config.naming import named_nodes, repeats
 
@@ -48,11 +49,27 @@ def _cross_faults(document: Mapping[str, Any], said: Mapping[Path, str]) -> list
         faults.append(Fault("default_network", shown(default), expected, source))
     for name, network in networks.items():
         nodes = network.get("nodes") if isinstance(network, Mapping) else None
+        nodes = nodes.split() if isinstance(nodes, str) else nodes
         if not isinstance(nodes, list | tuple):
             continue
-        ids = [node.get("id") if isinstance(node, Mapping) else object() for node in named_nodes(nodes)]
+        tables = named_nodes(nodes)
+        ids = [node.get("id") if isinstance(node, Mapping) else object() for node in tables]
         for index in repeats(ids):
             path: Path = ("networks", str(name), "nodes", index, "id")
             expected = f"another id than that of {dotted(path[:3])}[{ids.index(ids[index])}]"
             faults.append(Fault(dotted(path), shown(ids[index], path), expected, source_of(path, said)))
+        faults += _lost_routes(str(name), network.get("routes"), tables, said)
     return faults
+
+
+def _lost_routes(name: str, routes: Any, nodes: list[Any], said: Mapping[Path, str]) -> list[Fault]:
+    """Routes to tags that no node has, where routes and tags can be read at all."""
+    told = [listed(node.get("tags", ())) for node in nodes if isinstance(node, Mapping)]
+    tags = sorted({str(tag) for some in told if isinstance(some, list | tuple) for tag in some})
+    expected = f"a tag that some node of {name} has" + (f": {', '.join(tags)}" if tags else "; none has any")
+    paths: list[tuple[Path, Any]] = [
+        (("networks", name, "routes", index, "tag"), route["tag"])
+        for index, route in enumerate(routes if isinstance(routes, list | tuple) else ())
+        if isinstance(route, Mapping) and isinstance(route.get("tag"), str) and route["tag"] not in tags
+    ]
+    return [Fault(dotted(path), shown(tag, path), expected, source_of(path, said)) for path, tag in paths]

@@ -16,6 +16,7 @@ from rpcaccel.config.fields import (
     RedisUrls,
     Roles,
     Size,
+    Tags,
     Whole,
     WorkerCount,
 )
@@ -55,3 +56,9 @@ def test_auto_is_a_worker_for_each_processor_that_may_be_used() -> None:
 def test_other_values_are_refused(kind: Any, written: object) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(kind).validate_python(written)
+
+
+def test_equal_sets_are_written_down_alike_whatever_order_they_came_in() -> None:
+    kind = TypeAdapter(Tags)
+    names = [f"tag-{number}" for number in range(40)]
+    assert kind.dump_python(kind.validate_python(names[::-1]), mode="json") == sorted(names)

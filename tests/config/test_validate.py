@@ -124,6 +124,13 @@ def test_no_fault_shows_a_secret(text: str) -> None:
 def test_a_route_to_a_tag_that_no_node_has_is_told_with_the_tag() -> None:
     node = {"url": "http://a", "tags": ["own"]}
     routes = [{"methods": ["eth_getLogs"], "tag": "archive"}]
-    (fault,) = faults_of({"networks": {"x": {"nodes": [node], "routes": routes}}}).values()
-    assert fault.path == "networks.x"
-    assert fault.expected == "routes to tags that some node has, and none has archive"
+    (fault,) = faults_of({"networks": {"x": {"nodes": [node, "http://b"], "routes": routes}}}).values()
+    assert str(fault) == 'networks.x.routes[0].tag: found "archive", expected a tag that some node of x has: own'
+    (fault,) = faults_of({"networks": {"x": {"nodes": "http://a http://b", "routes": routes}}}).values()
+    assert fault.expected == "a tag that some node of x has; none has any"
+
+
+def test_tags_may_be_written_as_one_text() -> None:
+    node = {"url": "http://a", "tags": "own, archive"}
+    routes = [{"methods": "eth_getLogs", "tag": "archive"}]
+    assert isinstance(validate({"networks": {"x": {"nodes": [node], "routes": routes}}}), Settings)
