@@ -91,6 +91,8 @@ def _value(value: Any, kind: Kind | None) -> str:
         return format_size(value)
     if kind == "duration" and isinstance(value, int | float):
         return f"{value:g} s"
+    if isinstance(value, float):
+        return f"{value:.12g}"
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list):

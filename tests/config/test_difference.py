@@ -56,6 +56,7 @@ def test_many_edits_are_counted_and_not_listed() -> None:
         (Edit("networks.x.chain_id", 5, None), "x: chain_id no longer 5"),
         (Edit('networks.x.nodes."a:1".weight', 1, 2), 'x "a:1": weight 1 to 2'),
         (Edit('networks.x.nodes."a.b".quota.day', 0, 9), 'x "a.b": quota.day 0 to 9'),
+        (Edit("networks.x.nodes.a.quota.month", 0.0, 3e6), "x a: quota.month 0 to 3000000"),
         (Edit("networks.x.nodes.a.timeout", 10, 5), "x a: timeout 10 s to 5 s"),
         (
             Edit("networks.x.routes", [], [{"methods": ["trace_*", "eth_call"], "tag": "archive"}]),
