@@ -10,21 +10,28 @@ export function weightAfter(store, node) {
   return store.value(path(node, "weight")) ?? node.weight;
 }
 
+const tierAfter = (store, node) => store.value(path(node, "tier")) ?? node.tier;
+
 /** A node that is out for a reason of its own (behind, failing ...) stays out; a cordoned or drained one may come back. */
 export function canServe(node) {
   return node.eligible || node.state === "cordoned" || node.state === "drained";
 }
 
-export function weightsAfter(store, nodes, network) {
-  const mine = nodes.filter((node) => node.network === network && canServe(node));
-  return mine.reduce((sum, node) => sum + weightAfter(store, node), 0);
-}
+const serving = (store, nodes, network) => nodes.filter((node) => node.network === network && canServe(node) && weightAfter(store, node));
+const sum = (store, nodes) => nodes.reduce((total, node) => total + weightAfter(store, node), 0);
 
-/** "5 of 7 → 71 %" */
+export const weightsAfter = (store, nodes, network) => sum(store, serving(store, nodes, network));
+
+/** "5 of 7 → 71 %", after what it is now where that is another share. */
 export function meaning(store, nodes, node) {
   const weight = weightAfter(store, node);
-  const total = weightsAfter(store, nodes, node.network);
   if (!canServe(node)) return `${weight}, once it may take calls`;
   if (!weight) return "no calls";
-  return `${weight} of ${total} → ${joined(percent(weight / total))}`;
+  const all = serving(store, nodes, node.network);
+  const tier = Math.min(...all.map((one) => tierAfter(store, one)));
+  if (tierAfter(store, node) > tier) return `stands by in tier ${tierAfter(store, node)}`;
+  const total = sum(store, all.filter((one) => tierAfter(store, one) === tier));
+  const [now, then] = [node.share_wanted, weight / total];
+  const words = `${weight} of ${total} → ${joined(percent(then))}`;
+  return store.drafts.size && now !== null && joined(percent(now)) !== joined(percent(then)) ? `${joined(percent(now))} now, then ${words}` : words;
 }

@@ -199,14 +199,16 @@ def _steps(window: Window | None) -> list[Document]:
 
 
 def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> Document:
-    weights = sum(other.weight for other in all_nodes if other.network == node.network and other.eligible)
+    fit = [other for other in all_nodes if other.network == node.network and other.eligible]
+    lowest = min((other.tier for other in fit), default=0)
+    taken = sum(other.weight for other in fit if other.tier == lowest)
     return {
         "network": node.network,
         "id": node.id,
         "address": node.address,
         "roles": list(node.roles),
         "weight": node.weight,
-        "share_wanted": ratio(node.weight if node.eligible else 0, weights),
+        "share_wanted": ratio(node.weight if node.eligible and node.tier == lowest else 0, taken),
         "eligible": node.eligible,
         "state": node.state,
         "why": node.why,

@@ -1,5 +1,6 @@
 import orjson
 import pytest
+from msgspec import structs
 
 from rpcaccel.controlplane import documents
 from rpcaccel.controlplane.history import History
@@ -61,6 +62,18 @@ def test_shares_wanted_follow_the_weights_of_eligible_nodes(told: tuple[SampleVi
     assert a["share_got"] + b["share_got"] == pytest.approx(1.0)
     assert (c["calls_per_second"], c["calls_total"], c["latency"]) == (0.0, 0, None)
     assert a["latency"]["p50"] < b["latency"]["p50"]
+
+
+def test_a_node_of_a_higher_tier_is_wanted_for_no_share_while_one_of_a_lower_tier_is_fit() -> None:
+    def wanted(*nodes: NodeView) -> list[float]:
+        view = SampleView()
+        view.node_list = list(nodes)
+        return [node["share_wanted"] for node in documents.nodes(look(view), History())["nodes"]]
+
+    own = NodeView(network=NETWORK, id="own", weight=1)
+    paid, dear = (NodeView(network=NETWORK, id=name, weight=3, tier=1) for name in ("paid", "dear"))
+    assert wanted(own, paid) == [1.0, 0.0]
+    assert wanted(structs.replace(own, eligible=False), paid, dear) == [0.0, 0.5, 0.5]
 
 
 def test_every_method_called_is_told_once_with_its_classes(told: tuple[SampleView, Frame, History]) -> None:

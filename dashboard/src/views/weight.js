@@ -1,8 +1,7 @@
 // A weight: a slider and a number that mirror each other, and the share it means.
 
 import { h, setAttribute, setText } from "../dom.js";
-import { joined, percent } from "../format.js";
-import { canServe, meaning } from "../shares.js";
+import { meaning } from "../shares.js";
 import { store } from "../store.js";
 
 const HIGHEST = 1000;
@@ -31,7 +30,7 @@ export function weightControl(node, nodes) {
     if (document.activeElement !== number && number.value !== String(wanted)) number.value = wanted;
     slider.disabled = number.disabled = !store.writable || store.value(path.slice(0, -1)) === null;
     element.classList.toggle("drafted", store.changed(path));
-    setText(share, canServe(now) && now.share_wanted !== null && store.drafts.size ? `${joined(percent(now.share_wanted))} now, then ${meaning(store, nodes(), now)}` : meaning(store, nodes(), now));
+    setText(share, meaning(store, nodes(), now));
   };
   return { element, update };
 }
