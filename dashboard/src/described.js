@@ -19,8 +19,11 @@ export function describe() {
   return asking;
 }
 
-/** The limits of a holder of keys are those of callers without one, described once. */
-const shapeOf = ([top, name, ...rest]) => (top === "networks" ? ["networks", "*", ...rest] : top === "clients" && name === "keys" ? ["clients", "anonymous", ...rest.slice(1)] : [top, name, ...rest]);
+/** Any network and any node is described once; so are the limits of a holder of keys, which are those of callers without one. */
+function shapeOf([top, name, ...rest]) {
+  if (top === "networks") return [top, "*", ...(rest[0] === "nodes" && rest.length > 1 ? ["nodes", "*", ...rest.slice(2)] : rest)];
+  return top === "clients" && name === "keys" ? ["clients", "anonymous", ...rest.slice(1)] : [top, name, ...rest];
+}
 
 /** The description of the setting at a path of names; undefined while none is known. */
 export const about = (path) => known.get(shapeOf(path).filter((name) => name !== undefined).join("."));

@@ -29,6 +29,12 @@ const LABELS = {
   "networks.*.balancer": ["Balancer"], "networks.*.hash_key": ["Hash key"],
   "networks.*.finality_depth": ["Blocks until final", "blocks"], "networks.*.block_time": ["Time between blocks"], "networks.*.refresh": ["Fetch again at a new head", "of node calls"],
   "networks.*.ranges.enabled": ["Put ranges together"], "networks.*.ranges.segment": ["Logs kept together", "blocks"], "networks.*.ranges.divide_from": ["Divide from", "blocks"],
+  "networks.*.nodes.*.weight": ["weight"], "networks.*.nodes.*.drain": ["drain"],
+  "networks.*.nodes.*.tier": ["Tier"], "networks.*.nodes.*.tags": ["Tags"], "networks.*.nodes.*.roles": ["Roles"], "networks.*.nodes.*.gather": ["Light reads in batches"],
+  "networks.*.nodes.*.timeout": ["Time for an attempt"], "networks.*.nodes.*.connect_timeout": ["Time to connect"], "networks.*.nodes.*.max_connections": ["Connections at once", "at most"],
+  "networks.*.nodes.*.keepalive": ["Idle connections are kept"], "networks.*.nodes.*.warm": ["Opened at start", "connections"],
+  "networks.*.nodes.*.quota.second": ["Quota of a second", "calls"], "networks.*.nodes.*.quota.day": ["Quota of a day", "calls"], "networks.*.nodes.*.quota.month": ["Quota of a month", "calls"],
+  "networks.*.nodes.*.quota.heavy": ["A heavy call counts as", "calls"],
   "networks.*.ranges.max_pieces": ["Pieces of a range", "at most"], "networks.*.ranges.at_once": ["of them at once", "calls"],
 };
 

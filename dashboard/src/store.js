@@ -14,7 +14,11 @@ function at(document, path) {
 const same = (one, two) => JSON.stringify(one) === JSON.stringify(two);
 
 /** What was added to a list and taken from it, done to what the list is now: two who each add one lose none. */
-const rebased = (before, mine, now) => [...now.filter((one) => mine.includes(one) || !before.includes(one)), ...mine.filter((one) => !before.includes(one) && !now.includes(one))];
+function rebased(before, mine, now) {
+  const [was, is, wanted] = [before, now, mine].map((list) => new Set(list.map((one) => JSON.stringify(one))));
+  const among = (set) => (one) => set.has(JSON.stringify(one));
+  return [...now.filter((one) => among(wanted)(one) || !among(was)(one)), ...mine.filter((one) => !among(was)(one) && !among(is)(one))];
+}
 
 export class Store {
   constructor() {

@@ -28,7 +28,7 @@ export function sizeText(bytes) {
 export function durationText(seconds) {
   if (!seconds) return "0 s";
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(12))} ms`;
-  const fits = [[86400, "d"], [3600, "h"], [60, "m"]].find(([unit]) => seconds % unit === 0 && seconds > unit);
+  const fits = [[86400, "d", 2], [3600, "h", 1], [60, "m", 2]].find(([unit, , least]) => seconds % unit === 0 && seconds >= least * unit);
   return fits ? `${seconds / fits[0]} ${fits[1]}` : `${seconds} s`;
 }
 
@@ -55,7 +55,7 @@ export function meant(kind, text) {
 export function told(kind, value) {
   if (value === null || value === undefined) return NONE;
   if (kind === "switch") return value ? "on" : "off";
-  if (kind === "whole" && value >= 1e5) return block(value);
+  if ((kind === "whole" || kind === "number") && value >= 1e5) return block(value);
   if (kind === "list") return Array.isArray(value) ? value.join(", ") || "none" : String(value);
   return typeof value === "object" ? JSON.stringify(value) : written(kind, value).replaceAll("_", " ");
 }

@@ -19,6 +19,9 @@ function changed(path, before, after, name = about(path)?.label.name ?? path.joi
   return `${name} ${inWords(path, before)} → ${inWords(path, after)}`;
 }
 
+/** "trace_*, eth_call to archive; debug_* to own" */
+export const routesText = (routes) => routes?.map(({ methods, tag }) => `${methods.join(", ")} to ${tag}`).join("; ") || "none";
+
 /** "node b: weight 1 → 5"; `before` undefined: there was none. */
 export function sentence(path, before, after) {
   const [top, network, what, id, ...rest] = path;
@@ -26,11 +29,12 @@ export function sentence(path, before, after) {
   if (top !== "networks") return changed(path, before, after);
   if (what === "rules" && id) return `${id}: kept ${ruleWords(before)} → ${ruleWords(after)}`;
   if (what === "error_rules") return `${network}: ${(after ?? []).length - (before ?? []).length} more error ${(after ?? []).length - (before ?? []).length === 1 ? "rule" : "rules"}`;
+  if (what === "routes") return `${network}: routes ${routesText(before)} → ${routesText(after)}`;
   if (what !== "nodes") return `${network}: ${changed(path, before, after, NAMES[what])}`;
   if (after === null && !rest.length) return `node ${id}: remove`;
   if (!rest.length) return before === undefined ? `node ${id}: add ${after.url}` : `node ${id}: changed`;
   if (rest[0] === "drain") return `node ${id}: ${after ? "drain" : "end draining"}`;
-  return `node ${id}: ${changed(path, before, after, rest.join(" "))}`;
+  return `node ${id}: ${changed(path, before, after)}`;
 }
 
 /** The sentence that an edit deserves to be asked about before it is applied, or null. */

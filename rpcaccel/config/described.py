@@ -13,31 +13,34 @@ from pydantic.fields import FieldInfo
 
 from rpcaccel.config.address import RedisUrl
 from rpcaccel.config.faults import annotation_at
-from rpcaccel.config.model import Settings
+from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.config.units import parse_duration, parse_size
 
 Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
 """What a field for it takes: bytes, seconds, a whole or any number, yes or no, one of `choices`, texts, a text."""
 
 EACH = "*"
-"""Stands in a path for the name of any network."""
-_NAMED = re.compile(r'^(networks|clients\.keys)\.("(?:[^"\\]|\\.)*"|[^.]+)\.')
+"""Stands in a path for the name of any network, or of any node."""
+_NAME = r'("(?:[^"\\]|\\.)*"|[^.]+)'
+_NAMED = re.compile(rf"^(networks|clients\.keys)\.{_NAME}\.(?:nodes\.{_NAME}\.)?")
 
-_APART = ("admin", "listen", "default_network", "clients.keys", "networks.*.nodes", "networks.*.rules",
-          "networks.*.error_rules", "networks.*.routes", "networks.*.chain", "networks.*.shard",
-          "networks.*.chain_id")  # fmt: skip
-"""What is no single value (it has views of its own), or says what is served where, which is for the file to decide."""
+_APART = ("admin", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id", "networks.*.nodes.*.url",
+          "networks.*.nodes.*.headers", "networks.*.rules", "networks.*.error_rules", "networks.*.routes",
+          "networks.*.chain", "networks.*.shard", "networks.*.chain_id")  # fmt: skip
+"""What is no single value (it has views of its own) or a secret, or says what is served where, which is for the file
+to decide."""
 
 
 class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One setting. `default` is left out where the chain decides."""
 
     path: str
-    """Dotted, as faults name it: "memory.size", "networks.*.hedge.quantile"."""
+    """Dotted, as a change names it: "memory.size", "networks.*.hedge.quantile", "networks.*.nodes.*.timeout"."""
     kind: Kind
     text: str
     default: Any | UnsetType = UNSET
     choices: tuple[str, ...] = ()
+    """What it is one of; of a list, what its members are of."""
     least: float | None = None
     most: float | None = None
     above: float | None = None
@@ -62,7 +65,9 @@ def _kinds() -> dict[str, Kind]:
 
 def _shape(named: re.Match[str]) -> str:
     """Holders of keys have the limits of callers without one."""
-    return f"networks.{EACH}." if named[1] == "networks" else "clients.anonymous."
+    if named[1] != "networks":
+        return "clients.anonymous."
+    return f"networks.{EACH}." + (f"nodes.{EACH}." if named[3] else "")
 
 
 def _walk(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[Described]:
@@ -71,8 +76,8 @@ def _walk(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[Described]:
         if ".".join(here) in _APART:
             continue
         inner = annotation_at(model, (name,))
-        if get_origin(inner) is dict:
-            here, inner = (*here, EACH), get_args(inner)[1]
+        if get_origin(inner) is dict or inner == tuple[NodeSettings, ...]:  # nodes are a table by id in a change
+            here, inner = (*here, EACH), annotation_at(model, (name, EACH))
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from _walk(inner, here)
         elif RedisUrl not in (inner, *get_args(inner)):
@@ -91,9 +96,16 @@ def _one(path: tuple[str, ...], field: FieldInfo) -> Described:
         kind=kind,
         text=field.description or "",
         default=UNSET if default is None else list(default) if kind == "list" else default,
-        choices=get_args(annotation) if kind == "choice" else (),
+        choices=_choices(annotation, kind),
         **_bounds(metadata),
     )
+
+
+def _choices(annotation: Any, kind: Kind) -> tuple[str, ...]:
+    if kind == "list":
+        plain = get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
+        annotation = get_args(plain)[0]
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _bounds(metadata: tuple[Any, ...]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from rpcaccel.config.described import Described, described, kind_at
 from rpcaccel.config.document import to_table
 from rpcaccel.config.model import Settings
 
-SETTINGS = Settings.model_validate({"networks": {"n": {"nodes": ["http://127.0.0.1:1,id=a"]}}})
+SETTINGS = Settings.model_validate({"networks": {"n": {"nodes": ["http://127.0.0.1:1,id=n"]}}})
 
 
 def of(path: str) -> Described:
@@ -31,6 +31,9 @@ def of(path: str) -> Described:
         ("log.access", "switch"),
         ("http.deny", "list"),
         ("redis.prefix", "text"),
+        ("networks.*.nodes.*.timeout", "duration"),
+        ("networks.*.nodes.*.tags", "list"),
+        ("networks.*.nodes.*.quota.month", "number"),
     ],
 )
 def test_each_setting_has_the_kind_of_its_values(path: str, kind: str) -> None:
@@ -45,6 +48,7 @@ def test_explanation_default_bounds_and_choices_are_those_of_the_model() -> None
     assert (of("networks.*.deadline").above, of("networks.*.block_time").above) == (0.0, 0.0)
     assert of("log.level").choices == ("debug", "info", "warning", "error")
     assert of("networks.*.block_time").default is msgspec.UNSET  # the chain's own
+    assert "archive" in of("networks.*.nodes.*.roles").choices  # of a list, what its members are
 
 
 def test_every_described_path_leads_to_a_value_in_the_settings() -> None:
@@ -60,7 +64,7 @@ def test_every_described_path_leads_to_a_value_in_the_settings() -> None:
 def test_nothing_that_may_be_secret_is_there_and_nothing_of_the_admin_side() -> None:
     paths = [one.path for one in described()]
     assert not [path for path in paths if path.startswith(("admin", "clients.keys")) or "url" in path]
-    assert not [path for path in paths if path.startswith(("redis.replicas", "networks.*.nodes"))]
+    assert not [path for path in paths if path.startswith(("redis.replicas", "networks.*.nodes.*.headers"))]
 
 
 def test_a_path_of_a_document_is_found_under_the_name_of_any_network_or_client() -> None:
@@ -68,4 +72,6 @@ def test_a_path_of_a_document_is_found_under_the_name_of_any_network_or_client()
     assert kind_at("networks.harmony-s0.hedge.at_least") == "duration"
     assert kind_at('networks."my.net".hedge.at_least') == "duration"
     assert kind_at("clients.keys.my-dapp.deny") == "list"
-    assert kind_at("networks.harmony-s0.nodes.a.weight") is None
+    assert kind_at("networks.harmony-s0.nodes.a.timeout") == "duration"
+    assert kind_at('networks."my.net".nodes."a.example:1".quota.day') == "number"
+    assert kind_at("networks.harmony-s0.nodes.a.url") is None

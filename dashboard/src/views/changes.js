@@ -8,6 +8,7 @@ import { moment, plural } from "../format.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
+import { routesText } from "../wording.js";
 
 const SHORT = 40;
 const empty = (value) => value === null || value === "" || value === 0 || (typeof value === "object" && !Object.keys(value).length);
@@ -17,6 +18,7 @@ const keys = (hashes) => plural(hashes.length, "key");
 
 /** A table as its members that say something, anything else as its setting is written. */
 function shown(path, value) {
+  if (path.endsWith(".routes") && Array.isArray(value)) return routesText(value);
   if (path.endsWith(".hashes") && Array.isArray(value)) return keys(value);
   if (value === null || value === undefined || typeof value !== "object" || Array.isArray(value)) return inWords(named(path), value);
   return Object.entries(value).filter(([, member]) => !empty(member)).map(([name, member]) => name === "hashes" ? keys(member) : `${name.replaceAll("_", " ")} ${typeof member === "object" ? JSON.stringify(member) : member}`).join(", ") || "all as usual";

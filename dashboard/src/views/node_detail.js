@@ -5,6 +5,9 @@ import { h, redraw, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, moment, percent, span } from "../format.js";
 import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
+import { groupSoon } from "./setting.js";
+
+const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "keepalive", "warm", "gather"];
 
 export function nodeDetail(first) {
   const path = ["networks", first.network, "nodes", first.id];
@@ -46,9 +49,11 @@ export function nodeDetail(first) {
     Object.keys(node.failures).length ? failures(node.failures)
       : facts("Attempts without an answer, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
   ];
+  const settings = store.inForce(path) ? groupSoon("Settings of this node", null, SETTINGS.map((name) => [...path, ...name.split(".")])) : null;
   return {
-    element: h("div", {}, told, h("div", { class: "buttons" }, probe, remove, word)),
+    element: h("div", {}, told, h("div", { class: "buttons" }, probe, remove, word), settings?.element ?? ""),
     update: (node) => {
+      settings?.update();
       redraw(told, JSON.stringify(node), () => draw(node));
       probe.hidden = remove.hidden = !store.writable;
       setText(remove, store.value(path) === null ? "Do not remove" : "Remove");

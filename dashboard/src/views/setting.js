@@ -16,8 +16,9 @@ function fieldFor({ kind, choices }, id) {
 
 const HUGE = 1e5; // a bound that nobody comes near is no help
 
-/** "1 to 100", "more than 0 s, at most 60 s" */
-function bounds({ kind, least, most, above, below }) {
+/** "1 to 100", "more than 0 s, at most 60 s", "any of archive, explorer" */
+function bounds({ kind, least, most, above, below, choices }) {
+  if (kind === "list") return choices?.length ? `any of ${choices.join(", ")}` : "";
   const say = (value) => told(kind, value);
   const top = most !== undefined && (kind === "size" || kind === "duration" || most <= HUGE) ? most : undefined;
   if (least !== undefined && top !== undefined) return `${say(least)} to ${say(top)}`;

@@ -4,9 +4,10 @@ import { describe } from "../described.js";
 import { h, setText } from "../dom.js";
 import { choice, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
+import { routesGroup } from "./routes.js";
 import { group } from "./setting.js";
 
-const ELSEWHERE = /^networks\.\*\.(balancer|hash_key)$/;
+const ELSEWHERE = /^networks\.\*\.(balancer$|hash_key$|nodes\.)/;
 const N = "networks.*.";
 /** [title, note, beginnings of paths in their order]; the first group that one fits has the setting. */
 const GROUPS = [
@@ -22,6 +23,7 @@ const GROUPS = [
   ["Tracing", "spans of calls, by OpenTelemetry", ["tracing."]],
   ["Program", null, [""]],
 ];
+const BEFORE_ROUTES = 3;
 let network = null;
 
 function build(described) {
@@ -34,6 +36,7 @@ function build(described) {
     });
     return mine.length ? group(title, note, mine.map(({ path }) => path.split(".").map((name) => (name === "*" ? network : name)))) : null;
   });
+  groups.splice(BEFORE_ROUTES, 0, routesGroup(network));
   return groups.filter(Boolean);
 }
 
