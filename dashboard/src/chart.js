@@ -85,7 +85,7 @@ export class Chart {
     const axis = { stroke: () => colour("muted"), font: FONT, grid, ticks: { show: false } };
     const format = this.series[0].format;
     return {
-      width, height: this.height, padding: this.small ? [4, 0, 1, 0] : [8, 20, 0, 0], legend: { show: false },
+      width, height: this.height, padding: this.small ? [4, 0, 1, 0] : [8, 26, 0, 0], legend: { show: false },
       cursor: { sync: { key: cursor.key, scales: ["x", null] }, y: false, drag: { x: false, y: false }, points: { size: 5 } },
       scales: {
         x: { time: true, range: () => this.span() },

@@ -112,6 +112,36 @@ async def test_each_view_fits_its_window(visitor: Visitor, admin: Admin, tmp_pat
     assert await page.evaluate("document.documentElement.dataset.theme") == look
 
 
+@pytest.mark.parametrize("shows", ["overview", "methods"])
+async def test_on_a_phone_the_name_of_a_method_breaks_between_its_words(
+    visitor: Visitor, admin: Admin, shows: str
+) -> None:
+    page = await visitor.open(admin.address, shows, width=390)
+    name = page.locator(".method", has_text="hmyv2_getBalanceByBlockNumber").first
+    await expect(name).to_be_visible()
+    lines = (await name.evaluate(LINES)).split("\n")
+    assert len(lines) > 1
+    assert all(re.fullmatch(r"(hmyv2_)?(get|[A-Z][a-z]+)*", line) for line in lines), lines
+    await expect(name).to_have_text("hmyv2_getBalanceByBlockNumber")
+
+
+LINES = """(name) => {
+    const lines = new Map();
+    const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+    for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+        for (let at = 0; at < text.length; at += 1) {
+            const range = document.createRange();
+            range.setStart(text, at);
+            range.setEnd(text, at + 1);
+            const { top } = range.getBoundingClientRect();
+            lines.set(top, (lines.get(top) ?? "") + text.data[at]);
+        }
+    }
+    return [...lines.values()].join("\\n");
+}"""
+"""The text of an element, line by line as it is drawn."""
+
+
 async def test_the_keyboard_alone_reaches_and_moves_everything(visitor: Visitor, admin: Admin) -> None:
     page = await visitor.open(admin.address, "methods")
     await page.get_by_role("button", name="hmyv2_getBlocks", exact=True).focus()

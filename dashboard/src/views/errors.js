@@ -3,7 +3,7 @@
 import { change } from "../api.js";
 import { h, redraw, setText } from "../dom.js";
 import { count, joined, moment, plural } from "../format.js";
-import { button, facts, hint, quiet, section } from "../parts.js";
+import { button, facts, hint, methodName, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 
@@ -75,7 +75,7 @@ export const errors = {
         numbers("Times", (error) => error.count, count),
         { title: "Last", sort: (error) => error.last_seen, text: (error) => moment(error.last_seen), cell: (error) => moment(error.last_seen) },
         { title: "Node", sort: (error) => error.node, text: (error) => `${error.network} ${error.node}`, cell: (error) => `${error.network} ${error.node}` },
-        { title: "Method", sort: (error) => error.method, text: (error) => error.method, cell: (error) => h("code", {}, error.method) },
+        { title: "Method", sort: (error) => error.method, text: (error) => error.method, cell: (error) => methodName(error.method) },
       ],
     });
     const note = quiet();

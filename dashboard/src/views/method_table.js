@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { bytesPerSecond, count, duration, joined, percent, rate } from "../format.js";
-import { errorFigure, mix } from "../parts.js";
+import { errorFigure, methodName, mix } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const tier = (source) => (row) => (row.calls - row.refused > 0 ? (row.sources[source] ?? 0) / (row.calls - row.refused) : null);
@@ -37,7 +37,7 @@ export function methodTable(severalNetworks, { brief = false, tiers = false, det
     sort: severalNetworks ? 2 : 1,
     find: (method) => `${method.method} ${method.classes.join(" ")}`,
     columns: [
-      { title: "Method", sort: (method) => method.method, text: (method) => method.method, cell: (method) => h("code", {}, method.method) },
+      { title: "Method", sort: (method) => method.method, text: (method) => method.method, cell: (method) => methodName(method.method) },
       ...(severalNetworks ? [{ title: "Network", sort: (method) => method.network, text: (method) => method.network, cell: (method) => method.network }] : []),
       ...traffic({ brief, tiers }),
       { title: "Class", sort: (method) => method.classes.join(), text: (method) => method.classes.join(), cell: (method) => method.classes.join(", ") },
