@@ -11,9 +11,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 import orjson
 import structlog
@@ -279,5 +278,5 @@ def _via(request: web.Request) -> str:
     return said if said in ("page", "cli") else "api"
 
 
-def _json(document: dict[str, Any]) -> web.Response:
+def _json(document: Mapping[str, object]) -> web.Response:
     return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -267,5 +267,5 @@ async def _object(request: web.Request) -> dict[str, Any]:
     return found
 
 
-def _json(document: dict[str, Any]) -> web.Response:
+def _json(document: Mapping[str, object]) -> web.Response:
     return web.Response(body=orjson.dumps(document), content_type="application/json")

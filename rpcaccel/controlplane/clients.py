@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
 
-from rpcaccel.controlplane.figures import Document, rate
+from msgspec import Meta
+
+from rpcaccel.controlplane.figures import Looked, PerSecond, rate
 from rpcaccel.controlplane.history import Window
 from rpcaccel.core.client import ANONYMOUS
 from rpcaccel.core.tally import ClientCell, TallySnapshot
@@ -12,7 +15,30 @@ from rpcaccel.core.tally import ClientCell, TallySnapshot
 _LIMITS = ("rate", "burst", "concurrency", "batch", "allow", "deny")
 
 
-def clients(snapshot: TallySnapshot, window: Window | None, settings: Mapping[str, object], now: float) -> Document:
+class ClientNow(TypedDict):
+    """A holder of keys, or `anonymous`: all who call without one."""
+
+    name: str
+    calls_total: int
+    calls_per_second: PerSecond | None
+    limited_total: int
+    limited_per_second: PerSecond | None
+    limited: Annotated[dict[str, int], Meta(description="Refused since the start, by limit.")]
+    in_flight: int
+    seen: Annotated[float | None, Meta(description="Seconds since it last called; null: never.")]
+    enabled: bool
+    limits: Annotated[dict[str, Any] | None, Meta(description="As in the settings; null when it is not there.")]
+
+
+class Clients(TypedDict):
+    """Who calls how much, and what is refused to whom."""
+
+    window: Looked
+    require_key: bool
+    clients: list[ClientNow]
+
+
+def clients(snapshot: TallySnapshot, window: Window | None, settings: Mapping[str, object], now: float) -> Clients:
     """Every holder of a key in the order of the settings, then those gone from them and the anonymous ones.
 
     Args:
@@ -26,7 +52,7 @@ def clients(snapshot: TallySnapshot, window: Window | None, settings: Mapping[st
     names = [*keys, *(name for name in cells if name not in keys)]
     return {
         "window": window.seconds if window else None,
-        "require_key": said.get("require_key", False),
+        "require_key": bool(said.get("require_key", False)),
         "clients": [
             _client(cells.get(name) or ClientCell(name), recent.get(name), window, limits.get(name), now)
             for name in names
@@ -40,7 +66,7 @@ def _client(
     window: Window | None,
     limits: Mapping[str, object] | None,
     now: float,
-) -> Document:
+) -> ClientNow:
     return {
         "name": cell.client,
         "calls_total": cell.calls,
@@ -50,7 +76,7 @@ def _client(
         "limited": dict(cell.limited),
         "in_flight": cell.in_flight,
         "seen": max(0.0, now - cell.seen_at) if cell.seen_at else None,
-        "enabled": limits.get("enabled", True) if limits else True,
+        "enabled": bool(limits.get("enabled", True)) if limits else True,
         "limits": {name: limits.get(name) for name in _LIMITS} if limits else None,
     }
 

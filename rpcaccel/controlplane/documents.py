@@ -7,10 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Literal, cast
+
+from msgspec import structs
 
 import rpcaccel
 from rpcaccel import balancers
-from rpcaccel.controlplane.figures import Document, method_figures, node_figures, rate, ratio, readings
+from rpcaccel.controlplane.answers import (
+    Attention,
+    Cache,
+    Methods,
+    Moment,
+    NetworkNow,
+    Nodes,
+    NodeStanding,
+    Overview,
+    QuotaNow,
+    Saved,
+    StepNow,
+    TierNow,
+)
+from rpcaccel.controlplane.figures import method_figures, node_figures, rate, ratio, readings
 from rpcaccel.controlplane.history import History, Window
 from rpcaccel.controlplane.notices import not_reached
 from rpcaccel.controlplane.past import columns
@@ -37,7 +54,7 @@ MINUTE = 60.0
 """Seconds that percentiles and reasons look back."""
 
 
-def overview(frame: Frame, history: History, settings: Mapping[str, object], at: float) -> Document:
+def overview(frame: Frame, history: History, settings: Mapping[str, object], at: float) -> Overview:
     """What the first view shows; `at` is the time in seconds since 1970."""
     return {
         "version": rpcaccel.__version__,
@@ -56,7 +73,7 @@ def overview(frame: Frame, history: History, settings: Mapping[str, object], at:
     }
 
 
-def moment(frame: Frame, history: History) -> Document:
+def moment(frame: Frame, history: History) -> Moment:
     """The part of it that readers of the stream get each second."""
     return {
         "networks": [_network(head, frame.nodes) for head in frame.heads],
@@ -66,7 +83,7 @@ def moment(frame: Frame, history: History) -> Document:
     }
 
 
-def nodes(frame: Frame, history: History) -> Document:
+def nodes(frame: Frame, history: History) -> Nodes:
     """Every node with its state, its share of traffic wanted and got, and its figures of the last while."""
     window, minute = history.window(WHILE), history.window(MINUTE)
     now = {(cell.network, cell.node): cell for cell in frame.snapshot.nodes}
@@ -87,7 +104,7 @@ def nodes(frame: Frame, history: History) -> Document:
     }
 
 
-def methods(frame: Frame, history: History) -> Document:
+def methods(frame: Frame, history: History) -> Methods:
     """Every method called since the start, with its figures of the last minute."""
     minute = history.window(MINUTE)
     recent = by_method(minute.passed.cells) if minute else {}
@@ -109,7 +126,7 @@ def methods(frame: Frame, history: History) -> Document:
     }
 
 
-def cache(frame: Frame, history: History) -> Document:
+def cache(frame: Frame, history: History) -> Cache:
     """The tiers since the start, and the last minute by cache class."""
     minute = history.window(MINUTE)
     classes: dict[str, list[Cell]] = {}
@@ -127,9 +144,9 @@ def cache(frame: Frame, history: History) -> Document:
     }
 
 
-def attention(frame: Frame) -> list[Document]:
+def attention(frame: Frame) -> list[Attention]:
     """What somebody should look at, each a sentence."""
-    found: list[Document] = []
+    found: list[Attention] = []
     for head in frame.heads:
         mine = [node for node in frame.nodes if node.network == head.network]
         if not any(node.eligible for node in mine):
@@ -141,7 +158,7 @@ def attention(frame: Frame) -> list[Document]:
             found.append(_notice("warn", head.network, f"{head.network}: {head.note}"))
     for node in frame.nodes:
         if node.state not in {"serving", "cordoned", "drained"} and node.why:
-            level = "bad" if node.state in {"failing", "wrong-chain"} else "warn"
+            level: Literal["bad", "warn"] = "bad" if node.state in {"failing", "wrong-chain"} else "warn"
             found.append(_notice(level, f"{node.network}/{node.id}", _about(node)))
     found += [_notice("warn", tier.name, not_reached(tier.name)) for tier in frame.snapshot.tiers if not tier.up]
     found += [_notice(notice.level, notice.subject, notice.text) for notice in frame.notices]
@@ -153,14 +170,14 @@ def _about(node: NodeView) -> str:
     return node.why if node.why.startswith(f"node {node.id} ") else f"node {node.id}: {node.why}"
 
 
-def _notice(level: str, subject: str, text: str) -> Document:
+def _notice(level: Literal["bad", "warn"], subject: str, text: str) -> Attention:
     return {"level": level, "subject": subject, "text": text}
 
 
-def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> Document:
+def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
     mine = [node for node in all_nodes if node.network == head.network]
     eligible = sum(node.eligible for node in mine)
-    state = "down" if not eligible else "part" if eligible < len(mine) else "ok"
+    state: Literal["ok", "part", "down"] = "down" if not eligible else "part" if eligible < len(mine) else "ok"
     return {
         "network": head.network,
         "chain": head.chain,
@@ -176,13 +193,13 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> Document:
     }
 
 
-def _saved(snapshot: TallySnapshot) -> Document:
+def _saved(snapshot: TallySnapshot) -> Saved:
     """Spared since the start."""
     calls, seconds = spared(snapshot, {})
     return {"node_calls": calls, "seconds": seconds}
 
 
-def _steps(window: Window | None) -> list[Document]:
+def _steps(window: Window | None) -> list[StepNow]:
     """Where the time went: each stage of a call that was timed, in the order of the way."""
     steps = window.passed.steps if window else {}
     return [
@@ -198,7 +215,7 @@ def _steps(window: Window | None) -> list[Document]:
     ]
 
 
-def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> Document:
+def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
     fit = [other for other in all_nodes if other.network == node.network and other.eligible]
     lowest = min((other.tier for other in fit), default=0)
     taken = sum(other.weight for other in fit if other.tier == lowest)
@@ -222,7 +239,7 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> Document:
     }
 
 
-def _quota(use: QuotaUse) -> Document:
+def _quota(use: QuotaUse) -> QuotaNow:
     """One quota; times are ISO 8601 in UTC."""
     return {
         "window": use.window,
@@ -251,15 +268,12 @@ def _network_attempts(cells: Mapping[tuple[str, str], NodeCell], network: str) -
     return sum(cell.calls for cell in cells.values() if cell.network == network)
 
 
-def _tier(tier: Tier) -> Document:
-    return {
-        **{name: getattr(tier, name) for name in tier.__struct_fields__},
-        "hit_ratio": ratio(tier.hits, tier.hits + tier.misses),
-    }
+def _tier(tier: Tier) -> TierNow:
+    return cast(TierNow, {**structs.asdict(tier), "hit_ratio": ratio(tier.hits, tier.hits + tier.misses)})
 
 
-def _shown(settings: Mapping[str, object]) -> Document:
-    shown: Document = {}
+def _shown(settings: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    shown: dict[str, str | int | float | bool] = {}
     for path in SHOWN_SETTINGS:
         found: object = settings
         for name in path:

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from rpcaccel import chains
 from rpcaccel.config.error_rules import ErrorRuleSettings
 from rpcaccel.config.model import NetworkSettings
-from rpcaccel.controlplane.figures import Document
 from rpcaccel.core.classify import ErrorTable, Verdict, find, fold
 from rpcaccel.core.failure import client_code, policy
 from rpcaccel.core.unclassed import UnclassedError
@@ -27,12 +26,12 @@ class ErrorQuestion(Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[dict[str, Any], ...] = ()
 
 
-def unclassed(errors: Sequence[UnclassedError]) -> Document:
+def unclassed(errors: Sequence[UnclassedError]) -> dict[str, Any]:
     """Errors no rule knew, the most frequent first."""
     return {"errors": [{name: getattr(error, name) for name in error.__struct_fields__} for error in errors]}
 
 
-def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> Document:
+def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> dict[str, Any]:
     """What would be done with an error, and whose rule says so: the one tried, the settings', the chain's, nobody's.
 
     Raises:

@@ -1,20 +1,87 @@
-"""Figures for the eye from counters: rates, ratios and percentiles of a while. No data is None, never 0."""
+"""Figures for the eye from counters: rates, ratios and percentiles of a while. No data is None, never 0.
+
+What they look like is said once, as types: what makes them is checked against these, and OpenAPI is made of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, TypedDict
+
+from msgspec import Meta
 
 from rpcaccel.controlplane.history import Window
 from rpcaccel.controlplane.points import MISSES, latency
 from rpcaccel.core.histogram import Histogram, together
 from rpcaccel.core.tally import HITS, Cell, NodeCell, Source
 
-Document = dict[str, Any]
-"""A JSON object."""
+At = Annotated[float, Meta(description="Seconds since 1970.")]
+Seconds = Annotated[float, Meta(description="Seconds.")]
+PerSecond = Annotated[float, Meta(description="A second.")]
+Share = Annotated[float, Meta(description="0 to 1.")]
+Looked = Annotated[float | None, Meta(description="Seconds that these figures look back; null before there are any.")]
+Counts = Annotated[dict[str, int], Meta(description="How often, by reason.")]
 
 
-def readings(window: Window | None) -> Document | None:
+class Quantiles(TypedDict):
+    """Times of so many answers."""
+
+    count: int
+    p50: Seconds | None
+    p90: Seconds | None
+    p99: Seconds | None
+
+
+class Readings(TypedDict):
+    """Calls of a while: how many, who answered them, how fast, what went wrong."""
+
+    window: Seconds
+    calls: int
+    calls_per_second: PerSecond | None
+    hits: int
+    hit_ratio: Share | None
+    hit: Quantiles | None
+    miss: Quantiles | None
+    errors: int
+    error_ratio: Share | None
+    refused_calls: Annotated[int, Meta(description="Calls that the proxy did not accept.")]
+    refused: Annotated[int, Meta(description="Those, and what was refused before it was a call of any method.")]
+
+
+class MethodFigures(TypedDict):
+    """Calls of a method, or of a cache class, in the last minute."""
+
+    calls: int
+    calls_per_second: PerSecond | None
+    hits: int
+    hit_ratio: Share | None
+    sources: Annotated[dict[str, int], Meta(description="Calls, by where the answer came from.")]
+    seconds: Annotated[dict[str, float], Meta(description="Spent on them, by where the answer came from.")]
+    steps: Annotated[dict[str, float], Meta(description="Seconds, by stage of the call.")]
+    hit: Quantiles | None
+    miss: Quantiles | None
+    errors: int
+    refused: int
+    bytes_per_second: PerSecond | None
+    misses: Counts
+    skips: Annotated[dict[str, int], Meta(description="Answers that were not kept, by reason.")]
+
+
+class NodeFigures(TypedDict):
+    """Gauges of a node as they are, totals since the start, and the last minute."""
+
+    in_flight: int
+    connections_open: int | None
+    connections_idle: int | None
+    reuse_ratio: Share | None
+    calls_total: int
+    latency: Annotated[Quantiles | None, Meta(description="Of its answers in the last minute.")]
+    failures: Annotated[dict[str, int], Meta(description="Attempts without an answer in the last minute, by kind.")]
+    failures_total: int
+    retries: Annotated[int, Meta(description="In the last minute.")]
+
+
+def readings(window: Window | None) -> Readings | None:
     """The four readings of the first view, over `window`."""
     if window is None:
         return None
@@ -36,7 +103,7 @@ def readings(window: Window | None) -> Document | None:
     }
 
 
-def method_figures(cells: list[Cell], window: Window | None) -> Document:
+def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
     """Rate, hit ratio, percentiles and reasons of some cells, counted over `window`."""
     calls, refused = sum(cell.calls for cell in cells), sum(cell.refused for cell in cells)
     hits = sum(cell.hits for cell in cells)
@@ -59,7 +126,7 @@ def method_figures(cells: list[Cell], window: Window | None) -> Document:
     }
 
 
-def node_figures(now: NodeCell | None, minute: NodeCell | None) -> Document:
+def node_figures(now: NodeCell | None, minute: NodeCell | None) -> NodeFigures:
     """Gauges and totals of a node as they are `now`, percentiles and failures of the last `minute`."""
     answers = minute.latency if minute else Histogram()
     return {
@@ -87,7 +154,7 @@ def _reasons(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
-def quantiles(histogram: Histogram) -> Document | None:
+def quantiles(histogram: Histogram) -> Quantiles | None:
     """Count, p50, p90 and p99 in seconds; None when nothing was observed."""
     if not histogram.count:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
 
 import orjson
 from aiohttp import web
@@ -48,5 +48,5 @@ class Looking:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
 
 
-def _json(document: dict[str, Any]) -> web.Response:
+def _json(document: Mapping[str, object]) -> web.Response:
     return web.Response(body=orjson.dumps(document), content_type="application/json")

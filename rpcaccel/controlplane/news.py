@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rpcaccel.controlplane import documents
@@ -38,7 +39,7 @@ class News:
         self._states = {key: node.state for key, node in states.items()}
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
-        newest = columns(history.points()[-1:])
+        newest: Mapping[str, Any] = columns(history.points()[-1:])
         return {
             "at": at,
             "revision": self._control.ledger.revision,

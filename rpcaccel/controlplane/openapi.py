@@ -12,10 +12,13 @@ from msgspec import Struct
 
 import rpcaccel
 from rpcaccel.config.schema import schema as config_schema
+from rpcaccel.controlplane import answers, outcomes
 from rpcaccel.controlplane.audit import Change
 from rpcaccel.controlplane.auth import COOKIE, PROOF
+from rpcaccel.controlplane.clients import Clients
 from rpcaccel.controlplane.errors import ErrorQuestion
 from rpcaccel.controlplane.explain import Question
+from rpcaccel.controlplane.past import MethodPast, Past
 from rpcaccel.controlplane.problem import TITLES
 from rpcaccel.controlplane.purge import Meant
 from rpcaccel.controlplane.recording import Wanted
@@ -55,7 +58,31 @@ _STRUCTS: dict[str, type[Struct]] = {
     "try_error": ErrorQuestion,
 }
 """Bodies as they are read."""
+_TOLD: dict[str, type] = {
+    "overview": answers.Overview,
+    "nodes": answers.Nodes,
+    "methods": answers.Methods,
+    "cache": answers.Cache,
+    "looking.past": Past,
+    "looking.method": MethodPast,
+    "clients": Clients,
+    "looking.run": outcomes.Ran,
+    "explain": outcomes.Explained,
+    "purge": outcomes.Purged,
+    "record": outcomes.Recorded,
+    "errors": outcomes.UnclassedErrors,
+    "try_error": outcomes.Treatment,
+    "changing.key": outcomes.NewKey,
+    "changing.workers": outcomes.Workers,
+    "changing.difference": outcomes.Difference,
+    "changing.described": outcomes.SettingsDescribed,
+    "changing.probe": outcomes.Probed,
+    "session.show": outcomes.Session,
+    "session.begin": outcomes.Session,
+}
+"""Answers as they are made, or held against by tests."""
 _ANSWERS: dict[str, str] = {
+    **{handler: told.__name__ for handler, told in _TOLD.items()},
     "changing.settings": "Settings",
     "changing.patch": "Settings",
     "changing.undo": "Settings",
@@ -110,7 +137,9 @@ def _operation(route: Route, handler: Any) -> dict[str, Any]:
     if route.handler != "session.end":
         kind = _TYPES.get(route.handler, "application/json")
         named = _ANSWERS.get(route.handler)
-        schema = {"$ref": f"#/components/schemas/{named}"} if named else _OBJECT if kind.endswith("json") else {}
+        schema = _to(named) if named else _OBJECT if kind.endswith("json") else {}
+        if route.handler == "changing.patch":
+            schema = {"anyOf": [schema, _to(outcomes.Preview.__name__)]}
         answer["content"] = {kind: {"schema": schema or {"type": "string"}}}
     found: dict[str, Any] = {
         "operationId": route.handler.replace(".", "_"),
@@ -156,7 +185,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 def _schemas() -> dict[str, Any]:
     (reference, *_), defined = msgspec.json.schema_components(
-        [Change, *_STRUCTS.values()], ref_template="#/components/schemas/{name}"
+        [Change, *_STRUCTS.values(), *_TOLD.values(), outcomes.Preview], ref_template="#/components/schemas/{name}"
     )
     line = {"allOf": [reference], "properties": {"undo": {"type": "boolean"}}}
     file = config_schema()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, TypedDict
 
-from rpcaccel.controlplane.figures import Document, quantiles, ratio
-from rpcaccel.controlplane.history import SPACING, History
+from msgspec import Meta
+
+from rpcaccel.controlplane.figures import At, Readings, quantiles, ratio
+from rpcaccel.controlplane.history import SPACING, History, Range
 from rpcaccel.controlplane.points import NodeKey, NodePoint, Point
 from rpcaccel.core.histogram import together
-
-QUANTILES = ("hit_p50", "hit_p99", "miss_p50", "miss_p99")
 
 MOST_NODES = 8
 """Nodes that have lines of their own; more cannot be told apart."""
@@ -24,7 +25,63 @@ RANGES = f"range is one of {', '.join(SPACING)}"
 """What to say to another range."""
 
 
-def past(history: History, wanted: str) -> Document | None:
+class Columns(TypedDict):
+    """Points of a chart, a list for each figure, oldest first."""
+
+    at: list[At]
+    calls_per_second: list[float]
+    hit_ratio: list[float | None]
+    hit_p50: list[float | None]
+    hit_p99: list[float | None]
+    miss_p50: list[float | None]
+    miss_p99: list[float | None]
+    errors_per_second: list[float]
+    node_calls_per_second: list[float]
+    spared_per_second: Annotated[list[float], Meta(description="Node calls that the cache saved.")]
+
+
+class Sums(Readings):
+    """A range as a whole."""
+
+    node_calls: int
+    spared_calls: Annotated[int, Meta(description="Node calls that the cache saved.")]
+    spared_seconds: Annotated[float, Meta(description="That callers would have waited longer.")]
+
+
+class NodePast(TypedDict):
+    """A busy node over the range, in step with the columns."""
+
+    network: str
+    id: str
+    calls_per_second: list[float]
+    latency: Annotated[list[float | None], Meta(description="Mean seconds of its answers.")]
+
+
+class Past(TypedDict):
+    """The last five minutes, hour or day."""
+
+    range: Range
+    spacing: Annotated[float, Meta(description="Seconds between two points.")]
+    columns: Columns
+    sums: Annotated[dict[str, Sums | None], Meta(description="Of all three ranges.")]
+    nodes: list[NodePast]
+
+
+class MethodPast(TypedDict):
+    """A method's last five minutes; empty lists where it was not called."""
+
+    network: str
+    method: str
+    at: list[At]
+    calls_per_second: list[float]
+    hit_ratio: list[float | None]
+    hit_p50: list[float | None]
+    hit_p99: list[float | None]
+    miss_p50: list[float | None]
+    miss_p99: list[float | None]
+
+
+def past(history: History, wanted: str) -> Past | None:
     """Everything about the last five minutes, hour or day; None when `wanted` is none of these."""
     over = next((name for name in SPACING if name == wanted), None)
     if over is None:
@@ -39,20 +96,23 @@ def past(history: History, wanted: str) -> Document | None:
     }
 
 
-def columns(points: Sequence[Point]) -> Document:
+def columns(points: Sequence[Point]) -> Columns:
     """One list a figure; None where nothing was measured."""
     return {
         "at": [point.at for point in points],
         "calls_per_second": [point.calls / point.seconds for point in points],
         "hit_ratio": [ratio(point.hits, point.calls - point.refused) for point in points],
-        **{name: [getattr(point, name) for point in points] for name in QUANTILES},
+        "hit_p50": [point.hit_p50 for point in points],
+        "hit_p99": [point.hit_p99 for point in points],
+        "miss_p50": [point.miss_p50 for point in points],
+        "miss_p99": [point.miss_p99 for point in points],
         "errors_per_second": [point.errors / point.seconds for point in points],
         "node_calls_per_second": [sum(node.calls for node in point.nodes.values()) / point.seconds for point in points],
         "spared_per_second": [point.spared_calls / point.seconds for point in points],
     }
 
 
-def method_past(history: History, network: str, method: str) -> Document:
+def method_past(history: History, network: str, method: str) -> MethodPast:
     """A method's last five minutes; None where it was not called."""
     points = history.method(network, method)
     return {
@@ -61,11 +121,14 @@ def method_past(history: History, network: str, method: str) -> Document:
         "at": [at for at, _ in points],
         "calls_per_second": [found.calls / found.seconds if found else 0.0 for _, found in points],
         "hit_ratio": [ratio(found.hits, found.calls) if found else None for _, found in points],
-        **{name: [getattr(found, name) if found else None for _, found in points] for name in QUANTILES},
+        "hit_p50": [found.hit_p50 if found else None for _, found in points],
+        "hit_p99": [found.hit_p99 if found else None for _, found in points],
+        "miss_p50": [found.miss_p50 if found else None for _, found in points],
+        "miss_p99": [found.miss_p99 if found else None for _, found in points],
     }
 
 
-def _sums(points: Sequence[Point]) -> Document | None:
+def _sums(points: Sequence[Point]) -> Sums | None:
     if not points:
         return None
     calls, refused = sum(point.calls for point in points), sum(point.refused for point in points)
@@ -89,7 +152,7 @@ def _sums(points: Sequence[Point]) -> Document | None:
     }
 
 
-def _nodes(points: Sequence[Point], smooth: int) -> list[Document]:
+def _nodes(points: Sequence[Point], smooth: int) -> list[NodePast]:
     """The busiest nodes: attempts a second, and the mean of the answers in seconds, each over `smooth` points."""
     return [
         {
