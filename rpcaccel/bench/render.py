@@ -41,7 +41,7 @@ def terminal(report: Report, console: Console) -> None:
         if table.note:
             console.print(plain(table.note), style="dim", highlight=False)
     for plot in report.plots:
-        if isinstance(plot, Bars) and len(plot.series) == 1:
+        if isinstance(plot, Bars) and len(plot.series) == 1 and plot.groups:
             console.print()
             console.print("\n".join(_sparks(plot)), highlight=False, markup=False)
     for remark in report.remarks:
@@ -63,7 +63,12 @@ def _sparks(plot: Bars) -> Iterator[str]:
     top = max((value or 0.0 for value in line), default=0.0) or 1.0
     width = max((len(group) for group in plot.groups), default=0)
     for group, value in zip(plot.groups, line, strict=True):
-        yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {value or 0:g}"
+        yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {_plain(value or 0.0)}"
+
+
+def _plain(value: float) -> str:
+    """A count as it is, anything else in three digits."""
+    return f"{value:g}" if value == int(value) else f"{value:.3g}"
 
 
 def markdown(report: Report, *, level: int = 1) -> str:
@@ -100,7 +105,11 @@ def html(report: Report) -> str:
             *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
             "</dl>",
             *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
-            *(f"<h2>{escape(plot.title)}</h2>{draw(plot)}" for plot in report.plots),
+            *(
+                f"<h2>{escape(plot.title)}</h2>{draw(plot)}"
+                for plot in report.plots
+                if not isinstance(plot, Bars) or plot.groups
+            ),
             *(_html_table(table) for table in report.tables),
             "</body></html>\n",
         )
