@@ -62,20 +62,14 @@ def rpcaccel(
     """One fast, cached, balanced JSON-RPC endpoint in front of the nodes a team has.
 
     Examples:
-
-    rpcaccel demo                                       look around, with simulated nodes
-
-    rpcaccel serve https://api.s0.t.hmny.io             serve a Harmony node on 127.0.0.1:8888
-
-    rpcaccel serve --config rpcaccel.toml               serve what a file says
-
-    rpcaccel check --config rpcaccel.toml               ask every node what it is
-
-    rpcaccel explain eth_gasPrice                       how a running proxy treats a call
-
-    rpcaccel weight a 5                                 give a node of a running proxy another weight
-
-    rpcaccel bench table --direct URL --proxy URL       a node with and without the proxy, side by side
+    rpcaccel demo                            look around, with simulated nodes
+    rpcaccel serve https://api.s0.t.hmny.io  serve a Harmony node on port 8888
+    rpcaccel serve --config rpcaccel.toml    serve what a file says
+    rpcaccel check rpcaccel.toml             ask every node what it is
+    rpcaccel nodes                           the nodes of a running proxy
+    rpcaccel weight a 5                      give one of them another weight
+    rpcaccel explain eth_gasPrice            how it treats a call
+    rpcaccel bench --help                    measure it, and your own nodes
     """
 
 
@@ -98,7 +92,9 @@ def run(arguments: Sequence[str]) -> int:
 def _failed(error: Exception) -> int:
     """Say in a line or a few what went wrong; the exit code."""
     if isinstance(error, typer.TyperException):
-        _complain(error.format_message(), "rpcaccel --help lists commands and examples")
+        context = getattr(error, "ctx", None)
+        said = [error.format_message(), f"{context.command_path if context else 'rpcaccel'} --help says what there is"]
+        _complain(*(said if said[0].strip() else ()))  # a group without its command has shown its help already
         return error.exit_code
     if isinstance(error, ConfigError | ListenError):
         _complain(*str(error).splitlines())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
 import rpcaccel
 from rpcaccel import cli
@@ -53,12 +56,34 @@ def test_every_command_has_help_with_examples(command: str, capsys: pytest.Captu
     assert f"rpcaccel {command}" in out
 
 
+def test_examples_in_help_stand_a_line_each_in_a_narrow_terminal() -> None:
+    commands = typer.main.get_command(cli.app)
+    texts = [command.help or "" for command in every(commands)]
+    examples = [text.partition("Examples:\n")[2] for text in texts if "Examples:" in text]
+    assert len(examples) > 20
+    assert [line for text in examples for line in text.splitlines() if not 0 < len(line.strip()) <= 78] == []
+
+
+def every(command: Any) -> Iterator[Any]:
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from every(inner)
+
+
 @pytest.mark.parametrize("arguments", [["nope"], ["--nope"], ["serve", "--nope"], ["demo", "extra"]])
 def test_wrong_usage_is_two_lines_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(arguments) == 2
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 2)
-    assert "rpcaccel --help" in err
+    command = "" if arguments[0].startswith(("nope", "-")) else f"{arguments[0]} "
+    assert err.endswith(f"\nrpcaccel: rpcaccel {command}--help says what there is\n")
+
+
+def test_a_group_without_its_command_shows_its_help_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["settings"]) == 2
+    out, err = capsys.readouterr()
+    assert "undo" in out
+    assert err == ""
 
 
 def broken(error: BaseException) -> None:

@@ -69,12 +69,9 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     """Compare a node with and without the proxy: so many calls of each of ten methods, side by side.
 
     Examples:
-
-    rpcaccel bench table --direct https://my-node:9500 --serve harmony -o table.html
-
-    rpcaccel bench table --direct https://my-node:9500 --proxy http://127.0.0.1:8888
-
-    rpcaccel bench table --direct http://node:9500 --proxy http://127.0.0.1:8888 -n 200 -c 50 -o table.html
+    rpcaccel bench table --direct http://node:9500 --serve harmony -o table.html
+    rpcaccel bench table --direct http://node:9500 --proxy http://127.0.0.1:8888
+    rpcaccel bench table --direct http://node:9500 --serve harmony -n 200 -c 50
     """
     from rpcaccel.bench import table as measuring
     from rpcaccel.commands import sides
@@ -142,9 +139,7 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     Exit code 1 when the generator could not hold the rate: then no latency is reported.
 
     Examples:
-
-    rpcaccel bench rate http://127.0.0.1:8888 --rate 1000 --duration 30s -o rate.html
-
+    rpcaccel bench rate http://127.0.0.1:8888 -r 1000 -d 30s -o rate.html
     rpcaccel bench rate https://my-node:9500 -r 50 -d 10s -m hmyv2_blockNumber
     """
     from rpcaccel.bench import rate as measuring
@@ -181,10 +176,8 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     """Compare two endpoints, or settings, in interleaved runs: means, spreads, ratios, and whether these mean anything.
 
     Examples:
-
     rpcaccel bench compare http://127.0.0.1:9500 http://127.0.0.1:8888
-
-    rpcaccel bench compare before.toml after.toml --runs 10 --duration 10s -o compare.html
+    rpcaccel bench compare before.toml after.toml --runs 10 -d 10s -o compare.html
     """
     from rpcaccel.bench import compare as measuring
     from rpcaccel.commands import sides
@@ -222,9 +215,7 @@ def steps(
     """Tell where calls spend their time inside a running proxy, step by step, under the load that it has.
 
     Examples:
-
     rpcaccel bench steps --duration 30s
-
     rpcaccel bench steps -d 0s --admin 127.0.0.1:8889 -o steps.md
     """
     from rpcaccel.bench import steps as measuring

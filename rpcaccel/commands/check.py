@@ -35,11 +35,8 @@ def check(
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
 
     Examples:
-
     rpcaccel check rpcaccel.toml
-
     rpcaccel check https://api.s0.t.hmny.io http://127.0.0.1:9500
-
     rpcaccel check --schema > rpcaccel.schema.json
     """
     if schema:

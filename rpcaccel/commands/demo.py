@@ -43,9 +43,7 @@ def demo(
     """Look around: three simulated Harmony nodes, the proxy with its page, and a little traffic. Ctrl-C ends it.
 
     Examples:
-
     rpcaccel demo
-
     rpcaccel demo --listen 127.0.0.1:9000 --redis redis://127.0.0.1
     """
 

@@ -27,12 +27,9 @@ def explain(
     """Say how a running proxy would treat a call: rule, block, key, what is held, who would be asked. Asks no node.
 
     Examples:
-
     rpcaccel explain '{"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-
-    rpcaccel explain eth_getBalance '["0x7c41e0668b551f4f902cfaec05b5bdca68b124ce","latest"]'
-
-    rpcaccel explain eth_blockNumber --network harmony-s1 --admin 127.0.0.1:8889 --json
+    rpcaccel explain hmyv2_getBlocks '[100,140,{}]'
+    rpcaccel explain eth_blockNumber --network harmony-s1 --json
     """
     try:
         found = remote.post(admin, "/api/v1/explain", question(call, params, network))

@@ -17,12 +17,9 @@ def key(
     """Make a new API key. It is shown this once; the settings hold only its hash.
 
     Examples:
-
     rpcaccel key my-dapp
-
-    curl -H "X-Api-Key: KEY" http://127.0.0.1:8888 -d '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}'
-
-    curl http://127.0.0.1:8888/key/KEY/harmony-s0 -d '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}'
+    curl -H "X-Api-Key: KEY" http://127.0.0.1:8888 -d @call.json
+    curl http://127.0.0.1:8888/key/KEY/harmony-s0 -d @call.json
     """
     header = options.table_header("clients.keys", name, "my-dapp")
     made = apikey.make(secrets.token_bytes(apikey.RANDOM_BYTES))

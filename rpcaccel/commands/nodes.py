@@ -21,9 +21,7 @@ def nodes(admin: remote.Admin = remote.DEFAULT, as_json: remote.AsJson = False) 
     """List the nodes of a running proxy: state, head, weight, share of the traffic, latency.
 
     Examples:
-
     rpcaccel nodes
-
     rpcaccel nodes --admin 127.0.0.1:8889 --json
     """
     try:
@@ -47,9 +45,7 @@ def weight(
     """Give a node of a running proxy another weight, with effect on the next call.
 
     Examples:
-
     rpcaccel weight a 5
-
     rpcaccel weight harmony-s0/a 0 --admin 127.0.0.1:8889
     """
     return _change(admin, node, {"weight": number})
@@ -63,9 +59,7 @@ def drain(
     """Let a node of a running proxy finish what it has and take no new calls; --end lets it take calls again.
 
     Examples:
-
     rpcaccel drain a
-
     rpcaccel drain a --end
     """
     return _change(admin, node, {"drain": not end})

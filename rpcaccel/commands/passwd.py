@@ -17,9 +17,7 @@ def passwd(
     """Make an account of the admin side: ask for a password (or read it from a pipe), print what goes into the config.
 
     Examples:
-
     rpcaccel passwd ops
-
     pwgen -s 32 1 | rpcaccel passwd prometheus --read-only
     """
     header = options.table_header("admin.accounts", name, "ops")

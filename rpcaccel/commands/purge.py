@@ -23,11 +23,8 @@ def purge(
     """Remove kept answers: of a network, a method, both together, one key, or all. Says first how many they are.
 
     Examples:
-
     rpcaccel purge --method hmyv2_getValidatorInformation --dry-run
-
     rpcaccel purge --network harmony-s0 --yes
-
     rpcaccel purge --all --admin 127.0.0.1:8889
     """
     if everything + bool(key) + bool(network or method) != 1:

@@ -104,10 +104,8 @@ def record(
     Ctrl-C ends it early. `rpcaccel replay` makes the calls again.
 
     Examples:
-
     rpcaccel record --to calls.jsonl --duration 60s
-
-    rpcaccel record --to calls.jsonl --sample 0.1 --limit 20MB --hash-addresses --admin 127.0.0.1:8889
+    rpcaccel record --to calls.jsonl --sample 0.1 --limit 20MB --hash-addresses
     """
     seconds, most = _read(duration, limit)
     try:

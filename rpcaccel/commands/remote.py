@@ -8,6 +8,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import Annotated, Any
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 import typer
@@ -60,6 +61,7 @@ def _read(
             raise RemoteError(_refusal(error, admin)) from None
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", error)
+        reason = getattr(reason, "strerror", None) or reason
         raise RemoteError(
             f"no answer from the admin side at {admin}: {reason} (--admin or RPCACCEL_ADMIN says where it is)"
         ) from None
@@ -85,7 +87,17 @@ def told(done: dict[str, Any]) -> str:
 
 
 def _base(admin: str) -> str:
-    return admin.rstrip("/") if admin.startswith(("http://", "https://")) else f"http://{admin}"
+    """The address as a URL. Raises RemoteError; a bare name needs its port, since 80 is never meant."""
+    is_url = admin.startswith(("http://", "https://"))
+    base = admin.rstrip("/") if is_url else f"http://{admin}"
+    try:
+        parts = urlsplit(base)
+        found = parts.hostname and (is_url or parts.port)
+    except ValueError:
+        found = None
+    if not found:
+        raise RemoteError(f"--admin: found {admin!r}, expected HOST:PORT such as {DEFAULT}, or a URL")
+    return base
 
 
 def _headers() -> dict[str, str]:

@@ -52,10 +52,8 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     Only reads are replayed. Exit code 1 when answers differ in methods that were not allowed to.
 
     Examples:
-
     rpcaccel replay calls.jsonl http://127.0.0.1:8888 --pace 500/s -o replay.html
-
-    rpcaccel replay calls.jsonl http://127.0.0.1:8888 --against https://my-node:9500 --allow net_peerCount
+    rpcaccel replay calls.jsonl http://127.0.0.1:8888 --against http://node:9500
     """
     from rpcaccel.bench import recording, replaying
 

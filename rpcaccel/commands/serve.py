@@ -29,13 +29,9 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     Flags win over environment variables (RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, …), those over the file.
 
     Examples:
-
     rpcaccel serve https://api.s0.t.hmny.io
-
-    rpcaccel serve https://a.example,weight=3 https://b.example,id=backup --memory 1GB
-
-    rpcaccel serve --chain ethereum http://127.0.0.1:8545 --redis redis://127.0.0.1
-
+    rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
+    rpcaccel serve --chain ethereum http://127.0.0.1:8545 --memory 1GB
     rpcaccel serve --config rpcaccel.toml
     """
 

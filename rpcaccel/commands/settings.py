@@ -26,9 +26,7 @@ def get(
     """Print the settings in force, or one of them. Secrets are hidden.
 
     Examples:
-
     rpcaccel settings get networks.harmony-s0.nodes
-
     rpcaccel settings get --difference
     """
     try:
@@ -49,10 +47,9 @@ def set_(
     """Change settings of a running proxy, all together or none; PATH= puts a setting back to its default.
 
     Examples:
-
     rpcaccel settings set memory.size=512MB log.level=debug
-
-    rpcaccel settings set networks.harmony-s0.balancer=peak_ewma 'networks.harmony-s0.nodes."a:9500".weight=3'
+    rpcaccel settings set networks.harmony-s0.balancer=peak_ewma
+    rpcaccel settings set 'networks.harmony-s0.nodes."a:9500".weight=3'
     """
     patch: Any = {}
     for change in changes:
@@ -72,15 +69,13 @@ def set_(
 
 @settings.command()
 def undo(
-    to: Annotated[int | None, typer.Option(metavar="REVISION", help="All changes since.")] = None,
+    to: Annotated[int | None, typer.Option(metavar="REVISION", help="To this one, over all changes since.")] = None,
     admin: remote.Admin = remote.DEFAULT,
 ) -> int:
     """Go back to the settings before the last change, or to those of a revision.
 
     Examples:
-
     rpcaccel settings undo
-
     rpcaccel settings undo --to 12
     """
     try:
@@ -97,7 +92,6 @@ def export(admin: remote.Admin = remote.DEFAULT) -> int:
     """Print the settings in force as a config file, secrets hidden and listed.
 
     Examples:
-
     rpcaccel settings export > rpcaccel.toml
     """
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rpcaccel.config.units import parse_duration
+from rpcaccel.controlplane.listening import ListenError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +37,8 @@ def simnode(
     """Run a simulated node: deterministic from its seed, truthful, with faults to turn on while it runs.
 
     Examples:
-
     rpcaccel simnode --port 9500 --latency jitter:40ms+10ms
-
     rpcaccel simnode --kind ethereum --block-time 2s
-
     curl -d '{"lag": 3}' http://127.0.0.1:9500/simnode/knobs
     """
     try:
@@ -69,9 +67,12 @@ def build(kind: str, spec: dict[str, Any], *, port: int, **positions: Any) -> Si
 async def serve(
     node: SimNode, host: str, *, stop: asyncio.Event | None = None, say: Callable[[str], None] = typer.echo
 ) -> int:
-    """Serve until `stop` or a signal."""
+    """Serve until `stop` or a signal. Raises ListenError."""
     stop = stop or asyncio.Event()
-    await node.start(host)
+    try:
+        await node.start(host)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {host}:{node.port}: {reason_of(error)}") from None
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)

@@ -49,6 +49,17 @@ async def test_a_token_is_sent_where_there_is_one(monkeypatch: pytest.MonkeyPatc
     await server.close()
 
 
+@pytest.mark.parametrize("admin", ["", "localhost", "127.0.0.1:99999", "127.0.0.1:x", "http://", "[::1:1"])
+def test_an_address_that_is_none_is_told_before_anything_is_asked(admin: str) -> None:
+    with pytest.raises(RemoteError, match=r"--admin: found '.*', expected HOST:PORT such as 127\.0\.0\.1:8889"):
+        post(admin, "/x", "{}")
+
+
+def test_why_nobody_answers_is_told_without_a_number(unused_tcp_port: int) -> None:
+    with pytest.raises(RemoteError, match=r"no answer from the admin side at .*: Connection refused \(--admin or"):
+        post(f"127.0.0.1:{unused_tcp_port}", "/x", "{}")
+
+
 @pytest.mark.parametrize(
     "said", [b"-ERR unknown command\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"\xff\r\n\r\n"]
 )

@@ -52,11 +52,16 @@ def test_what_cannot_be_simulated_is_exit_code_2(arguments: list[str], capsys: p
     assert "rpcaccel: Invalid value" in capsys.readouterr().err
 
 
-def test_a_taken_port_is_said_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    async def with_a_node() -> int:
+def test_a_place_it_cannot_listen_on_is_named_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async def with_a_node() -> tuple[int, int]:
         node = build("harmony", {}, port=0)
         async with node:
-            return await asyncio.to_thread(run, ["simnode", "--port", str(node.port)])
+            return await asyncio.to_thread(run, ["simnode", "--port", str(node.port)]), node.port
 
-    assert asyncio.run(with_a_node()) == 1
-    assert "in use" in capsys.readouterr().err
+    code, port = asyncio.run(with_a_node())
+    assert (code, capsys.readouterr().err) == (
+        1,
+        f"rpcaccel: cannot listen on 127.0.0.1:{port}: Address already in use\n",
+    )
+    assert run(["simnode", "--host", "192.0.2.1"]) == 1
+    assert "cannot listen on 192.0.2.1:0" in capsys.readouterr().err
