@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, to_builtins
 
@@ -40,7 +40,10 @@ class Asked(Struct, frozen=True):
 
 
 async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
-    """The report, and whether all is well: no difference that is not allowed. Raises NoEndpointError."""
+    """The report, and whether all is well: no difference that is not allowed, and no target where every call failed.
+
+    Raises NoEndpointError.
+    """
     pools = [Pool(target, asked.connections) for target in asked.targets]
     try:
         head = (await learn(asking(pools[0]), asked.targets[0].shown)).head if asked.follow_head else -1
@@ -54,10 +57,17 @@ async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
         watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
         run = Paced(pools, timeout=asked.timeout, told=told, spin=asked.spin)
         await run.run(calls, watch)
-        return reported(asked, run, differences, stopped=watch.stopped), not differences.forbidden
+        well = not differences.forbidden and not any(_dead(by_method) for by_method in run.series)
+        return reported(asked, run, differences, stopped=watch.stopped), well
     finally:
         for pool in pools:
             await pool.close()
+
+
+def _dead(by_method: Mapping[str, Series]) -> bool:
+    """Whether calls were made and every one failed: a wrong address, most likely."""
+    total = together(by_method.values()).summary(1.0)
+    return 0 < total.calls == total.failures
 
 
 def schedule(asked: Asked, head: int = -1) -> list[Due]:
@@ -88,6 +98,8 @@ def reported(asked: Asked, run: Paced, differences: Differences, *, stopped: boo
     remarks = ["interrupted: what was measured until then"] if stopped else []
     remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
     totals = [together(by_method.values()).summary(run.elapsed) for by_method in run.series]
+    dead = [name for name, by_method in zip(names, run.series, strict=True) if _dead(by_method)]
+    remarks += [f"every call to {name} failed" for name in dead]
     tables: list[Table] = []
     plots: list[Plot] = []
     if held.yes:

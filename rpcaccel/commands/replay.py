@@ -49,7 +49,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 ) -> int:
     """Make recorded calls again, each when it is due, whatever became of those before; compare what two targets answer.
 
-    Only reads are replayed. Exit code 1 when answers differ in methods that were not allowed to.
+    Only reads are replayed. Exit code 1 when answers differ in methods that were not allowed to, or no call succeeded.
 
     Examples:
     rpcaccel replay calls.jsonl http://127.0.0.1:8888 --pace 500/s -o replay.html

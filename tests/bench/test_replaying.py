@@ -58,6 +58,13 @@ async def test_two_targets_are_compared_and_what_differs_is_no_success_unless_al
     assert examples.rows[0][:3] == ("eth_getBlockByNumber", '["0x5a",false]', "result.extraData")
 
 
+async def test_a_target_where_every_call_failed_is_no_success(unused_tcp_port: int) -> None:
+    gone = f"http://127.0.0.1:{unused_tcp_port}"
+    report, well = await replay(Asked(chosen(), (parse(gone),), rate=100), Watch())
+    assert not well
+    assert f"every call to {gone} failed" in report.remarks
+
+
 async def test_calls_follow_the_head_of_the_target() -> None:
     responder = Responder(200)
     async with responding(responder) as url:
