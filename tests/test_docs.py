@@ -72,6 +72,20 @@ def test_every_metric_that_is_shown_is_exposed() -> None:
     assert named
 
 
+def sections(page: str) -> list[int]:
+    return [int(number) for number in re.findall(r"^## (\d+)\.", (ROOT / "docs" / page).read_text(), re.MULTILINE)]
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "harmony.md"])
+def test_numbered_sections_follow_each_other_and_code_refers_to_none_that_is_not_there(page: str) -> None:
+    numbers = sections(page)
+    assert numbers == list(range(1, len(numbers) + 1))
+    source = "".join(file.read_text() for folder in ("rpcaccel", "tests") for file in (ROOT / folder).rglob("*.py"))
+    named = re.findall(rf"{page.removesuffix('.md')}(?:\.md)?,? sections? (\d+)(?:(?:, \d+)* and (\d+))?", source)
+    assert named
+    assert {int(number) for pair in named for number in pair if number} <= set(numbers)
+
+
 EVERY_PAGE = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 
 
@@ -84,3 +98,21 @@ def test_a_page_says_nothing_twice_and_shows_parts_of_files_as_such(page: Path) 
     lines = [line for line in told if len(line) > 60 or line.startswith("#")]
     assert [line for line in lines if lines.count(line) > 1] == []
     assert re.findall(r"^(?:\[[A-Z][a-z]+\]|[A-Z]\w+=.*)$", text, re.MULTILINE) == []
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
+def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, fragment = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE) if fragment else []
+        assert not fragment or fragment in [anchor(one) for one in headings], target

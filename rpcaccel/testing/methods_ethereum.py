@@ -1,6 +1,6 @@
 """A geth-like node: optional block arguments, finalized and safe tags, error data on reverts, geth's texts.
 
-Source: go-ethereum's eth API (docs/harmony.md section 12).
+Source: go-ethereum's eth API (docs/harmony.md section 11).
 """
 
 from __future__ import annotations

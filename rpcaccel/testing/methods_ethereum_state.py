@@ -1,6 +1,6 @@
 """A geth-like node's account methods: unlike Harmony it refuses what lies above its head.
 
-Source: go-ethereum's eth API (docs/harmony.md section 12).
+Source: go-ethereum's eth API (docs/harmony.md section 11).
 """
 
 from __future__ import annotations
