@@ -199,6 +199,9 @@ def _state(
         return "cordoned", "its weight is 0: it is probed and gets no calls until it has a weight"
     if found is None or (found.head < 0 and not note):
         return "unknown", "it has not told its head yet"
+    if not found.answering and (found.barred or note) not in refusal:  # why, and not only what follows from it
+        silent = note or found.barred
+        return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
     if any(report.breaker != "closed" for report in told) or not found.answering:
         return "failing", refusal or note
     if any(report.ejected > 0 for report in told):
