@@ -81,10 +81,12 @@ const FAILED = {
   pruned: "it has not kept that state", "method-missing": "it does not have the method", "role-missing": "it has not the role", "http-status": "an HTTP status that is no answer",
   "not-json-rpc": "no JSON-RPC", "wrong-id": "the answer to another call", "broken-reply": "the answer broke off", "reset-before-reply": "the connection was closed", unknown: "an error no rule knows",
   "node-timeout": "it gave up itself", cancelled: "not needed any more", overtaken: "another node was quicker", unauthorized: "it does not let us in", misconfigured: "no JSON-RPC at its URL", "call-refused": "it does not take such a call", "no-node": "no node could be asked", busy: "no connection was free",
+  "impossible-result": "a result that cannot be", "too-large": "the answer would be too large", revert: "the contract said no", "invalid-params": "the caller's mistake", rejected: "it refused the transaction",
+  "already-known": "it has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",
 };
 
-/** Attempts that ended without an answer though nothing was wrong with the node. */
-export const NO_FAULT = new Set(["overtaken", "cancelled"]);
+/** Attempts that ended without a result though nothing was wrong with the node: nobody waited any more, or it rightly said no. */
+export const NO_FAULT = new Set(["overtaken", "cancelled", "too-large", "revert", "invalid-params", "rejected", "already-known", "nonce-too-low", "filter-not-found"]);
 
 /** Reasons as sentences, with how often each held. */
 export function reasons(title, counts, words) {
@@ -93,7 +95,7 @@ export function reasons(title, counts, words) {
 }
 export const missed = (counts) => reasons("Why it missed", counts, MISSED);
 export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
-export const failures = (counts) => reasons("Attempts without an answer, last minute", counts, FAILED);
+export const failures = (counts) => reasons("Attempts without a result, last minute", counts, FAILED);
 
 /** What needs attention, in sentences. */
 export function notices() {

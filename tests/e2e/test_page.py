@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin import Admin
+from rpcaccel.core.failure import FailureKind, policy
 from tests.browser import Visitor
 from tests.sample_control import SampleControl
 from tests.sample_view import SampleView
@@ -137,3 +138,21 @@ async def test_held_figures_stay_until_they_may_go_on(page: Page, admin: Admin, 
     await expect(page.locator("main")).to_contain_text("No call has come in yet")
     await page.click("#live")
     await expect(page.locator("main")).to_contain_text("hmyv2_getBlocks")
+
+
+async def test_every_kind_of_failure_is_a_sentence_and_what_the_node_rightly_refused_is_no_fault(page: Page) -> None:
+    kinds = [str(kind) for kind in FailureKind]
+    found = await page.evaluate(
+        """async (kinds) => {
+            const { failures, NO_FAULT } = await import("/src/parts.js");
+            const said = (kind) => failures({ [kind]: 1 }).querySelector("td").textContent;
+            return [kinds.filter((kind) => said(kind) === kind), [...NO_FAULT]];
+        }""",
+        kinds,
+    )
+    assert found[0] == []
+    assert set(found[1]) == {
+        "overtaken",
+        "cancelled",
+        *(str(kind) for kind in FailureKind if policy(kind).breaker == "success"),
+    }

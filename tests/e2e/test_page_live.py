@@ -151,6 +151,8 @@ async def test_explain_shows_the_plan_and_a_run_its_way(visitor: Visitor, proxy:
     await page.get_by_label("A JSON-RPC call").fill("{not json")
     await page.get_by_role("button", name="Explain", exact=True).click()
     await expect(page.locator("main")).to_contain_text("This is not JSON")
+    await expect(page.locator(".plan", has_text="hmyv2_getBlockByNumber")).to_have_count(0)  # it was another call's
+    await expect(page.locator(".waterfall")).to_have_count(0)
 
 
 async def test_a_run_shows_each_attempt_where_it_began(visitor: Visitor, proxy: Running, nodes: list[SimNode]) -> None:

@@ -125,6 +125,19 @@ async def test_on_a_phone_the_name_of_a_method_breaks_between_its_words(
     await expect(name).to_have_text("hmyv2_getBalanceByBlockNumber")
 
 
+async def test_a_long_name_of_a_node_is_broken_and_a_short_one_is_not(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    names = ("node-with-a-long-name.eu-central.example.org:9500", "eth-b")
+    view.node_list = [NodeView(network=NETWORK, id=name, state="serving") for name in names]
+    admin.sample()
+    page = await visitor.open(admin.address, "nodes", width=1280)
+    long, short = page.locator("td .name").nth(0), page.locator("td .name").nth(1)
+    await expect(short).to_have_text("eth-b")
+    assert len((await long.evaluate(LINES)).split("\n")) > 1
+    assert await short.evaluate(LINES) == "eth-b"
+
+
 LINES = """(name) => {
     const lines = new Map();
     const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);

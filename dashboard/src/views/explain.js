@@ -16,7 +16,7 @@ const sentenceOf = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/
 
 /** The explanation as words, in the order of the way of a call. */
 function told(plan) {
-  const list = (title, rows) => (rows.length ? h("div", {}, h("h3", {}, title), h("ul", { class: "steps" }, rows.map((row) => h("li", {}, row)))) : null);
+  const list = (title, rows, tag = "ul") => (rows.length ? h("div", {}, h("h3", {}, title), h(tag, { class: "steps" }, rows.map((row) => h("li", {}, row)))) : null);
   const code = (text) => h("code", {}, text);
   return [
     h("p", { class: "lead" }, code(plan.method), " on ", h("b", {}, plan.network), ": class ", h("b", {}, plan.cache), ". ", sentenceOf(plan.why)),
@@ -39,7 +39,7 @@ function told(plan) {
     list("Held", plan.held.map((held) => `${held.tier === "redis" ? "Redis" : held.tier} of ${held.worker}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
     list("Keeping", plan.keeping),
     list(plan.forced ? "Nodes, though none is well" : "Nodes, in the order they would be asked",
-      plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`])),
+      plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`]), "ol"),
     list("Not asked", plan.refused.map((node) => [h("b", {}, node.id), `: ${node.why}`])),
   ];
 }
@@ -55,21 +55,29 @@ export const explain = {
     const word = h("p", { class: "said", role: "status" });
     const plan = h("div", { class: "plan" });
     const ran = h("div", { class: "plan" });
+    let about = null; // the call that is shown: nothing of another one stays beside it
+    const say = (text, wrong = false) => {
+      setText(word, text);
+      word.classList.toggle("isbad", wrong);
+    };
     const ask = async (path, into, draw) => {
+      const asked = `${network.value} ${field.value}`;
+      if (asked !== about) for (const old of [plan, ran]) redraw(old, asked, () => []);
+      about = asked;
       try {
         JSON.parse(field.value);
       } catch (fault) {
-        setText(word, `This is not JSON: ${fault.message}`);
+        say(`This is not JSON: ${fault.message}`, true);
         return;
       }
-      setText(word, "asking …");
+      say("asking …");
       try {
         // The text itself, not what was parsed of it: large numbers stay as they are.
         const found = await change("POST", path, undefined, { text: `{"network":${JSON.stringify(network.value)},"call":${field.value}}`, patience: 60000 });
         redraw(into, JSON.stringify([found, Date.now()]), () => draw(found));
-        setText(word, "");
+        say("");
       } catch (problem) {
-        setText(word, problem.status === 404 && !problem.code ? "This server cannot do that." : problem.message);
+        say(problem.status === 404 && !problem.code ? "This server cannot do that." : problem.message, true);
       }
     };
     const buttons = h("div", { class: "buttons" }, button("Explain", () => ask("explain", plan, told), { class: "primary" }), button("Run it", () => ask("run", ran, waterfall)), word);

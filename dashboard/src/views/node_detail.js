@@ -47,7 +47,7 @@ export function nodeDetail(first) {
       ["used up", one.runs_out ? h("span", { class: "iswarn" }, moment(Date.parse(one.runs_out) / 1000)) : "not before it is renewed"],
     ])),
     Object.keys(node.failures).length ? failures(node.failures)
-      : facts("Attempts without an answer, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
+      : facts("Attempts without a result, last minute", [["none", node.failures_total ? `${joined(count(node.failures_total))} since the start` : ""]]),
   ];
   const settings = store.inForce(path) ? groupSoon("Settings of this node", null, SETTINGS.map((name) => [...path, ...name.split(".")])) : null;
   return {

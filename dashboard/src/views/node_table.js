@@ -13,7 +13,7 @@ const STATES = {
 export const failed = (node) => Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
 
 export const identity = (severalNetworks) => [
-  { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => node.id },
+  { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name" }, node.id) },
   ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
   {
     title: "State", sort: (node) => node.state,
