@@ -12,7 +12,7 @@ import pickle
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from msgspec.structs import replace
@@ -123,9 +123,10 @@ class LinkEnd:
         elif isinstance(order, Spent):
             worker.charge(order)
         elif isinstance(order, PurgeOrder):
-            self._later(self._purge(worker, order))
+            nothing = PurgeDone(0, 0, complete=False, number=order.number)
+            self._later(answer(_purge(worker, order), nothing, self._say))
         elif isinstance(order, ExplainOrder):
-            self._later(self._explain(worker, order))
+            self._later(answer(_explain(worker, order), Explained(order.number, None), self._say))
         elif isinstance(order, RecordOrder):
             self._say(replace(worker.record(order.sample, stop=order.stop), number=order.number))
 
@@ -166,13 +167,6 @@ class LinkEnd:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _explain(self, worker: Worker, order: ExplainOrder) -> None:
-        self._say(Explained(order.number, await worker.explain(order.network, order.method, order.params)))
-
-    async def _purge(self, worker: Worker, order: PurgeOrder) -> None:
-        done = await worker.purge(order.selection, dry=order.dry)
-        self._say(PurgeDone(done.memory, done.store, done.complete, order.number))
-
     async def _drain(self, timeout: float, linger: float = 0.0) -> None:
         if self._worker is not None:
             await self._worker.drain(timeout, linger)
@@ -189,6 +183,24 @@ class LinkEnd:
     def _say(self, word: Word) -> None:
         if not self._writer.is_closing():
             self._writer.write(frames.encode(word))
+
+
+async def answer(work: Awaitable[Word], otherwise: Word, say: Callable[[Word], None]) -> None:
+    """Say what comes of some work, or `otherwise` when it fails: who asked waits for a word."""
+    word = otherwise
+    try:
+        word = await work
+    finally:
+        say(word)
+
+
+async def _explain(worker: Worker, order: ExplainOrder) -> Word:
+    return Explained(order.number, await worker.explain(order.network, order.method, order.params))
+
+
+async def _purge(worker: Worker, order: PurgeOrder) -> Word:
+    done = await worker.purge(order.selection, dry=order.dry)
+    return PurgeDone(done.memory, done.store, done.complete, order.number)
 
 
 async def _main(name: str, link_fd: int, *socket_fds: int) -> int:

@@ -7,8 +7,11 @@ import pickle
 import socket
 import sys
 
+import pytest
+
 from rpcaccel.core import frames
-from rpcaccel.core.messages import Adopt, Adopted, Drain, Report, Started, Word
+from rpcaccel.core.messages import Adopt, Adopted, Drain, PurgeDone, Report, Started, Word
+from rpcaccel.dataplane.process import answer
 from rpcaccel.testing.factories import harmony_nodes
 from tests.proxy import settings_for
 
@@ -57,3 +60,18 @@ async def test_it_ends_when_the_supervisor_is_gone() -> None:
         writer.close()
         async with asyncio.timeout(10):
             assert await process.wait() == 0
+
+
+async def test_who_asked_for_something_that_fails_gets_a_word_all_the_same() -> None:
+    async def fails() -> Word:
+        raise KeyError("a bug")
+
+    async def works() -> Word:
+        return PurgeDone(1, 2, number=3)
+
+    said: list[Word] = []
+    nothing = PurgeDone(0, 0, complete=False, number=3)
+    with pytest.raises(KeyError):
+        await answer(fails(), nothing, said.append)
+    await answer(works(), nothing, said.append)
+    assert said == [nothing, PurgeDone(1, 2, number=3)]
