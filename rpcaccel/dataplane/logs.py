@@ -23,7 +23,9 @@ def configure(settings: LogSettings) -> None:
         shared.append(structlog.processors.format_exc_info)
         last: Any = structlog.processors.JSONRenderer()
     else:
-        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # The ornate traceback shows the variables of every frame: passwords among them, and at length.
+        plain = structlog.dev.plain_traceback
+        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(level),

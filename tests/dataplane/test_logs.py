@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import pytest
 import structlog
@@ -27,3 +28,20 @@ def test_lines_for_people_begin_at_the_level_chosen(capsys: pytest.CaptureFixtur
     assert "too little" not in written
     assert "enough" in written
     assert "node" in written
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_what_went_wrong_is_told_without_what_the_program_held_in_its_hands(
+    capsys: pytest.CaptureFixture[str], form: Literal["console", "json"]
+) -> None:
+    logs.configure(LogSettings(format=form))
+    password = "".join(["hun", "ter2"])
+    try:
+        dict[int, int]().pop(len(password))
+    except KeyError:
+        structlog.get_logger().exception("it failed")
+    written = capsys.readouterr().err
+    assert "it failed" in written
+    assert "KeyError: 7" in written
+    assert "test_logs.py" in written
+    assert password not in written
