@@ -187,9 +187,17 @@ def same_site(headers: Mapping[str, str]) -> None:
     if bearer(headers) is not None:
         return
     origin = headers.get("Origin")
-    elsewhere = origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower()
+    elsewhere = origin is not None and _place(origin) != headers.get("Host", "").lower()
     if PROOF not in headers or elsewhere or headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         raise ProblemError(403, "cross-site")
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; None when it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

@@ -149,6 +149,7 @@ def test_the_page_and_programs_may_send_changes(headers: dict[str, str]) -> None
         {"Host": "h:1", "Origin": "http://h:1"},
         {"X-Rpcaccel-Request": "page", "Host": "h:1", "Origin": "http://h:2"},
         {"X-Rpcaccel-Request": "page", "Host": "h:1", "Origin": "null"},
+        {"X-Rpcaccel-Request": "page", "Host": "h:1", "Origin": "http://["},
         {"X-Rpcaccel-Request": "page", "Sec-Fetch-Site": "cross-site"},
         {"X-Rpcaccel-Request": "page", "Sec-Fetch-Site": "same-site"},
         {"Authorization": "Basic YTpi"},
