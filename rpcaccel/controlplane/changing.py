@@ -39,6 +39,7 @@ STALLED = 30.0
 """Seconds in which a reader of the stream takes nothing, after which its connection is closed."""
 RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
 _TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})"\s*')
+_TOO_DEEP = "it is nested too deeply"
 _JSON = ("application/json", "application/merge-patch+json")
 
 AUTHOR = web.RequestKey("author", Author)
@@ -191,6 +192,8 @@ class Changing:
             raise ProblemError(404, "not-found", "that revision is not kept", revision=ledger.revision) from None
         except NoFileError:
             raise ProblemError(409, "no-file", "it was started without --config") from None
+        except RecursionError:
+            raise ProblemError(400, "not-json", _TOO_DEEP) from None
         return self._document(change=line(ledger, change) if change else None)
 
     def _document(self, **more: Any) -> web.Response:
@@ -219,6 +222,8 @@ class Changing:
             edits = difference(ledger.settings, ledger.preview(change))
         except InvalidSettingsError as error:
             raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
+        except RecursionError:
+            raise ProblemError(400, "not-json", _TOO_DEEP) from None
         found = {"revision": ledger.revision, "difference": msgspec.to_builtins(edits)}
         return {**found, "restart": list(touches(edits, RESTART))}
 

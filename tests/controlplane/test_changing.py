@@ -126,6 +126,19 @@ async def test_a_body_that_is_no_object_is_refused(
         assert (await reply.json(content_type=None))["code"] in ("not-json", "too-large")
 
 
+@pytest.mark.parametrize("query", ["", "?dry_run=1"])
+@pytest.mark.parametrize("depth", [20, 600, 1000])
+async def test_a_change_nested_without_sense_is_refused(
+    client: aiohttp.ClientSession, control: SampleControl, query: str, depth: int
+) -> None:
+    body = b'{"networks":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+    headers = {"If-Match": "*", "Content-Type": "application/json"}
+    async with client.patch(SETTINGS + query, data=body, headers=headers) as reply:
+        assert reply.status in (400, 422)
+        assert (await reply.json(content_type=None))["code"] in ("not-json", "invalid-settings")
+    assert control.ledger.revision == 1
+
+
 async def test_a_merge_patch_may_say_so(client: aiohttp.ClientSession) -> None:
     headers = {"If-Match": '"1"', "Content-Type": "application/merge-patch+json"}
     async with client.patch(SETTINGS, data=orjson.dumps(WEIGHT), headers=headers) as reply:
