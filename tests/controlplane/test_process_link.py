@@ -85,20 +85,23 @@ async def test_a_spare_takes_the_place_it_is_given(nodes: list[SimNode]) -> None
         place.close()
 
 
-# In the place of a worker: says the first words at the order to adopt, and the others at whatever comes next.
+# In the place of a worker: says the first words at the order to adopt, and the others at whatever comes next. Ends with
+# whoever started it, also when that is killed.
 PRETENDER = """
-import socket, sys, time
+import os, socket, sys, time
 from rpcaccel.core import frames
 from rpcaccel.core.messages import Adopt, Order, Started
+started_by = os.getppid()
 link, first, then = socket.socket(fileno=int(sys.argv[1])), *map(bytes.fromhex, sys.argv[2:4])
 orders, found = frames.FrameReader(Order), None
 while not found:
-    found = next((order for order in orders.feed(link.recv(65536)) if isinstance(order, Adopt)), None)
+    found = next((order for order in orders.feed(link.recv(65536) or sys.exit()) if isinstance(order, Adopt)), None)
 link.sendall(first or frames.encode(Started(1, found.number)))
 link.recv(1)
 link.sendall(then)
 link.close() if not then else None
-time.sleep(1000)
+while os.getppid() == started_by:
+    time.sleep(1)
 """
 MALFORMED = [
     pytest.param(b"\xff" * 8, "a frame of 4294967295 bytes", id="too long"),
