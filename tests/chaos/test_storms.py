@@ -49,8 +49,9 @@ async def found(run: Storm, node_id: str) -> None:
     """Until the breaker of a node is open, and its last probe went unanswered."""
     async with asyncio.timeout(20):
         while True:
-            (node,) = [node for node in run.supervisor.panorama.nodes() if node.id == node_id]
-            if node.state == "failing" and "until a probe is answered" in node.why:
+            (report,) = [report for link in run.supervisor.links if (report := link.report()) is not None]
+            (node,) = [node for node in report.nodes if node.id == node_id]
+            if "until a probe is answered" in node.refusal:
                 return
             await run.wave(30)
 

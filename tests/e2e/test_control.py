@@ -142,7 +142,7 @@ async def test_a_change_that_makes_no_sense_changes_nothing_anywhere(serve: Serv
         status, told = await change(proxy, {**weights(**{a: 5, b: 5000}), "workers": 3})
         assert (status, [error["path"] for error in told["errors"]]) == (
             422,
-            ["networks.harmony-s0.nodes[1].weight"],
+            ["networks.harmony-s0.nodes.node-1.weight"],
         )
         assert (await proxy.api("settings"))["revision"] == 2
         assert await served_by(proxy) == {b: 60}
