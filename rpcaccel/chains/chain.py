@@ -84,7 +84,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     finality_depth: int
     """Blocks under the head that count as final, where finality is a depth (or the tag cannot be had)."""
     tags: frozenset[str]
-    """The block tags its nodes read."""
+    """The block tags that all of its nodes read alike."""
     paths: Mapping[str, str]
     """Well-known request paths, and the prefix of methods written without one there."""
     identity: Identity

@@ -103,7 +103,7 @@ class Reader:
         ref = self._refs.get(texts[at]) or self._ref(texts[at])
         kind = ref.kind
         if kind is _OPAQUE:
-            note = "the block reference is not one this chain's nodes are known to read"
+            note = "the block reference is not one this chain's nodes are known to read alike"
             return unread(self._method, params, self._rule, note)
         tip = kind in TIP
         resolvable = self._by_number and not (depth and tip)

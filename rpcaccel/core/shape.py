@@ -200,7 +200,7 @@ def _places(tree: list[Any], block: BlockArgument | None, tags: frozenset[str]) 
     positions = (block.at,) if block.start is None else (block.start, block.at)
     places = tuple(_Place(at, "", blockref.read(tree[at], block.spelling, tags)) for at in positions)
     if any(place.ref.kind is RefKind.OPAQUE for place in places):
-        return places, defaulted, "the block reference is not one this chain's nodes are known to read"
+        return places, defaulted, "the block reference is not one this chain's nodes are known to read alike"
     if len(places) > 1 and places[0].ref.kind is not RefKind.NUMBER:
         return places, defaulted, "a range that begins at a tag is read differently by different nodes"
     return places, defaulted, ""
@@ -229,7 +229,7 @@ def _member_places(tree: list[Any], block: BlockArgument, tags: frozenset[str]) 
     tree[block.at] = members
     places = tuple(_Place(block.at, name, _member_ref(name, members.get(name), block, tags)) for name in names)
     if any(place.ref.kind is RefKind.OPAQUE for place in places):
-        return places, defaulted, "a block reference is not one this chain's nodes are known to read"
+        return places, defaulted, "a block reference is not one this chain's nodes are known to read alike"
     return places, defaulted, ""
 
 

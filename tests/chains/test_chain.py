@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcaccel import chains
+from rpcaccel.core.planner import Planner
+from rpcaccel.core.view import View
 
 
 def test_harmony_is_final_at_once_and_ethereum_by_a_tag() -> None:
@@ -10,8 +14,24 @@ def test_harmony_is_final_at_once_and_ethereum_by_a_tag() -> None:
     assert (harmony.finality, harmony.block_time) == ("instant", 2.0)
     assert "finalized" not in harmony.tags
     assert (ethereum.finality, ethereum.finality_depth, ethereum.block_time) == ("tag", 64, 12.0)
-    assert ethereum.tags == {"latest", "earliest", "pending", "safe", "finalized"}
+    assert ethereum.tags == {"latest", "pending", "safe", "finalized"}
     assert ethereum.identity.final is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("eth_getBlockByNumber", b'["earliest",false]'),
+        ("eth_getBalance", b'["0xab","earliest"]'),
+        ("eth_getLogs", b'[{"fromBlock":"earliest","toBlock":"0x5"}]'),
+    ],
+)
+def test_the_earliest_block_is_each_nodes_own_where_history_is_pruned(method: str, params: bytes) -> None:
+    chain = chains.load("ethereum")
+    view = View(serial=1, head=100, best=100, final=90, finalized=90, eth_chain_id=1)
+    plan = Planner("net", chain.rules, chain.tags, final_at_once=False).plan(method, params, view)
+    assert (plan.key, plan.head_key, plan.flight_key, plan.range) == (None, None, None, None)
+    assert plan.params == params
 
 
 def test_the_paths_that_harmony_users_know_give_a_namespace() -> None:
