@@ -5,6 +5,7 @@ import pytest
 from rpcaccel import chains
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.impossible import judge_result
+from rpcaccel.core.rules import RuleTable
 
 HARMONY, ETHEREUM = chains.load("harmony").rules, chains.load("ethereum").rules
 
@@ -49,7 +50,22 @@ def test_what_may_be_is_let_through(method: str, result: bytes) -> None:
     assert judge_result(ETHEREUM.get(method), result) is None
 
 
-def test_a_node_that_gave_a_trace_up_says_so_inside_its_result() -> None:
-    result = b'[{"txHash":"0x1","result":{}},{"txHash":"0x2","error":"execution timeout"}]'
-    assert judge_result(ETHEREUM.get("debug_traceBlockByNumber"), result) is FailureKind.NODE_TIMEOUT
-    assert judge_result(ETHEREUM.get("eth_getLogs"), result) is None
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"execution timeout",
+        b"execution timeout    in server-side tracer function 'step'",
+        b"execution timeout at step (<eval>:99:8(0))    in server-side tracer function 'step'",
+    ],
+)
+@pytest.mark.parametrize("method", ["debug_traceBlockByNumber", "debug_traceBlockByHash", "debug_traceBlock"])
+@pytest.mark.parametrize("rules", [ETHEREUM, HARMONY], ids=["ethereum", "harmony"])
+def test_a_node_that_gave_a_trace_up_says_so_inside_its_result(rules: RuleTable, method: str, words: bytes) -> None:
+    result = b'[{"txHash":"0x1","result":{}},{"txHash":"0x2","error":"' + words + b'"}]'
+    assert judge_result(rules.get(method), result) is FailureKind.NODE_TIMEOUT
+    assert judge_result(rules.get("eth_getLogs"), result) is None
+
+
+def test_a_contract_that_speaks_of_a_timeout_has_not_given_up() -> None:
+    result = b'[{"result":{"error":"execution reverted","revertReason":"execution timeout"}}]'
+    assert judge_result(ETHEREUM.get("debug_traceBlockByNumber"), result) is None
