@@ -48,11 +48,13 @@ def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
 
 def apply(rule: Rule, override: Override) -> Rule:
     """The rule of one method as the operator wants it."""
-    wanted = CacheClass.HEAD if override.cache == "head" else CacheClass.STATIC
+    at_head = override.cache == "head"
+    wanted = CacheClass.HEAD if at_head else CacheClass.STATIC
     return replace(
         rule,
         cache=_stricter(rule.cache, wanted),
         tag_class=_stricter(rule.tag_class, wanted),
+        epoch_at=None if at_head else rule.epoch_at,  # a past epoch would last
         off=override.cache == "off",
         max_age=override.max_age,
         stale=override.stale if rule.cache is CacheClass.NODE else 0.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.core.overrides import Override, apply, overridden
@@ -62,6 +63,15 @@ def test_a_class_becomes_stricter_or_stays(cache: CacheClass) -> None:
     rule = apply(Rule(method="m", cache=cache), Override(pattern="m", cache="head"))
     assert order.index(rule.cache) >= order.index(cache)
     assert order.index(rule.cache) >= order.index(CacheClass.HEAD)
+
+
+@pytest.mark.parametrize("method", ["hmyv2_getValidators", "hmyv2_getValidatorKeys", "hmyv2_epochLastBlock"])
+def test_an_answer_about_a_past_epoch_is_kept_for_one_head_where_the_operator_wants_no_more(method: str) -> None:
+    later = replace(VIEW, epoch=7)
+    rules = overridden(HARMONY.rules, [Override(pattern="hmyv2_*", cache="head")])
+    plan = Planner("net", rules, HARMONY.tags, final_at_once=True).plan(method, b"[3]", later)
+    assert (plan.cache, plan.key) == (CacheClass.HEAD, None)
+    assert plan.head_key is not None
 
 
 @given(OVERRIDES, st.sampled_from(CALLS))
