@@ -17,7 +17,9 @@ from msgspec import Struct
 from rpcaccel.core.failure import FailureKind
 
 LONGEST_READ = 600
-"""Characters of a message that are looked at."""
+"""Characters at the beginning of a message that are looked at,"""
+END_READ = 200
+"""and at its end, where it stands whose words they are."""
 LONGEST_FOLDED = 200
 """Characters of a folded text."""
 
@@ -81,7 +83,7 @@ def classify(table: ErrorTable, code: int, message: str, http_status: int = 200)
 
 def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> Verdict | None:
     """The verdict of the first row that fits; None when only the default is left."""
-    text = message[:LONGEST_READ].strip().lower()
+    text = (message[:LONGEST_READ] + message[LONGEST_READ:][-END_READ:]).strip().lower()
     for row in table.rows:
         if row.fits(code, text, http_status):
             return Verdict(row.kind, row.why)

@@ -106,6 +106,11 @@ def test_what_a_client_wrote_into_a_call_cannot_park_a_node(table: ErrorTable, w
         (-32601, f"the method {words} does not exist/is not available", "method-missing"),
         (-32602, f'invalid argument 0: strconv.ParseInt: parsing "{words}": invalid syntax', "invalid-params"),
         (-32000, f"Error: {words} in server-side tracer function 'result'", "invalid-params"),
+        (-32000, f"{words} at <eval>:1:14(2)", "invalid-params"),
+        (-32000, f"{words} at setup (<eval>:1:20(3))", "invalid-params"),
+        (-32000, f"Error: Invalid integer: {words} at parseBase (bigInt:1:1031(49))", "invalid-params"),
+        (-32000, f"{words}{'.' * 5000} at step (<eval>:1:9(1))    in server-side tracer function", "invalid-params"),
+        (-32603, f"Error: VM Exception while processing transaction: reverted with reason string '{words}'", "revert"),
     ]
     for code, message, kind in quoted:
         assert classify(table, code, message).kind == kind
