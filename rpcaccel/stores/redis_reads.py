@@ -165,6 +165,9 @@ class Reads:
             return
         for server in turn.asked:
             server.failed("late")
+        if turn.held is not None:  # who comes now would wait in a turn without a deadline
+            turn.held.cancel()
+            self._turn = turn.held = None
         self.late += self._settle(turn, list(turn.waiting))
 
     def _settle(self, turn: Turn, keys: Sequence[bytes] | set[bytes]) -> int:

@@ -125,6 +125,23 @@ async def test_a_process_that_was_busy_itself_does_not_blame_the_server(make: Ma
     assert (reads.late, server.failures) == (0, 0)
 
 
+async def test_a_key_that_comes_after_the_deadline_of_those_that_wait_has_a_deadline_of_its_own(make: Make) -> None:
+    server = ScriptedServer("a", never)
+    reads = make(server, timeout=0.05)
+    for number in range(AT_ONCE):
+        reads.ask(b"%d" % number)
+        while len(server.asked) <= number:
+            await asyncio.sleep(0)
+    waiting = reads.ask(b"x")
+    assert waiting is not None
+    time.sleep(0.051)  # noqa: ASYNC251 - the loop stands still, so that the wait for company begins at the deadline
+    assert await waiting is None
+    late = reads.ask(b"y")
+    assert late is not None
+    async with asyncio.timeout(1.0):
+        assert await late is None
+
+
 async def test_a_server_late_several_times_in_a_row_is_asked_no_more(make: Make) -> None:
     server = ScriptedServer("a", never)
     reads = make(server, timeout=0.01)
