@@ -121,5 +121,6 @@ TESTS: dict[str, Callable[[Plan, bytes], bool]] = {
     "empty-string": lambda _plan, result: result == b'""',
     "0x": lambda _plan, result: result == b'"0x"',
     "not-mined": _not_mined,
+    "blobs": lambda _plan, result: result.startswith(b'"0x03'),  # a pool hands a transaction out with them (EIP-4844)
 }
 """The result tests that rules may name."""

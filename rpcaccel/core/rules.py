@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined"]
+SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined", "blobs"]
 """The result tests a rule may name (core.keep holds them): what they find is not kept."""
 
 Need = Literal["beacon-shard", "explorer", "archive-for-old-state", "auth-port", "flag"]

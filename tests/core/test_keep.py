@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpcaccel import chains
 from rpcaccel.core.keep import TESTS, Keep, Verdict, judge
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass, Rule
@@ -145,3 +146,11 @@ def test_no_result_makes_the_judge_raise(result: bytes, test: str, cache: CacheC
         rule=Rule(method="m", cache=cache, skip=(test,), split="blocks"), cache=cache, final=False, first_block=1
     )
     assert isinstance(verdict(made, result), Verdict)
+
+
+@pytest.mark.parametrize("method", ["eth_getRawTransactionByHash", "debug_getRawTransaction"])
+def test_a_blob_transaction_is_kept_for_one_head_since_only_a_pool_has_its_blobs(method: str) -> None:
+    made = plan(cache=CacheClass.FOREVER, block=None, rule=chains.load("ethereum").rules.get(method))
+    assert verdict(made, b'"0x03fa0200"').keep is Keep.UNTIL_HEAD
+    assert verdict(made, b'"0x02f87001"').keep is Keep.LASTING
+    assert verdict(made, b'"0xf86c0985"').keep is Keep.LASTING

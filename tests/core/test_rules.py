@@ -47,4 +47,5 @@ def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
         "empty-string",
         "0x",
         "not-mined",
+        "blobs",
     }
