@@ -135,6 +135,19 @@ def judge(node: Node, plan: Plan, now: float) -> Refusal:
     return Refusal.EJECTED if now < node.ejected_until else NONE
 
 
+def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
+    """Where no node may be asked: does one merely have to come along, so that it makes sense to wait? That is one whose
+    head is behind and that answers probes, or of which nothing is known yet."""
+    return any(_may_come(node, plan, now) for node in nodes)
+
+
+def _may_come(node: Node, plan: Plan, now: float) -> bool:
+    if node.answering is None:  # what it serves is not known either, so that it may be held to be on a wrong chain
+        kept_out = node.weight <= 0 or node.cordoned or node.drained
+        return not kept_out and (not plan.tag or plan.tag in node.tags)
+    return node.answering and judge(node, plan, now) is Refusal.BEHIND
+
+
 def _kept_out(node: Node) -> Refusal:
     """By the operator's will, or by what only the operator can mend."""
     if node.weight <= 0:

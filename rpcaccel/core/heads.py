@@ -51,6 +51,11 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     seen_at: float | None = None
     """Monotonic seconds of the last sign of life."""
 
+    @property
+    def looked_at(self) -> bool:
+        """Has a first look at it ended? One that failed left its reason in the note."""
+        return self.answering or self.seen_at is not None or bool(self.note)
+
 
 class NetworkHeads(Struct, frozen=True, kw_only=True):
     """Everything the workers need to know about the heads of one network."""

@@ -36,10 +36,10 @@ OLD_STATE = "archive-for-old-state"
 class Node:
     """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
-    __slots__ = ("_park_seconds", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned", "drained",
-                 "effective_weight", "ejected_until", "ejections", "head", "head_at", "id", "in_flight", "lacks",
-                 "latency", "limit", "pace", "parked", "parked_until", "probed", "pruned_below", "pruned_until",
-                 "quota", "replied_at", "returned_at", "roles", "slow_start", "tags", "tier", "timeout",
+    __slots__ = ("_park_seconds", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned",
+                 "drained", "effective_weight", "ejected_until", "ejections", "head", "head_at", "id", "in_flight",
+                 "lacks", "latency", "limit", "pace", "parked", "parked_until", "probed", "pruned_below",
+                 "pruned_until", "quota", "replied_at", "returned_at", "roles", "slow_start", "tags", "tier", "timeout",
                  "weight")  # fmt: skip
 
     def __init__(
@@ -74,8 +74,7 @@ class Node:
         self.chain_ok: bool | None = None
         """Does it serve the right chain and shard? None until asked."""
         self.barred = ""
-        self.head = -1
-        self.head_at = float("-inf")
+        self.head, self.head_at = -1, float("-inf")
         self.in_flight = 0
         self.effective_weight = float(weight)
         """The weight after recent failures, as the smooth-weighted balancer keeps it."""
@@ -86,11 +85,12 @@ class Node:
         """Attempts lately that it replied to, and those that another node overtook."""
         self.busy_since = self.replied_at = float("-inf")
         """Since when something has been in flight without a pause, and when it last replied to anything."""
+        self.answering: bool | None = None
+        """Did it answer the prober's last look? None until a first look has ended."""
         self.probed: float | None = None
         """Seconds that the prober's last look took; None when it got no answer."""
-        self.returned_at = float("-inf")
-        """When it last came back from being left alone."""
-        self.ejected_until = float("-inf")
+        self.returned_at = self.ejected_until = float("-inf")
+        """When it last came back from being left alone, and until when it is, as one much slower than the others."""
         self.ejections = 0
         self.parked_until = float("-inf")
         self.parked: dict[str, float] = {}

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from rpcaccel.core.cells import Source
+from rpcaccel.core.eligible import may_come
 from rpcaccel.core.entry import Entry
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.memory import MemoryTier
@@ -219,9 +220,9 @@ class Engine:
     async def _forward(self, network: Network, plan: Plan, client: bytes, deadline: float) -> tuple[Plan, Forwarded]:
         """Ask the nodes; returns the plan that was carried out in the end.
 
-        When no node has the block asked for, wait for one a bounded time: the head was seen a moment ago, so either
-        a node that has it is on its way, or the served head will follow the nodes that are left. When a reorganisation
-        is noticed meanwhile, the answer may be the abandoned branch's: it is asked for again.
+        When no node has the block asked for, and one may come along that has, it is waited for a bounded time: the head
+        was seen a moment ago, so either that node is on its way, or the served head will follow those that are left.
+        When a reorganisation is noticed meanwhile, the answer may be the abandoned branch's: it is asked for again.
         """
         patience = min(deadline, self._clock() + 2 * network.chain.block_time + 1)
         shared = plan.rule.kind == "read" and plan.flight_key is not None
@@ -230,10 +231,10 @@ class Engine:
             forwarded = await self._reach(network, plan, client, deadline)
             failure = forwarded.failure
             if failure is not None and failure.kind is FailureKind.NO_NODE:
-                left = patience - self._clock()
-                if left <= 0:
+                now = self._clock()
+                if now >= patience or not may_come(network.pool.nodes, plan, now):
                     return plan, forwarded
-                await network.wait_for_change(left)
+                await network.wait_for_change(patience - now)
             elif forwarded.answer is None or plan.final or not shared or network.view.fork_epoch == fork_epoch:
                 return plan, forwarded
             plan = network.plan(plan.method, plan.asked)

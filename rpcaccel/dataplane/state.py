@@ -98,6 +98,7 @@ class State:
                 node.chain_ok = False if checked and told.chain_ok is None else told.chain_ok
                 node.bar(told.barred)
                 node.breaker.probed(now, answered=told.answering)
+                node.answering = told.answering if told.looked_at else None
                 _set_head(node, told.head, now)
                 node.probed = told.latency if told.answering else None
                 if node.quota is not None:

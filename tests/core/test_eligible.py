@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rpcaccel.core.eligible import Refusal, eligible, explain, judge
+from rpcaccel.core.eligible import Refusal, eligible, explain, judge, may_come
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import LACKS_FOR, Node
 from rpcaccel.core.plan import Plan
@@ -258,3 +258,31 @@ def test_how_long_an_open_breaker_stays_open_is_said() -> None:
     resting.breaker.probed(0.4, answered=False)
     ((_, why),) = explain([resting], plan(), 9.0).refused
     assert why == "node resting failed too often: it gets no calls until a probe is answered"
+
+
+@pytest.mark.parametrize(
+    ("node", "comes"),
+    [
+        (with_state(head=99, answering=True), True),
+        (with_state(head=99, answering=False), False),
+        (with_state(answering=False), False),
+        (with_state(), True),
+        (with_state(chain_ok=False), True),  # as State has it until a first look has ended
+        (with_state(chain_ok=False, answering=True), False),
+        (with_state(weight=0), False),
+        (with_state(drained=True), False),
+        (with_state(cordoned=True), False),
+        (with_state(head=99, answering=True, drained=True), False),
+        (with_state(head=100, answering=True, lacks={"m": 9.0}), False),
+    ],
+)
+def test_a_node_comes_along_when_its_head_alone_is_behind_or_nothing_is_known_of_it(node: Node, comes: bool) -> None:
+    assert may_come([node], plan(min_head=100), 0.0) is comes
+    assert may_come([with_state(weight=0), node], plan(min_head=100), 0.0) is comes
+
+
+@pytest.mark.parametrize("answering", [True, None])
+def test_a_node_without_the_tag_of_a_route_does_not_come_along(answering: bool | None) -> None:
+    routed = replace(plan(min_head=100), tag="logs")
+    assert not may_come([with_state(answering=answering)], routed, 0.0)
+    assert may_come([with_state(answering=answering, tags=frozenset({"logs"}))], routed, 0.0)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.chainview import Sighting
-from rpcaccel.core.heads import HeadBook, reached_by_half
+from rpcaccel.core.heads import HeadBook, NodeHead, reached_by_half
 
 WAIT = 5.0
 FRESH = 15.0
@@ -335,3 +335,10 @@ def test_nodes_that_only_go_forward_on_one_branch_never_move_the_epoch(steps: li
         assert served.fork_epoch == 0
         assert served.head >= head
         head = served.head
+
+
+def test_whether_a_first_look_at_a_node_has_ended() -> None:
+    assert not NodeHead(id="a").looked_at
+    assert NodeHead(id="a", note="no connection").looked_at
+    assert NodeHead(id="a", seen_at=3.0).looked_at
+    assert NodeHead(id="a", answering=True).looked_at

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
 from rpcaccel.testing.factories import harmony_nodes, knobs
 from tests.proxy import proxying
 
@@ -121,6 +123,21 @@ async def test_when_every_node_is_down_the_client_gets_an_error_and_the_reason()
         assert reply.status == 502
         assert reply.error["code"] == -32603
         assert nodes[0].name in reply.error["message"] or "no connection" in reply.error["message"]
+
+
+async def test_a_call_routed_to_nodes_of_which_none_answers_is_told_so_without_waiting() -> None:
+    async with harmony_nodes(2) as nodes:
+        told: list[dict[str, Any]] = [{"id": node.name, "url": node.url} for node in nodes]
+        told[1]["tags"] = ["logs"]
+        net = {"nodes": told, "routes": [{"methods": ["*_getLogs"], "tag": "logs"}]}
+        async with proxying(nodes, net=net) as proxy:
+            well = NodeHead(id=nodes[0].name, head=nodes[0].head, chain_ok=True, answering=True)
+            gone = NodeHead(id=nodes[1].name, note="no connection")
+            proxy.worker.see(NetworkHeads(network=proxy.network, served=Served(nodes[0].head, 0), nodes=(well, gone)))
+            body = b'{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{}]}'
+            reply = await proxy.post(body, X_Rpcaccel_Timeout="4s")  # less than it would wait for a head
+            assert reply.status == 503
+            assert "node node-1 serves another chain or shard, or has not said which" in reply.error["message"]
 
 
 async def test_a_call_waits_for_a_node_at_the_block_it_needs_when_the_one_that_had_it_went() -> None:

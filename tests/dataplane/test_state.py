@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
 from rpcaccel.core.hedging import Hedging
 from rpcaccel.testing.factories import harmony_nodes
 from rpcaccel.testing.simnode import SimNode
@@ -61,6 +62,15 @@ async def test_the_same_heads_again_make_no_plan_anew() -> None:
         nodes[0].chain.advance()
         proxy.see()
         assert network.view.serial == serial + 1
+
+
+async def test_a_node_answers_no_probe_only_once_one_has_ended() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        (node,) = proxy.worker.state.networks["harmony-s0"].pool.nodes
+        assert node.answering is True
+        for said, answering in ((NodeHead(id=node.id), None), (NodeHead(id=node.id, note="no connection"), False)):
+            proxy.worker.see(NetworkHeads(network="harmony-s0", served=Served(9, 9), nodes=(said,)))
+            assert node.answering is answering
 
 
 async def test_behind_a_new_address_under_an_old_id_nothing_known_of_the_old_node_counts() -> None:
