@@ -199,6 +199,8 @@ class Calls:
             outcome = self._engine.answer_now(route.network, plan)
         if outcome is not None:
             self._count(plan, route, outcome, started)
+            if outcome.error is not None and outcome.source is Source.REFUSED:
+                _unasked(plan, route)
         return outcome
 
     async def _fetch(self, plan: Plan, route: Route, client: bytes, ends: float | None) -> Outcome:
@@ -280,6 +282,13 @@ def _refused(guest: Client, plan: Plan, now: float) -> Outcome | None:
     if refusal is None:
         return None
     return Outcome(source=Source.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)
+
+
+def _unasked(plan: Plan, route: Route) -> None:
+    """A call that is not carried out is not to be fetched when the head moves, however often it comes."""
+    remembered = route.network.planner.remembered(plan.method, plan.asked)
+    if remembered is not None:
+        remembered.uses -= 1
 
 
 def _reply(call_id: bytes, outcome: Outcome) -> bytes:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from rpcaccel.testing.factories import harmony_nodes
 from rpcaccel.testing.simnode import SimNode
@@ -67,6 +70,23 @@ async def test_what_was_asked_once_and_what_does_not_turn_over_is_left_alone() -
             for _ in range(3):
                 await proxy.call(*call)  # type: ignore[arg-type]
         assert await moved(proxy) == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"http": {"deny": ["eth_gas*"]}},
+        {"clients": {"anonymous": {"deny": ["eth_gas*"]}}},
+        {"clients": {"anonymous": {"rate": 0.001, "burst": 1}}},
+    ],
+)
+async def test_what_was_refused_to_all_who_asked_is_not_fetched(settings: dict[str, Any]) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, net=ALL, **settings) as proxy:
+        await proxy.call("hmyv2_getBlockByNumber", 7, {})  # pays for a refresh
+        for _ in range(3):
+            assert (await proxy.call(GAS)).error["code"] in (-32601, -32005)
+        assert await moved(proxy) == 0
+        assert proxy.asked(GAS) == 0
 
 
 async def test_it_takes_no_more_than_its_share_of_the_node_calls_the_hottest_first() -> None:
