@@ -151,13 +151,18 @@ class Engine:
             return self._ranges.fetch(network, plan, plan.range, client)
         return self._fly(network, plan, client)
 
-    def _fly(self, network: Network, plan: Plan, client: bytes, *, alone: bool = False) -> Coroutine[Any, Any, Outcome]:
-        """`alone`: other processes would ask the same at the same time, so one of them asks for all."""
+    def _fly(
+        self, network: Network, plan: Plan, client: bytes, ends: float | None = None, *, alone: bool = False
+    ) -> Coroutine[Any, Any, Outcome]:
+        """`ends`: when it must be over, if it is a part of another call. `alone`: other processes would ask the same
+        at the same time, so one of them asks for all."""
         if plan.shared_keys and self.second_tier:
-            return self._ask_tier(network, plan, client, alone)
-        return self._ask(network, plan, client, [])
+            return self._ask_tier(network, plan, client, ends, alone=alone)
+        return self._ask(network, plan, client, [], ends=ends)
 
-    async def _ask_tier(self, network: Network, plan: Plan, client: bytes, alone: bool) -> Outcome:
+    async def _ask_tier(
+        self, network: Network, plan: Plan, client: bytes, ends: float | None, *, alone: bool
+    ) -> Outcome:
         steps: list[tuple[Step, float]] = []
 
         def shared(entry: Entry) -> Outcome:
@@ -172,10 +177,10 @@ class Engine:
         if entry is not None and not self.sends.doubts(network, plan, entry.result):
             return shared(entry)
         if not (plan.rule.heavy or alone):
-            return await self._ask(network, plan, client, steps)
+            return await self._ask(network, plan, client, steps, ends=ends)
         return await self.leasing.fetch(
             plan.shared_keys[0],
-            lambda: self._ask(network, plan, client, steps),
+            lambda: self._ask(network, plan, client, steps, ends=ends),
             shared,
             lambda: self._from_store(plan),
         )
@@ -190,10 +195,12 @@ class Engine:
         client: bytes,
         steps: list[tuple[Step, float]],
         started: float | None = None,
+        ends: float | None = None,
     ) -> Outcome:
-        """`started`: when, if not now; from then on its deadline counts."""
+        """`started`: when, if not now; from then on its deadline counts, where it does not end with another's."""
         started = self._clock() if started is None else started
-        plan, forwarded = await self._forward(network, plan, client, started + network.settings.deadline)
+        ends = started + network.settings.deadline if ends is None else ends
+        plan, forwarded = await self._forward(network, plan, client, ends)
         steps.append((Step.FORWARD, self._clock() - started))
         return self._arrivals.conclude(network, plan, forwarded, steps)
 

@@ -35,8 +35,8 @@ INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}
 class Way:
     """The ordinary way of a call, as the engine has it."""
 
-    carry: Callable[[Network, Plan, bytes], Awaitable[Outcome]]
-    """Nodes (and the second tier, for a plan with keys), judge, keep."""
+    carry: Callable[[Network, Plan, bytes, float], Awaitable[Outcome]]
+    """Nodes (and the second tier, for a plan with keys), judge, keep; it must be over at that time."""
     keep: Callable[[Network, Plan, bytes, int], None]
     """Judge the answer of a node with that head, and keep it."""
     kept: Callable[[Network, Plan], Entry | None]
@@ -62,7 +62,7 @@ class Ranges:
             return Outcome(source=Source.REFUSED, error=error, block=network.view.head)
         if span.first > span.last:
             return Outcome(source=Source.LOCAL, result=b"[]", block=network.view.head)
-        work = self._work(network, plan, span, b"")
+        work = self._work(network, plan, span, b"", 0.0)
         if work is None:
             return None
         found: list[bytes] = []
@@ -81,33 +81,33 @@ class Ranges:
         ends = self.clock() + network.settings.deadline
         while True:
             fork_epoch = network.view.fork_epoch
-            work = self._work(network, plan, span, client)
+            work = self._work(network, plan, span, client, ends)
             outcome = None if work is None else await work.done()
             if outcome is None:
-                return await self.way.carry(network, plan, client)
+                return await self.way.carry(network, plan, client, ends)
             if span.last <= span.settled or network.view.fork_epoch == fork_epoch or self.clock() >= ends:
                 return outcome
             plan = network.plan(plan.method, plan.asked)
             if plan.range is None:
-                return await self.way.carry(network, plan, client)
+                return await self.way.carry(network, plan, client, ends)
             span = plan.range
 
-    def _work(self, network: Network, plan: Plan, span: Range, client: bytes) -> _Work | None:
+    def _work(self, network: Network, plan: Plan, span: Range, client: bytes, ends: float) -> _Work | None:
         """None when there is nothing to gain from cutting."""
         cuts = pieces.cut(span, network.settings.ranges.segment)
         if not cuts or (len(cuts) == 1 and cuts[0].open):
             return None
-        return _Work(self, network, plan, span, cuts, client)
+        return _Work(self, network, plan, span, cuts, client, ends)
 
 
 class _Work:
     """One range being put together."""
 
-    __slots__ = ("_attempts", "_client", "_gate", "_left", "_network", "_nodes", "_open", "_plan", "_ranges",
+    __slots__ = ("_attempts", "_client", "_ends", "_gate", "_left", "_network", "_nodes", "_open", "_plan", "_ranges",
                  "_settings", "_span", "_started", "pieces")  # fmt: skip
 
     def __init__(
-        self, ranges: Ranges, network: Network, plan: Plan, span: Range, cuts: list[Piece], client: bytes
+        self, ranges: Ranges, network: Network, plan: Plan, span: Range, cuts: list[Piece], client: bytes, ends: float
     ) -> None:
         self.pieces = cuts
         self._ranges = ranges
@@ -115,6 +115,7 @@ class _Work:
         self._plan = plan
         self._span = span
         self._client = client
+        self._ends = ends
         self._settings: RangeSettings = network.settings.ranges
         # Planned now: what comes later is kept by the fork epoch the call began in.
         self._open = self._planned(cuts[-1].first, cuts[-1].last) if cuts[-1].open else None
@@ -231,7 +232,7 @@ class _Work:
         """Two halves instead of what a node found too large; its refusal when that cannot go on."""
         parts = pieces.halves(run, self._span.settled)
         self._left -= 2
-        late = self._ranges.clock() - self._started > self._network.settings.deadline
+        late = self._ranges.clock() >= self._ends
         if parts is None or self._left < 0 or late:
             return refusal
         outcomes = await asyncio.gather(*(self._run(part) for part in parts))
@@ -248,7 +249,7 @@ class _Work:
         """Take a run to the nodes. It has no keys: its pieces are kept, each by its own."""
         async with self._gate:
             bare = replace(plan, key=None, head_key=None, shared_keys=())
-            outcome = await self._ranges.way.carry(self._network, bare, self._client)
+            outcome = await self._ranges.way.carry(self._network, bare, self._client, self._ends)
         self._attempts += outcome.attempts
         if outcome.node:
             self._nodes[outcome.node] = None

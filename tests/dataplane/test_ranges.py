@@ -66,6 +66,15 @@ async def test_two_holes_far_apart_are_two_calls() -> None:
         assert asked(nodes) == [(40, 49), (50, 99), (100, 109)]
 
 
+async def test_the_pieces_of_a_range_have_one_deadline_together() -> None:
+    net = {"deadline": "200ms", "ranges": {"at_once": 1}}
+    async with harmony_nodes(1) as nodes, proxying(nodes, net=net) as proxy:
+        await same(proxy, BLOCKS, 50, 99, {})
+        nodes[0].knobs.turn({"faults": {"hang": 1.0}})
+        assert (await proxy.call(BLOCKS, 40, 109, {})).status == 504
+        assert asked(nodes) == [(40, 49), (50, 99)], "nobody is asked for the other hole when the time is over"
+
+
 async def test_a_long_range_is_shared_out_to_the_nodes() -> None:
     ranges = {"divide_from": 50}
     async with harmony_nodes(3) as nodes, proxying(nodes, net={"ranges": ranges}) as proxy:
