@@ -25,7 +25,8 @@ class Served(Struct, frozen=True):
     head: int = -1
     """Block number; -1 as long as no node has told one."""
     final: int = -1
-    """The highest block that can no longer change; -1 when none is known to be."""
+    """The highest block that can no longer change; -1 when none is known to be. It goes back only where blocks can be
+    replaced, and only when the head falls below it."""
     fork_epoch: int = 0
     """Goes up each time blocks that were served may have been replaced; always 0 where blocks are final at once."""
     since: float = 0.0
@@ -285,6 +286,8 @@ class HeadBook:
         self._head, self._missing, self._moved = head, None, False
 
     def _settle_final(self, live: list[ChainView]) -> None:
+        if self._may_reorganise and self._head < self._final:
+            self._withdraw_final()
         if self._finality == "instant":
             final = self._head
         elif self._finality == "depth":
@@ -294,6 +297,13 @@ class HeadBook:
             self._finalized = max(self._finalized, min(told, self._head))
             final = self._finalized if self._finalized >= 0 or not self._depth else self._head - self._depth
         self._final = max(self._final, final, -1)
+
+    def _withdraw_final(self) -> None:
+        """The chain that is served ends below what was called final: it was said wrongly, or the chain began anew."""
+        self._final = self._finalized = -1
+        for view in self._views.values():
+            if view.final > self._head:
+                view.final = -1
 
     def _standstill(self, now: float) -> str:
         age = now - self._since
