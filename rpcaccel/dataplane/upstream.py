@@ -67,9 +67,7 @@ class Upstream:
         self._limits = self._limits_of(settings.timeout)
         self._warm = min(settings.warm, settings.max_connections)
         self._ids = itertools.count(1)
-        self._in_flight = 0
         self._closing = False
-        self._idle = asyncio.Event()
         self._connector = CountingConnector(
             self.counters,
             limit=settings.max_connections,
@@ -119,14 +117,15 @@ class Upstream:
         return len(opened)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Take no new calls, give those under way `grace` seconds to finish, then close every socket."""
-        self._closing = True
-        if self._in_flight and grace > 0:
-            with suppress(TimeoutError):  # what is not finished by then is cut off: a failure for its own caller
-                await asyncio.wait_for(self._idle.wait(), grace)
-        for exchange in [*self._under_way]:
-            exchange.fail(ConnectionAbortedError())
-        await self._connector.close()
+        """Close every socket after `grace` seconds, or when cancelled. Until then calls are taken: those that began
+        under the settings of before may still come, from where they wait for room, company or the second tier."""
+        try:
+            await asyncio.sleep(grace)
+        finally:
+            self._closing = True
+            for exchange in [*self._under_way]:  # what is not finished is cut off: a failure for its own caller
+                exchange.fail(ConnectionAbortedError())
+            await self._connector.close()
 
     async def _open(self, opened: list[Connection]) -> None:
         with suppress(*_TROUBLE):  # the first call meets the same trouble and tells it
@@ -138,7 +137,6 @@ class Upstream:
             return refusal
         attempt = Attempt(self.counters)
         limits = self._limits if timeout == self._limits.total else self._limits_of(timeout)
-        self._in_flight += 1
         try:
             return await self._exchange(post_text(self._head, body, FORWARDED.get()), attempt, limits, timeout)
         except _TROUBLE as error:
@@ -152,9 +150,6 @@ class Upstream:
         finally:
             self.counters.requests += 1
             self.counters.bytes_out += len(body)
-            self._in_flight -= 1
-            if self._closing and not self._in_flight:
-                self._idle.set()
 
     async def _exchange(
         self, text: bytes, attempt: Attempt, limits: aiohttp.ClientTimeout, timeout: float
