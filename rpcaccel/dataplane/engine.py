@@ -169,6 +169,7 @@ class Engine:
             return Outcome(source=Source.REDIS, result=entry.result, block=plan.head, steps=self._arrivals.timed(steps))
 
         started = self._clock()
+        ends = started + network.settings.deadline if ends is None else ends
         if plan.rule.names_transaction is None:
             entry = await self._from_store(plan)
         else:
@@ -183,6 +184,7 @@ class Engine:
             lambda: self._ask(network, plan, client, steps, ends=ends),
             shared,
             lambda: self._from_store(plan),
+            within=ends - self._clock(),
         )
 
     def _fly_alone(self, network: Network, plan: Plan) -> Coroutine[Any, Any, Outcome]:

@@ -33,15 +33,21 @@ class Leasing:
         ask: Callable[[], Awaitable[Outcome]],
         found: Callable[[Entry], Outcome],
         look: Callable[[], Awaitable[Entry | None]],
+        *,
+        within: float = LIFE,
     ) -> Outcome:
-        """`ask` a node under the lease of `key`, or take what its holder put, which `look` finds under any key."""
+        """`ask` a node under the lease of `key`, or take what its holder put, which `look` finds under any key.
+
+        Args:
+            within: seconds that the call has left: half of them are for asking a node, should nobody put anything.
+        """
         lease = await self._store.lease(key, LIFE)
         if lease is not None:
             try:
                 return await ask()
             finally:
                 self._release(lease)
-        entry = await self._store.wait(key, LIFE)
+        entry = await self._store.wait(key, min(LIFE, within / 2))
         if entry is not None:
             self._memory.put(key, entry, self._clock())
         else:

@@ -11,7 +11,7 @@ from rpcaccel.core.entry import Entry
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.rules import CacheClass
-from rpcaccel.dataplane.leasing import Leasing
+from rpcaccel.dataplane.leasing import LIFE, Leasing
 from rpcaccel.stores.memory import MemoryStore
 from rpcaccel.testing.factories import harmony_nodes
 from tests.proxy import Proxy, Reply, proxying
@@ -74,12 +74,28 @@ class HeldElsewhere(MemoryStore):
 
     def __init__(self, puts: Entry | None) -> None:
         self.puts = puts
+        self.waited: list[float] = []
 
     async def lease(self, key: bytes, ttl: float) -> None:  # type: ignore[override]
         return None
 
     async def wait(self, key: bytes, within: float) -> Entry | None:
+        self.waited.append(within)
         return self.puts
+
+
+@pytest.mark.parametrize(("left", "waits"), [(30.0, LIFE), (3.0, 1.5)])
+async def test_the_holder_is_waited_for_within_half_of_what_the_call_has_left(left: float, waits: float) -> None:
+    async def ask() -> Outcome:
+        return Outcome(source=Source.NODE, result=b"2")
+
+    async def look() -> Entry | None:
+        return None
+
+    store = HeldElsewhere(None)
+    leasing = Leasing(store, MemoryTier(10_000, 1000), lambda: 0.0)
+    await leasing.fetch(b"k", ask, lambda found: Outcome(source=Source.REDIS, result=found.result), look, within=left)
+    assert store.waited == [waits]
 
 
 @pytest.mark.parametrize(("under_the_key", "elsewhere"), [(True, False), (False, True), (False, False)])
