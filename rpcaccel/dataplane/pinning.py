@@ -14,7 +14,7 @@ from rpcaccel.dataplane.chooser import PoolChooser
 from rpcaccel.dataplane.forward import Pool
 
 _PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED)
-_NOT_EVEN_PINNED = (Refusal.WRONG_CHAIN, Refusal.BREAKER_OPEN, *_PARKED)
+_NOT_EVEN_PINNED = (Refusal.WRONG_CHAIN, *_PARKED)
 """What keeps even the one node that has it from being asked. A drained or weightless one finishes what it holds."""
 
 
@@ -30,8 +30,10 @@ class Pinned:
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
         """The node, unless it was asked or must not be."""
-        refused = self._node.id in avoid or judge(self._node, self._plan, now) in _NOT_EVEN_PINNED
-        return None if refused else self._node
+        node = self._node
+        why = judge(node, self._plan, now)
+        gone = why is Refusal.BREAKER_OPEN and node.breaker.held  # where probes are answered, it has what it had
+        return None if node.id in avoid or gone or why in _NOT_EVEN_PINNED else node
 
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
         """Nobody has what this node has."""

@@ -51,6 +51,18 @@ def test_a_pinned_node_that_takes_nothing_new_is_asked_for_what_it_holds(state: 
     assert Pinned(PLAN, node).next((), 0.0) is node
 
 
+@pytest.mark.parametrize("answers_probes", [True, False])
+def test_a_pinned_node_that_failed_often_is_asked_as_long_as_it_answers_probes(answers_probes: bool) -> None:
+    node = Node("a")
+    node.head = 100
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(0.0), "failure", 0.0)
+    node.breaker.held = not answers_probes
+    chooser = Pinned(PLAN, node)
+    assert chooser.next((), 0.1) is (node if answers_probes else None)
+    assert chooser.nobody(0.1).kind is FailureKind.NO_NODE
+
+
 def test_a_pinned_node_of_another_chain_is_not_asked() -> None:
     node = Node("a")
     node.chain_ok = False
