@@ -28,9 +28,9 @@ class Room:
         """Wait for this call's turn, at most `seconds`; False when there is no room to wait in.
 
         Args:
-            again: it waited before, and stands in front of those that came later.
+            again: it waited before: it stands in front of those that came later, and they do not fill its place.
         """
-        if len(self._waiting) >= self.most or seconds <= 0:
+        if seconds <= 0 or (len(self._waiting) >= self.most and not again):
             return False
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._waiting.appendleft if again else self._waiting.append)(turn)

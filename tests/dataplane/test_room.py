@@ -38,6 +38,18 @@ async def test_only_so_many_wait_and_not_without_time() -> None:
     assert await first
 
 
+async def test_who_waited_before_finds_a_place_though_others_filled_the_room() -> None:
+    room = Room(most=1)
+    filling = asyncio.create_task(room.wait(10))
+    await asyncio.sleep(0)
+    looking_again = asyncio.create_task(room.wait(10, again=True))
+    await asyncio.sleep(0)
+    room.free()
+    assert await looking_again
+    room.free()
+    assert await filling
+
+
 async def test_a_wait_that_is_over_leaves_its_place() -> None:
     room = Room()
     assert await room.wait(0.001), "it may look again"
