@@ -50,7 +50,7 @@ install_anvil() {
     say "installing anvil $anvil_version ..."
     # The binary is a package of its own: no install script has to run.
     if npm install --prefix "$folder" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
-        "@foundry-rs/anvil@$anvil_version" >/dev/null; then
+        --fetch-timeout=60000 --fetch-retries=2 --fetch-retry-maxtimeout=10000 "@foundry-rs/anvil@$anvil_version" >/dev/null; then
         echo "$anvil_version" >"$stamp"
     else
         say "anvil could not be installed"
