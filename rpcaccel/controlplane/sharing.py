@@ -22,6 +22,7 @@ from msgspec import Struct
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.purges import Purges, WordsPort
 from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, RefusedError
+from rpcaccel.stores.ending import end
 from rpcaccel.stores.redis_board import Posted, UnreachableError
 
 LOCAL = ("listen", "admin", "workers", "redis", "log", "tracing")
@@ -132,8 +133,7 @@ class Sharing:
         self._ledger.offer = None
         if self._task is not None:
             async with self._ledger.changing:  # what is half adopted would be in force at workers and not in the ledger
-                self._task.cancel()
-                await asyncio.gather(self._task, return_exceptions=True)
+                await end(self._task)
         await self._board.close()
 
     async def offer(self, patch: Mapping[str, Any], author: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from rpcaccel.stores.ending import end
 from rpcaccel.stores.redis_server import Route, Server, Topology
 
 CHUNK = 256
@@ -103,6 +104,8 @@ class Reads:
 
     def _gathered(self, turn: Turn) -> None:
         """The turn of the loop is over."""
+        if turn is not self._turn:
+            return
         if len(self._tasks) < AT_ONCE:
             self._send(turn)
         else:
@@ -165,10 +168,16 @@ class Reads:
             return
         for server in turn.asked:
             server.failed("late")
-        if turn.held is not None:  # who comes now would wait in a turn without a deadline
-            turn.held.cancel()
-            self._turn = turn.held = None
+        self._let_go(turn)
         self.late += self._settle(turn, list(turn.waiting))
+
+    def _let_go(self, turn: Turn) -> None:
+        """It takes no more keys and is not sent: who comes now would wait without a deadline."""
+        if turn is self._turn:
+            self._turn = None
+        if turn.held is not None:
+            turn.held.cancel()
+            turn.held = None
 
     def _settle(self, turn: Turn, keys: Sequence[bytes] | set[bytes]) -> int:
         count = sum(turn.settle(key, None) for key in keys)
@@ -183,12 +192,8 @@ class Reads:
 
     async def close(self) -> None:
         """Give up what is under way; who still waits gets a miss."""
-        if self._turn is not None and self._turn.held is not None:
-            self._turn.held.cancel()
-            self._turn.held = None
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._turn is not None:
+            self._let_go(self._turn)
+        await end(*self._tasks)
         for turn in list(self._turns):
             self.down += self._settle(turn, list(turn.waiting))

@@ -15,6 +15,7 @@ from redis.asyncio.cluster import ClusterNode
 from redis.crc import key_slot
 
 from rpcaccel.stores.base import ServerStats
+from rpcaccel.stores.ending import end
 
 FAILURES = 3
 """In a row, after which a server is down."""
@@ -177,8 +178,7 @@ class Server:
         self._closed = True
         self.up = False
         if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
+            await end(self._probing)
 
     def stats(self) -> ServerStats:
         """State now."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rpcaccel.core.entry import Entry, Selection, encode
 from rpcaccel.stores.compression import Zstd
+from rpcaccel.stores.ending import end
 from rpcaccel.stores.redis_server import Server, Topology, Write
 
 CHUNK = 64
@@ -92,8 +93,7 @@ class Writes:
                     await self._round.wait()
         except TimeoutError:
             pass
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         self.dropped += self.queued
         self._waiting, self._hand, self._bytes = {}, {}, 0
 
