@@ -112,7 +112,13 @@ async def test_a_node_killed_under_load_costs_no_call(
     shares = by_node(replies)  # every one of them has a result
     assert min(shares.values()) > 200  # about 333 had been its part when it died
     assert {reply.node for reply in replies[-250:]} == {"node-0", "node-2"}
-    assert (await proxy.node_in("failing", "node-1"))["eligible"] is False
+
+    async def shut_out() -> bool:
+        """The prober knows it a moment before the workers have told."""
+        node = (await proxy.nodes())["node-1"]
+        return bool(node["state"] == "failing" and not node["eligible"])
+
+    await until("node-1 shut out", shut_out)
     measured = await proxy.metrics()
     assert measured.sum("rpcaccel_node_failures_total", node="node-1") > 0
     assert measured.sum("rpcaccel_calls_total", outcome="error") == 0
