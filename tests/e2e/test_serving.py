@@ -175,11 +175,13 @@ async def test_it_starts_while_no_node_answers_and_serves_once_one_does(serve: S
     assert refused.status == 503
     assert b"harmony-s0" in refused.body
     assert (await proxy.get(f"{proxy.url}/healthz")).status == 200
-    call = asyncio.create_task(proxy.call("hmyv2_getBlockByNumber", 7, {}))
     await asyncio.to_thread(proxy.program.wait_for, "no connection.*node=late")
+    failed = await proxy.call("hmyv2_getBlockByNumber", 7, {})
+    assert (failed.status, failed.error["code"]) == (502, -32603)
+    assert "connection refused" in failed.error["message"]
     async with node:
         await proxy.ready()
-        assert (await call).result["number"] == 7
+        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).result["number"] == 7
         assert (await proxy.call("hmyv2_blockNumber")).result == 200
         await asyncio.to_thread(proxy.program.wait_for, "answers.*node=late")
     assert "Traceback" not in proxy.program.output
