@@ -16,12 +16,14 @@ from urllib.request import ProxyHandler, Request, build_opener
 from tests.services import ROOT, Process, Program, wait_until
 
 NODES = 3
-WEIGHTS_ALONE = {
+UNSHAKEN = {
     "RPCACCEL_NETWORKS__HARMONY_S0__SLOW_START": "0",
     "RPCACCEL_NETWORKS__HARMONY_S0__HEDGE__QUANTILE": "0",
     "RPCACCEL_NETWORKS__HARMONY_S0__OUTLIERS__FACTOR": "0",
+    "RPCACCEL_NETWORKS__HARMONY_S0__BUDGET__FLOOR": "100",
 }
-"""Nothing else moves shares: not the test before, nor a machine that is busy."""
+"""Nothing but weights moves shares, and retries are left when the test before has spent many: neither that test nor a
+busy machine is seen in a result."""
 
 
 class Lab:
@@ -93,9 +95,7 @@ def running(folder: Path) -> Iterator[Lab]:
         nodes = [program.wait_for(r"at (http://[^,\s]+)")[1] for program in programs]
         named = [f"{url},id=node-{number},weight=1" for number, url in enumerate(nodes)]
         listening = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-        proxy = started.enter_context(
-            Program("serve", *named, *listening, cwd=folder, env=WEIGHTS_ALONE, measured=False)
-        )
+        proxy = started.enter_context(Program("serve", *named, *listening, cwd=folder, env=UNSHAKEN, measured=False))
         admin = proxy.wait_for(r"page +(http://[^/\s]+)/")[1]
         found = re.search(r"(http://[^/\s]+)/\S*  <-", proxy.output)
         assert found is not None
