@@ -14,7 +14,7 @@ from tests.dataplane.test_upstream_failures import RecordingLoop
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Deaf = Callable[[Serve], Awaitable[str]]
-SHORT = 0.1
+SHORT = 0.5
 LARGE = b'["%b"]' % (b"x" * 8_000_000)
 """More than the sockets of both sides hold."""
 
@@ -46,14 +46,14 @@ async def deaf() -> AsyncIterator[Deaf]:
 @pytest.mark.parametrize(
     ("start", "drop", "text"),
     [
-        (b"", b"HTTP/1.1 102 Processing\r\n\r\n", "no answer within 0.1 s"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"x", "no answer within 0.1 s"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b" ", "only a part of the answer came within 0.1 s"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b" ", "only a part of the answer came within 0.1 s"),
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n", "no answer within 0.5 s"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x", "no answer within 0.5 s"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b" ", "only a part of the answer came within 0.5 s"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b" ", "only a part of the answer came within 0.5 s"),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             b"1\r\n \r\n",
-            "only a part of the answer came within 0.1 s",
+            "only a part of the answer came within 0.5 s",
         ),
     ],
     ids=["informational", "head", "length", "until the end", "chunks"],
@@ -83,7 +83,7 @@ async def test_a_node_that_does_not_read_what_it_is_sent_holds_nobody_beyond_the
     upstream = connect(await deaf(serve))
     got = await upstream.send("a", LARGE, timeout=SHORT)
     assert isinstance(got, Failure)
-    assert (got.kind, got.text) == (FailureKind.TIMEOUT, "no answer within 0.1 s")
+    assert (got.kind, got.text) == (FailureKind.TIMEOUT, "no answer within 0.5 s")
     await until(lambda: upstream.counters.open == 0)
 
 
@@ -99,7 +99,7 @@ async def test_each_call_has_its_own_deadline(node: RawNode, connect: Connect) -
     patient = asyncio.create_task(ask(upstream, LONG))
     hasty = [asyncio.create_task(failure(upstream, seconds)) for seconds in (0.1, 0.05, 0.2)]
     for task, seconds in zip(hasty, ("0.1", "0.05", "0.2"), strict=True):
-        assert (await task).text == f"no answer within {seconds} s"
+        assert (await task).text.endswith(f" within {seconds} s")  # for the answer, or yet for the connection
     release.set()
     assert isinstance(await patient, Answer)
 

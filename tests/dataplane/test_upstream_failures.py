@@ -111,8 +111,8 @@ async def test_a_node_that_does_not_answer_in_time_is_a_timeout(node: RawNode, c
 
     node.script = script
     upstream = connect()
-    got = await failure(upstream, 0.1)
-    assert (got.kind, got.sent, got.text) == (FailureKind.TIMEOUT, True, "no answer within 0.1 s")
+    got = await failure(upstream, 0.5)
+    assert (got.kind, got.sent, got.text) == (FailureKind.TIMEOUT, True, "no answer within 0.5 s")
     await until(lambda: upstream.counters.open == 0)
 
 
@@ -151,8 +151,8 @@ async def test_an_answer_that_stops_halfway_is_a_timeout_when_the_connection_sta
         call.reply(b'{"id"', length=100)
 
     node.script = script
-    got = await failure(connect(), 0.1)
-    assert (got.kind, got.text) == (FailureKind.TIMEOUT, "only a part of the answer came within 0.1 s")
+    got = await failure(connect(), 0.5)
+    assert (got.kind, got.text) == (FailureKind.TIMEOUT, "only a part of the answer came within 0.5 s")
 
 
 async def test_half_a_body_is_a_broken_reply(node: RawNode, connect: Connect) -> None:
