@@ -22,7 +22,8 @@ class Balancer(Protocol):
     name: ClassVar[str]
 
     def adopt(self, nodes: Sequence[Node]) -> None:
-        """Take a new set of nodes; what is known of a node is carried over by its id."""
+        """Take a new set of nodes; what is known of a node is carried over by its id. Raises nothing for as many nodes
+        as the settings allow a network (config.model.MOST_NODES): other networks may have taken theirs already."""
 
     def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:
         """The node for one call. Raises ValueError when `eligible` is empty."""

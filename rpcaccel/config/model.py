@@ -33,6 +33,8 @@ from rpcaccel.config.resilience import ResilientNetwork, ResilientNode, Resilien
 from rpcaccel.config.section import Section
 
 MIB = 1 << 20
+MOST_NODES = 4000
+"""Nodes of one network; what consistent_hash can lay on its ring is a little more."""
 
 
 class AccountSettings(Section):
@@ -239,7 +241,7 @@ class NetworkSettings(ResilientNetwork):
         default=(), max_length=500, description="What errors of its nodes mean; tried in turn before the chain's rules."
     )
     nodes: tuple[NodeSettings, ...] = Field(
-        min_length=1, description="Its nodes: tables, or texts URL[,weight=N][,id=NAME]."
+        min_length=1, max_length=MOST_NODES, description="Its nodes: tables, or texts URL[,weight=N][,id=NAME]."
     )
 
     @model_validator(mode="before")

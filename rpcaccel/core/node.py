@@ -113,6 +113,8 @@ class Node:
         self.slow_start = other.slow_start
         self.limit.adopt(other.limit.most, other.limit.settings)
         self.drained = other.drained
+        self.breaker.settings = other.breaker.settings
+        self.pace.share = other.pace.share
 
     def begin(self, now: float) -> Permit:
         """Count one call in, under a permit of the breaker. Whether the node should be asked was decided before

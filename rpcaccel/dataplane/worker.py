@@ -118,14 +118,22 @@ class Worker:
         return self._server.sockets[0].getsockname()[1] if self._server and self._server.sockets else 0
 
     def adopt(self, settings: Settings, revision: int) -> None:
-        """Take over a revision of the settings, with effect on the next call. Raises what building it raises."""
-        for upstream in self.state.adopt(settings, revision):
+        """Take over a revision of the settings, with effect on the next call. Raises what building it raises; nothing
+        has changed then."""
+        build = self.state.build()
+        try:
+            build.make(settings)
+            self._observer, old = self._observers.adopt(settings)
+        except BaseException:
+            for upstream in build.opened:
+                self._later(upstream.close())
+            raise
+        for upstream in self.state.adopt(build, revision):
             self._later(upstream.close(settings.drain_timeout))
         if settings.memory != self._settings.memory:
             self._memory.resize(settings.memory.size, settings.memory.max_entry, self._clock())
         self._settings = settings
         self._front.settings = self._calls.settings = settings.http
-        self._observer, old = self._observers.adopt(settings)
         if old is not None:
             self._later(old.close())
         self._hook()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 import rpcaccel
 from rpcaccel.config.address import NodeUrl
-from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
+from rpcaccel.config.model import MOST_NODES, NetworkSettings, NodeSettings, Settings
 from rpcaccel.config.section import Section
 
 NETWORKS = {"harmony-s0": {"nodes": ["https://a"]}}
@@ -148,6 +148,7 @@ def test_a_validation_error_of_pydantic_holds_no_value() -> None:
         {"log": {"level": "loud"}},
         {"redis": {"prefix": "a b"}},
         {"redis": {"read_timeout": 0}},
+        {"networks": {"s0": {"nodes": [f"http://h:{port}" for port in range(1, MOST_NODES + 2)]}}},
         {"unknown": 1},
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rpcaccel import balancers
 from rpcaccel.balancers import Balancer
+from rpcaccel.config.model import MOST_NODES
 from rpcaccel.core.node import Node
 
 pytestmark = pytest.mark.parametrize("name", balancers.names())
@@ -92,6 +93,11 @@ def test_a_new_set_of_nodes_is_taken_at_any_time(name: str) -> None:
         nodes = nodes_of(*weights)
         balancer.adopt(nodes)
         assert balancer.pick(nodes, route_key=b"k", now=1.0, rng=Random(1)).weight > 0
+
+
+def test_as_many_nodes_as_the_settings_allow_are_taken(name: str) -> None:
+    nodes = nodes_of(*[1] * MOST_NODES)
+    assert loaded(name, nodes).pick(nodes, route_key=b"k", now=1.0, rng=Random(1)) in nodes
 
 
 def test_every_node_of_weight_is_used(name: str) -> None:

@@ -238,7 +238,7 @@ def test_a_node_of_another_chain_is_asked_nothing_before_it_is_found_out(witness
     one = world.settings.networks["one"]
     mixed = one.model_copy(update={"nodes": (wrong, *one.nodes)})
     networks = {**world.settings.networks, "one": mixed}
-    host.state.adopt(world.settings.model_copy(update={"networks": networks}), 2)
+    host.adopt_settings(world.settings.model_copy(update={"networks": networks}), 2)
     for _ in range(5):
         task = world.start(host.ask("one", b'{"id":1,"method":"hmyv2_getShardID","params":[]}'))
         world.let_through()

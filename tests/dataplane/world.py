@@ -198,8 +198,14 @@ class Host:
             for network in world.kinds
         }
 
+    def adopt_settings(self, settings: Settings, revision: int) -> None:
+        """Its data plane takes over settings."""
+        build = self.state.build()
+        build.make(settings)
+        self.state.adopt(build, revision)
+
     async def adopt(self, settings: Settings, revision: int) -> None:
-        self.state.adopt(settings, revision)
+        self.adopt_settings(settings, revision)
         for name, prober in self.probers.items():
             await prober.adopt(settings.networks[name])
 
