@@ -132,11 +132,8 @@ class LinkEnd:
 
     async def _adopt(self, order: Adopt) -> None:
         settings: Settings = pickle.loads(order.settings)
-        if settings.log.access or settings.log.slow or settings.tracing.endpoint:
-            from rpcaccel.dataplane import logs  # noqa: PLC0415 - a worker that writes no lines does without it
-
-            logs.configure(settings.log)
         if self._worker is None:
+            _log_by(settings)
             self._worker = Worker(self._name, settings, revision=order.revision, on_hint=self._say, on_spent=self._say)
             await self._worker.start(self._sockets[0], self._heads, self._brought)
             self._say(Started(self._worker.port, order.number))
@@ -146,6 +143,7 @@ class LinkEnd:
             except Exception as error:  # whatever it was, the old revision is in force and the reason is told
                 self._say(Adopted(order.revision, f"{type(error).__name__}: {error}", order.number))
                 return
+            _log_by(settings)
             self._say(Adopted(order.revision, number=order.number))
         self._say(self._worker.report())  # what is shown need not wait for the next second
 
@@ -183,6 +181,13 @@ class LinkEnd:
     def _say(self, word: Word) -> None:
         if not self._writer.is_closing():
             self._writer.write(frames.encode(word))
+
+
+def _log_by(settings: Settings) -> None:
+    if settings.log.access or settings.log.slow or settings.tracing.endpoint:
+        from rpcaccel.dataplane import logs  # noqa: PLC0415 - a worker that writes no lines does without it
+
+        logs.configure(settings.log)
 
 
 async def answer(work: Awaitable[Word], otherwise: Word, say: Callable[[Word], None]) -> None:
