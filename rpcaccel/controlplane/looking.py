@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 import orjson
@@ -43,7 +42,7 @@ class Looking:
         asked = read(await request.read(), trial.Trial)
         front = parse_listen(str(self._view.settings().get("listen", "")))
         try:
-            return _json(await asyncio.to_thread(trial.run, asked, front))
+            return _json(await trial.run(asked, front))
         except (OSError, trial.HTTPException) as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
 

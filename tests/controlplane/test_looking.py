@@ -1,3 +1,5 @@
+import asyncio
+import socket
 from collections.abc import AsyncIterator
 from itertools import count
 
@@ -58,3 +60,25 @@ async def test_a_call_that_the_front_does_not_answer_is_a_problem(client: aiohtt
         assert (reply.status, (await reply.json())["code"]) == (502, "no-answer")
     async with client.post("/api/v1/run", json={}, headers={PROOF: "page"}) as reply:
         assert (reply.status, (await reply.json())["code"]) == (400, "not-json")
+
+
+async def test_calls_that_nobody_answers_keep_nobody_else_waiting() -> None:
+    view, body = SampleView(), {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
+    admin = Admin(view, "127.0.0.1:0", interval=3600)
+    await admin.start()
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        view.listen = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with aiohttp.ClientSession(f"http://{admin.address}") as session, asyncio.timeout(10):
+            runs = [
+                asyncio.create_task(session.post("/api/v1/run", json=body, headers={PROOF: "page"})) for _ in range(40)
+            ]
+            silent.setblocking(False)
+            loop = asyncio.get_running_loop()
+            waiting = [(await loop.sock_accept(silent))[0] for _ in runs]
+            async with session.get("/metrics") as reply:
+                assert reply.status == 200
+            assert not any(run.done() for run in runs)
+            for connection in waiting:
+                connection.close()
+            assert {(await run).status for run in runs} == {502}
+    await admin.close()

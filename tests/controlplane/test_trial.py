@@ -1,5 +1,8 @@
 import asyncio
+import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from http.client import HTTPException
 
 import pytest
 from aiohttp import web
@@ -31,9 +34,28 @@ async def server() -> AsyncIterator[TestServer]:
     await server.close()
 
 
+@asynccontextmanager
+async def saying(answer: bytes) -> AsyncIterator[int]:
+    """The port of a server that says this to everybody, and closes."""
+
+    said = asyncio.Event()
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(answer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        said.set()
+
+    async with await asyncio.start_server(say, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        await said.wait()
+
+
 async def test_a_call_goes_through_the_front_as_it_was_written(server: TestServer) -> None:
     asked = trial.Trial(Raw(b'{"id":1.50, "method":"x"}'), "s0")
-    ran = await asyncio.to_thread(trial.run, asked, ("0.0.0.0", int(server.port or 0)))
+    ran = await trial.run(asked, ("0.0.0.0", int(server.port or 0)))
     assert (ran["status"], ran["body"]) == (200, '/s0 {"id":1.50, "method":"x"}')
     assert ran["size"] == len(ran["body"])
     assert ran["seconds"] > 0
@@ -42,9 +64,38 @@ async def test_a_call_goes_through_the_front_as_it_was_written(server: TestServe
     assert "set-cookie" not in ran["headers"]
 
 
-def test_a_front_that_is_not_there_is_said() -> None:
+async def test_a_front_that_is_not_there_is_said() -> None:
     with pytest.raises(OSError, match=r"refused|Errno"):
-        trial.run(trial.Trial(Raw(b"{}")), ("127.0.0.1", 1))
+        await trial.run(trial.Trial(Raw(b"{}")), ("127.0.0.1", 1))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"", "no HTTP head"),
+        (b"HTTP/1.1\r\n\r\n", "no HTTP head"),
+        (b"no http\r\n\r\n", "no HTTP head"),
+        (b"a" * 100_000, "no HTTP head"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", "broke off"),
+    ],
+)
+async def test_what_is_no_whole_answer_is_said(said: bytes, why: str) -> None:
+    async with saying(said) as port:
+        with pytest.raises(HTTPException, match=why):
+            await trial.run(trial.Trial(Raw(b"{}")), ("127.0.0.1", port))
+
+
+async def test_a_front_that_takes_too_long_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match=r"not within 0\.01 s"):
+        await trial.run(trial.Trial(Raw(b"{}")), silent.getsockname(), 0.01)
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 500000\r\n"])
+async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length: bytes) -> None:
+    async with saying(b"HTTP/1.1 503 Busy\r\n" + length + b"X-Rpcaccel-Cache: hit\r\n\r\n" + b"x" * 500_000) as port:
+        ran = await trial.run(trial.Trial(Raw(b"{}")), ("127.0.0.1", port))
+    assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * trial.LARGEST)
+    assert ran["headers"] == {"x-rpcaccel-cache": "hit"}
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"call": 1, "more": 2}', b"not json"])
@@ -54,5 +105,5 @@ def test_another_body_is_no_question(body: bytes) -> None:
 
 
 async def test_a_network_is_named_whatever_its_letters(server: TestServer) -> None:
-    ran = await asyncio.to_thread(trial.run, trial.Trial(Raw(b"{}"), "é x"), ("127.0.0.1", int(server.port or 0)))
+    ran = await trial.run(trial.Trial(Raw(b"{}"), "é x"), ("127.0.0.1", int(server.port or 0)))
     assert ran["body"] == "/é x {}"
