@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 from yarl import URL
 
 from rpcaccel.core import traceparent
+from rpcaccel.dataplane.secrecy import Secret, login
 
 _TRACED = traceparent.HEADER.encode()
-_SHORTEST_SECRET = 6
-"""Characters: shorter parts of a path (rpc, v1, eth) are no keys, and hiding them would spoil texts."""
-
-
-class Secret(Protocol):
-    """A text whose value is told to the one who connects."""
-
-    def reveal(self) -> str:
-        """The value itself."""
-        ...
 
 
 class Endpoint(Protocol):
@@ -59,8 +49,7 @@ def request_headers(url: URL, own: Mapping[str, Secret]) -> dict[str, str]:
         "user-agent": "rpcaccel",
     }
     if url.user is not None:
-        login = f"{url.user}:{url.password or ''}".encode()
-        headers["authorization"] = f"Basic {base64.b64encode(login).decode()}"
+        headers["authorization"] = f"Basic {login(url.user, url.password or '')}"
     headers.update((name.lower(), value.reveal()) for name, value in own.items())
     return headers
 
@@ -78,24 +67,6 @@ def post_text(head: bytes, body: bytes, span: str = "") -> bytes:
     """A whole request; `span` is what the node is told of the trace that the call belongs to, if it belongs to one."""
     told = b"%b: %b\r\n" % (_TRACED, span.encode()) if span else b""
     return b"%b%bContent-Length: %d\r\n\r\n%b" % (head, told, len(body), body)
-
-
-def secrets_of(url: URL, own: Mapping[str, Secret]) -> tuple[str, ...]:
-    """The parts of an address and of headers that no text may show, the longest first."""
-    parts = {url.user or "", url.password or "", url.path, url.raw_path, url.query_string, url.raw_query_string}
-    parts.update(part for part in (*url.parts, *url.query.values()) if len(part) >= _SHORTEST_SECRET)
-    for value in own.values():
-        words = value.reveal().split()  # "Bearer TOKEN"
-        parts.update((value.reveal(), *(word for word in words if len(word) > _SHORTEST_SECRET)))
-    return tuple(sorted((part for part in parts if part not in {"", "/"}), key=len, reverse=True))
-
-
-def hidden(error: bytes, secrets: Sequence[str]) -> bytes:
-    """A node's raw `error` without the secrets it echoes; the short ones stay, since hiding them would spoil texts."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET and (told := secret.encode()) in error:
-            error = bytes(error).replace(told, b"***")
-    return error
 
 
 def _on_this_machine(host: str | None) -> bool:

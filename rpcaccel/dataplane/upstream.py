@@ -27,7 +27,8 @@ from rpcaccel.dataplane.connector import Attempt, Counters, CountingConnector
 from rpcaccel.dataplane.deadlines import Deadlines
 from rpcaccel.dataplane.exchange import Exchange
 from rpcaccel.dataplane.reply import HttpReply, read_batch, read_reply, weigh
-from rpcaccel.dataplane.request import Endpoint, call_text, hidden, post_text, request_head, secrets_of
+from rpcaccel.dataplane.request import Endpoint, call_text, post_text, request_head
+from rpcaccel.dataplane.secrecy import Secrecy
 from rpcaccel.dataplane.traced import FORWARDED
 
 _clock = time.perf_counter
@@ -62,7 +63,7 @@ class Upstream:
         self._request = aiohttp.ClientRequest("POST", url.with_user(None), loop=asyncio.get_running_loop())
         """Says where to connect to, and nothing else: what is written there begins with the head."""
         self._head = request_head(url, settings.headers)
-        self._secrets = secrets_of(url, settings.headers)
+        self._secrecy = Secrecy(url, settings.headers)
         self._connect_timeout = settings.connect_timeout
         self._limits = self._limits_of(settings.timeout)
         self._warm = min(settings.warm, settings.max_connections)
@@ -220,12 +221,11 @@ class Upstream:
 
     def _finish(self, answer: Answer | Failure) -> Answer | Failure:
         """Name the node in a failure, and hide what its text or a node's error may have echoed."""
+        if answer.error is not None:
+            answer = replace(answer, error=self._secrecy.error(answer.error))
         if isinstance(answer, Answer):
-            return answer if answer.error is None else replace(answer, error=hidden(answer.error, self._secrets))
-        text = answer.text
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return replace(answer, text=text, node=self.id)
+            return answer
+        return replace(answer, text=self._secrecy.text(answer.text), node=self.id)
 
     def _limits_of(self, timeout: float) -> aiohttp.ClientTimeout:
         connect = min(self._connect_timeout, timeout)
