@@ -100,6 +100,8 @@ class Workers:
         self._adopting = asyncio.Lock()
         self._short_lives: dict[str, int] = {}
         self._deaths: list[tuple[float, str]] = []
+        self._failed: dict[str, str] = {}
+        """By place, why the last worker that was to come there did not."""
         self._settings: Settings | None = None
         self._revision = 0
         self._stopping = False
@@ -195,12 +197,16 @@ class Workers:
         """What should be looked at, in sentences."""
         now = self._clock()
         self._deaths = [(at, text) for at, text in self._deaths if now - at < REMEMBERED]
-        return [f"{text} ({now - at:.0f} s ago); it was replaced" for at, text in self._deaths[-3:]]
+        dead = [f"{text} ({now - at:.0f} s ago); it was replaced" for at, text in self._deaths[-3:]]
+        return dead + [f"a new worker did not come up in place {name}: {why}" for name, why in self._failed.items()]
 
     # -- coming and going ----------------------------------------------------------------------------------------
 
     async def _join(self, name: str, *, afresh: bool = False) -> None:
-        """A worker in this place, with the revision in force by the time it counts; `afresh` not by the spare."""
+        """A worker in this place, with the revision in force by the time it counts; `afresh` not by the spare.
+
+        Raises RuntimeError or OSError when there is none.
+        """
         spare = None if afresh else await self._spares.take(name, self._sockets)
         link = self._make(name, self._sockets[name].dup(), spare)
         one = Running(link, self._revision)
@@ -210,19 +216,27 @@ class Workers:
         assert settings is not None
         try:
             await link.start(settings, revision, self._heads())
-        except BaseException:
+            await self._take_in(name, one, revision)
+        except BaseException as error:
+            self._failed[name] = str(error)
             await link.drain(0.0)
             raise
-        async with self._adopting:
-            if revision != self._revision and self._settings is not None:
-                await _adopt(one, self._settings, self._revision, ACK_WITHIN)
-            for heads in self._heads():
-                link.see(heads)
-            one.state = "serving"
-            self._slots[name] = one
-            self.links.append(link)
+        self._failed.pop(name, None)
         self._watch(name, one)
         self._tell(link, "started", f"worker {name} serves")
+
+    async def _take_in(self, name: str, one: Running, revision: int) -> None:
+        """It counts from here on. Raises RuntimeError when it does not adopt what others adopted while it started."""
+        async with self._adopting:
+            if revision != self._revision and self._settings is not None:
+                refusal = await _adopt(one, self._settings, self._revision, ACK_WITHIN)
+                if refusal:
+                    raise RuntimeError(f"{refusal} (revision {self._revision}, which the others have)")
+            for heads in self._heads():
+                one.link.see(heads)
+            one.state = "serving"
+            self._slots[name] = one
+            self.links.append(one.link)
 
     async def _leave(self, one: Running) -> None:
         if one.ended:

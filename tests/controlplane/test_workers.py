@@ -215,8 +215,51 @@ async def test_a_replacement_that_does_not_come_up_is_tried_again(world: World) 
     await world.start()
     world.fail_next = 1
     world.made[1].die("ended with exit code 1")
+    await world.until(lambda: len(world.made) == 3)
+    await world.until(lambda: len(world.workers.notices()) == 2)
+    assert world.workers.notices()[1] == (
+        "a new worker did not come up in place w2: worker w2 ended before it listened"
+    )
     await world.until(lambda: world.workers.replaced.total() == 1)
     assert len(world.made) == 4
+    assert len(world.workers.notices()) == 1
+    await world.workers.stop(0.0)
+
+
+async def test_a_replacement_that_refuses_what_changed_meanwhile_is_replaced_itself(world: World) -> None:
+    await world.start()
+    world.hold_next = True
+    world.made[0].die("was killed by SIGKILL")
+    await world.until(lambda: len(world.made) == 3)
+    assert await world.workers.adopt(sample_settings(), 2) == ""
+    late = world.made[2]
+    late.refuses = {2}
+    late.may_start.set()
+    await world.until(lambda: late.lingered is not None)
+    assert late not in world.links
+    assert world.workers.notices()[1] == (
+        "a new worker did not come up in place w1: worker w1: no (revision 2, which the others have)"
+    )
+    await world.until(lambda: world.workers.replaced.total() == 1)
+    assert [link.revisions for link in world.made[1:]] == [[1, 2], [1], [2]]
+    assert (world.workers.adopted(), len(world.workers.notices())) == (2, 1)
+    await world.workers.stop(0.0)
+
+
+async def test_a_renewal_that_refuses_what_changed_meanwhile_leaves_the_old_one_serving(world: World) -> None:
+    await world.start()
+    world.hold_next = True
+    renewing = asyncio.create_task(world.workers.renew())
+    await world.until(lambda: len(world.made) == 3)
+    assert await world.workers.adopt(sample_settings(), 2) == ""
+    world.made[2].refuses = {2}
+    world.made[2].may_start.set()
+    with pytest.raises(RuntimeError, match="worker w1: no"):
+        await renewing
+    assert [one.link for one in world.workers.serving()] == world.made[:2]
+    assert [state["revision"] for state in world.workers.states()] == [2, 2]
+    await world.workers.renew()
+    assert world.workers.notices() == []
     await world.workers.stop(0.0)
 
 
