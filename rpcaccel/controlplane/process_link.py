@@ -15,7 +15,7 @@ import structlog
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.awaited import Awaited
-from rpcaccel.controlplane.link import GONE, BroughtTo, HintHandler
+from rpcaccel.controlplane.link import GONE, BroughtTo, HintHandler, Link
 from rpcaccel.controlplane.spawn import Spare, spawn
 from rpcaccel.core import frames
 from rpcaccel.core.entry import Selection
@@ -63,13 +63,14 @@ class ProcessLink:
         name: str,
         sock: socket.socket,
         on_hint: HintHandler,
-        on_spent: Callable[[str, Spent], None] = lambda _name, _spent: None,
+        on_spent: Callable[[Link, Spent], None] = lambda _link, _spent: None,
         spare: Spare | None = None,
         brought: BroughtTo = lambda _name: (),
         end_within: float = END_WITHIN,
     ) -> None:
-        """`on_spent` is told this link's name, and what clients spent at its worker; `brought` says what is used of the
-        quotas when it begins; `end_within`: seconds in which the process must end once its link has."""
+        """`on_spent` is told this link, since an old worker of the same name may linger, and what clients spent at its
+        worker; `brought` says what is used of the quotas when it begins; `end_within`: seconds in which the process
+        must end once its link has."""
         self._end_within = end_within
         self._spare = spare
         self._brought = brought
@@ -241,7 +242,7 @@ class ProcessLink:
     def _pass_on(self, word: Hint | Sent | Spent) -> None:
         try:
             if isinstance(word, Spent):
-                self._on_spent(self.name, word)
+                self._on_spent(self, word)
             else:
                 self._on_hint(word)
         except Exception:  # the fault of who is told, and no reason to listen no more

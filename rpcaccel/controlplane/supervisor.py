@@ -272,10 +272,10 @@ class Supervisor:
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
 
-    def _spent(self, name: str, spent: Spent) -> None:
-        """What clients spent at one worker counts at all."""
+    def _spent(self, teller: Link, spent: Spent) -> None:
+        """What clients spent at one worker counts at all others, one that drains in the same place among them."""
         for link in self.links:
-            if link.name != name:
+            if link is not teller:
                 link.spent(spent)
 
     def _hint(self, hint: Hint | Sent) -> None:

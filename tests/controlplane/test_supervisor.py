@@ -16,6 +16,7 @@ from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.listening import ListenError, address_of, bind
 from rpcaccel.controlplane.settings import ChangedMeanwhileError, InvalidSettingsError
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
+from rpcaccel.core.messages import Spent
 from rpcaccel.testing.factories import harmony_nodes
 from rpcaccel.testing.simnode import SimNode
 from tests.proxy import settings_for
@@ -177,3 +178,23 @@ async def test_a_change_that_is_taken_back_takes_the_log_back_as_well(nodes: lis
         assert structlog.get_logger().bind().is_enabled_for(logging.DEBUG)
     finally:
         await running.stop()
+
+
+class Listener:
+    """A link that notes what clients spent elsewhere."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heard: list[dict[str, int]] = []
+
+    def spent(self, spent: Spent) -> None:
+        self.heard.append(spent.tokens)
+
+
+def test_what_clients_spend_at_a_worker_that_drains_counts_at_the_one_in_its_place(nodes: list[SimNode]) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=2))
+    old, new, other = (Listener(name) for name in ("w1", "w1", "w2"))
+    running.links.extend([old, new, other])
+    running._spent(old, Spent({"key:a": 3}))
+    running._spent(new, Spent({"key:a": 1}))
+    assert [one.heard for one in (old, new, other)] == [[{"key:a": 1}], [{"key:a": 3}], [{"key:a": 3}, {"key:a": 1}]]
