@@ -123,6 +123,7 @@ class Worker:
         build = self.state.build()
         try:
             build.make(settings)
+            routes(build.networks.values(), settings.main_network)  # raises now what it would when all is swapped
             self._observer, old = self._observers.adopt(settings)
         except BaseException:
             for upstream in build.opened:

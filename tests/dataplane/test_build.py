@@ -53,6 +53,11 @@ def no_tracing(good: Settings) -> Settings:
     return good.model_copy(update={"tracing": SimpleNamespace(endpoint="http://127.0.0.1:1")})
 
 
+def no_network(good: Settings) -> Settings:
+    """Nothing to be served on `/`."""
+    return good.model_copy(update={"networks": {}})
+
+
 def seen(network: Network) -> dict[str, Any]:
     """Everything of a network that settings are written into."""
     pool = network.pool
@@ -84,7 +89,9 @@ class Watched(Upstream):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "error"), [(no_chain, ChainError), (no_tracing, AttributeError)], ids=["a later network", "traces"]
+    ("spoil", "error"),
+    [(no_chain, ChainError), (no_tracing, AttributeError), (no_network, StopIteration)],
+    ids=["a later network", "traces", "nothing"],
 )
 async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_open(
     spoil: Callable[[Settings], Settings], error: type[Exception]
@@ -108,7 +115,7 @@ async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_o
     assert tally.snapshot().nodes == cells
     assert [upstream for _, _, upstream in worker.state.upstreams()] == opened[:1]
     await worker.drain(0.0)
-    assert len(opened) == 3
+    assert len(opened) == (1 if spoil is no_network else 3)
     assert all(upstream.closed for upstream in opened)
 
 
