@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import dataclass
 from typing import Any
 
 from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
 from rpcaccel.core.hedging import Hedging
 from rpcaccel.testing.factories import harmony_nodes
 from rpcaccel.testing.simnode import SimNode
+from tests.dataplane.raw_node import Call, RawNode, until
 from tests.proxy import proxying, settings_for
 
 
@@ -205,3 +208,46 @@ async def test_a_call_under_way_when_the_settings_change_leaves_a_node_that_hang
         assert hanging.in_flight == 1, "beside, and not after, what the other has"
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
+
+
+@dataclass
+class Behind:
+    """A node as `proxying` wants one, with a script behind it."""
+
+    raw: RawNode
+    name: str = "a"
+    head: int = 10_000
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.raw.port}"
+
+
+async def test_a_changed_timeout_counts_for_later_calls_while_those_under_way_keep_theirs(node: RawNode) -> None:
+    may_answer = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        number = json.loads(call.body)["params"][0]
+        await (may_answer if number < 100 else asyncio.Event()).wait()
+        call.reply(b'{"id":%d,"result":{"number":%d}}' % (call.id, number))
+
+    def timeout(said: str) -> dict[str, Any]:
+        return {"nodes": [{"id": "a", "url": behind.url, "gather": False, "timeout": said}]}
+
+    node.script, behind = script, Behind(node)
+    async with proxying([behind], net=timeout("20s")) as proxy, asyncio.timeout(15):  # type: ignore[list-item]
+        (known,) = proxy.worker.state.networks["harmony-s0"].pool.nodes
+        known.pace.answered("hmyv2_getBlockByNumber", 0.5, 0.0)
+        early = [asyncio.create_task(proxy.call("hmyv2_getBlockByNumber", n, {})) for n in range(20)]
+        await until(lambda: len(node.calls) == len(early))
+        proxy.worker.adopt(settings_for([behind], net=timeout("50ms")), 2)  # type: ignore[list-item]
+        assert (known.timeout, known.in_flight) == (0.05, len(early))
+        late = await asyncio.gather(*(proxy.call("hmyv2_getBlockByNumber", 100 + n, {}) for n in range(2)))
+        assert {reply.status for reply in late} == {504}
+        assert not any(call.done() for call in early)
+        may_answer.set()
+        assert {(await call).status for call in early} == {200}
+        assert proxy.worker.state.networks["harmony-s0"].pool.nodes == [known]
+        assert known.in_flight == 0
+        (cell,) = proxy.worker.report().tally.nodes
+        assert (cell.calls, cell.failures) == (len(node.calls), {"timeout": len(node.calls) - len(early)})
