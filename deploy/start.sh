@@ -7,7 +7,11 @@ shared=${SHARED_FOLDER:-/run/rpcaccel}
 
 made() { python -c 'import secrets; print(secrets.token_urlsafe(18))'; }
 
-hashed() { echo "$2" | rpcaccel passwd "$1" | sed -n 's/^password = "\(.*\)"$/\1/p'; }
+# printf, since some shells' echo reads backslashes. A password that is refused ends it here, with the reason.
+hashed() {
+    account=$(printf '%s\n' "$2" | rpcaccel passwd "$1") || exit
+    printf '%s\n' "$account" | sed -n 's/^password = "\(.*\)"$/\1/p'
+}
 
 if [ -z "${RPCACCEL_ADMIN_PASSWORD:-}" ]; then
     RPCACCEL_ADMIN_PASSWORD=$(made)

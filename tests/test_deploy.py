@@ -26,6 +26,7 @@ import yaml
 from rpcaccel.cli import app
 from rpcaccel.config.document import to_table
 from rpcaccel.config.load import load
+from rpcaccel.config.password import PasswordHash
 from tests.services import ROOT, Process, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -228,6 +229,35 @@ def test_what_the_container_starts_serves_simulated_nodes_and_lets_prometheus_in
         assert status(admin, "") == 401
         assert status(admin, token) == 200
         assert "open sesame" not in container.output
+
+
+@pytest.mark.parametrize(
+    "password", ["open sesame", r"se\ncret\0pass\\", " a\"b$c `d'e%s "], ids=["plain", "backslashes", "quotes"]
+)
+def test_the_password_of_the_container_is_taken_as_it_is_written(tmp_path: Path, password: str) -> None:
+    code, said = started(tmp_path, {"RPCACCEL_ADMIN_PASSWORD": password})
+    (kept,) = re.findall(r"^RPCACCEL_ADMIN__ACCOUNTS__ADMIN__PASSWORD=(.+)$", said, re.MULTILINE)
+    assert (code, PasswordHash(kept).admits(password)) == (0, True)
+
+
+def test_a_password_that_is_refused_ends_the_container_with_the_reason_alone(tmp_path: Path) -> None:
+    assert started(tmp_path, {"RPCACCEL_ADMIN_PASSWORD": "short"}) == (
+        1,
+        "rpcaccel: a password has at least 8 characters\n",
+    )
+
+
+def started(folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """How start.sh ends and what it says, where the program it starts only shows its environment."""
+    program = folder / "rpcaccel"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = passwd ] && exec {sys.executable} -m rpcaccel "$@"\nexec env\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    own = {"PATH": path, "PYTHONPATH": str(ROOT), "SHARED_FOLDER": str(folder), "RPCACCEL_NODES": "http://a"}
+    with Process(["sh", ROOT / "deploy" / "start.sh"], env=own | environment, cwd=folder) as script:
+        return script.wait(), script.output
 
 
 def yaml_list(instruction: str) -> list[str]:
