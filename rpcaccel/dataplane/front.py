@@ -210,6 +210,10 @@ class Front:
             return self._preflight(named)
         if method not in ("GET", "HEAD"):
             return self._text(405, "calls are sent by POST", named, "Allow: GET, HEAD, OPTIONS, POST\r\n")
+        if named.get("upgrade", "").lower() == "websocket":
+            self._tally.refused("websocket")
+            word = "there are no WebSockets here: send calls by POST, and poll a filter instead of subscribing"
+            return self._text(400, word, named)
         if path == "/healthz":
             return self._text(200, "alive", named)
         if path == "/readyz":
