@@ -225,7 +225,10 @@ class NetworkSettings(ResilientNetwork):
         default=None, ge=0, le=1_000_000, description="Blocks under the head that are final; the chain's own if unset."
     )
     block_time: Duration | None = Field(
-        default=None, gt=0, le=86400, description="Seconds between blocks; the chain's own if unset."
+        default=None,
+        gt=0,
+        le=86400,
+        description="Seconds between blocks; if unset the chain's own, or less where they are seen to come quicker.",
     )
     ranges: RangeSettings = Field(default=RangeSettings(), description="How long ranges are put together.")
     refresh: float = Field(

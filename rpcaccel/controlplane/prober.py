@@ -18,12 +18,15 @@ from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.probed import Probed
 from rpcaccel.controlplane.questions import Asker, Look, Questions
+from rpcaccel.core.blockpace import BlockPace
 from rpcaccel.core.heads import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.identity import Wanted, most_said
 from rpcaccel.dataplane.upstream import Upstream
 
 QUICKEST, SLOWEST = 0.1, 5.0
 """Seconds: bounds of the time between two looks at a node that answers, and of the back-off from one that does not."""
+UNASKED = 1.0
+"""Seconds between two looks at the least, as long as nobody said how long a block takes: providers charge for them."""
 CHECK_EVERY = 60.0
 """Seconds after which a node is asked again what it serves."""
 TELL_EVERY = 1.0
@@ -70,6 +73,7 @@ class Prober:
         self._connect = connect
         self._chain = chains.load(settings.chain)
         block_time = settings.block_time or self._chain.block_time
+        self._pace = BlockPace(block_time)
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
         self._stall = max(45.0, 20 * block_time)
         self._finality, depth = _finality(settings, self._chain)
@@ -202,7 +206,10 @@ class Prober:
     def _pause(self, probed: Probed) -> float:
         """Seconds until the next look: half a block, longer and longer for a node that does not answer; not quite even,
         so that many probers do not come in step."""
-        backed_off = self._interval * 2 ** min(probed.fails, 10)
+        interval = self._interval
+        if self._settings.block_time is None:
+            interval = min(interval, max(UNASKED, self._pace.seconds / 2))
+        backed_off = interval * 2 ** min(probed.fails, 10)
         jitter: float = self._rng.uniform(0.9, 1.1)
         return float(min(backed_off, SLOWEST) * jitter)
 
@@ -271,6 +278,7 @@ class Prober:
             self._opening.cancel()
             self._opening = None
         heads, now = self.heads(), self._clock()
+        self._pace.see(heads.served.head, now)
         if now - self._told_at < TELL_EVERY and self._last is not None and _essence(heads) == _essence(self._last):
             return
         self._last, self._told_at = heads, now

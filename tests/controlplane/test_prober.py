@@ -167,6 +167,37 @@ async def test_the_block_time_can_be_set(world: World) -> None:
     assert 7 <= len(world.nodes["a"].asked) - asked <= 9
 
 
+async def grow(world: World, blocks: int, every: float) -> int:
+    """New blocks, one after the other: how many the served head was behind, at the worst."""
+    most = 0
+    for _ in range(blocks):
+        for node in world.nodes.values():
+            node.head += 1
+        await world.wait(every)
+        most = max(most, world.nodes["a"].head - world.heads.served.head)
+    return most
+
+
+async def test_a_chain_quicker_than_its_table_is_looked_at_as_often_as_its_blocks_come(world: World) -> None:
+    await world.start("ethereum")
+    assert await grow(world, 20, every=2.0) >= 2
+    assert await grow(world, 20, every=2.0) <= 1
+
+
+async def test_however_quick_a_chain_is_it_is_looked_at_once_a_second_unless_told_otherwise(world: World) -> None:
+    await world.start()
+    await grow(world, 100, every=0.1)
+    asked = world.nodes["a"].asked.count("hmyv2_blockNumber")
+    await grow(world, 100, every=0.1)
+    assert 8 <= world.nodes["a"].asked.count("hmyv2_blockNumber") - asked <= 12
+
+
+async def test_what_the_settings_say_of_the_block_time_holds_however_quick_the_chain_is(world: World) -> None:
+    await world.start("ethereum", block_time=8.0)
+    await grow(world, 20, every=2.0)
+    assert await grow(world, 20, every=2.0) >= 2
+
+
 async def test_a_node_of_another_chain_is_shut_out_and_says_so(world: World) -> None:
     world.nodes["c"] = Node(5000, chain_id=1)
     await world.start()
