@@ -22,7 +22,7 @@ let user = null;
 
 const chosen = () => {
   const wanted = location.hash.replace(/^#\//, "").split("/")[0];
-  return wanted in VIEWS ? wanted : "overview";
+  return Object.hasOwn(VIEWS, wanted) ? wanted : "overview";
 };
 
 const needs = () => ({ ...always(), ...(typeof VIEWS[name].needs === "function" ? VIEWS[name].needs() : VIEWS[name].needs) });
@@ -104,6 +104,10 @@ measureStrip();
 themeButton(recolour);
 liveButton((paused) => feed.setPaused(paused));
 document.getElementById("leave").addEventListener("click", () => logOut().then(enter));
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the hash names the view
+  main.focus();
+});
 addEventListener("hashchange", choose);
 addEventListener("beforeunload", (event) => store.drafts.size && event.preventDefault());
 addEventListener("keydown", (event) => {

@@ -15,7 +15,7 @@ export class Bar {
     this.text = h("div", { class: "bar-text", role: "status" });
     this.apply = h("button", { type: "button", class: "primary", onclick: () => this.send() }, "Apply");
     this.discard = h("button", { type: "button", class: "plain", onclick: () => store.discard() }, "Discard");
-    this.undo = h("button", { type: "button", class: "plain", onclick: () => store.undo() }, "Undo");
+    this.undo = h("button", { type: "button", class: "plain", onclick: () => this.follow(() => store.undo()) }, "Undo");
     this.close = h("button", { type: "button", class: "plain", "aria-label": "Close", onclick: () => this.hide() }, "✕");
     this.element = h("aside", { class: "bar", "aria-label": "Changes", hidden: true }, this.text,
       h("div", { class: "buttons" }, this.discard, this.apply, this.undo, this.close));
@@ -23,6 +23,7 @@ export class Bar {
     this.said = null;
     store.listen(() => this.show());
     addEventListener("keydown", (event) => {
+      if (event.defaultPrevented || document.querySelector("dialog[open]")) return; // it was meant for something else
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && store.drafts.size) this.send();
     });
   }
@@ -41,7 +42,14 @@ export class Bar {
     const [nodes, clients] = [known?.nodes ?? [], callers?.clients ?? []];
     const lines = edits.map(([path, before, after]) => danger(path, before, after, { nodes, clients, left: weightsAfter(store, nodes, path[1]) })).filter(Boolean);
     if (lines.length && !(await confirm({ title: "Apply these changes?", lines, yes: `Apply ${edits.length === 1 ? "it" : "them"}` }))) return;
-    await store.apply();
+    await this.follow(() => store.apply());
+  }
+
+  /** Who came by keyboard goes on at Undo: the button that was pressed is not there any more. */
+  async follow(act) {
+    const held = this.element.contains(document.activeElement);
+    await act();
+    if (held && !this.undo.hidden) this.undo.focus();
   }
 
   show() {

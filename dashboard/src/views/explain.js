@@ -82,7 +82,11 @@ export const explain = {
     };
     const buttons = h("div", { class: "buttons" }, button("Explain", () => ask("explain", plan, told), { class: "primary" }), button("Run it", () => ask("run", ran, waterfall)), word);
     field.addEventListener("input", () => { pasted = field.value; });
-    field.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && ask("explain", plan, told));
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault(); // what is collected for the settings stays collected
+      ask("explain", plan, told);
+    });
     return {
       elements: [section("Explain a call", quiet("its rule, its key, what is held, and who would be asked; Ctrl+Enter"),
         h("div", { class: "inline" }, h("label", {}, "network", network)), field, buttons), plan, ran],
