@@ -31,13 +31,14 @@ export function purgePanel(documents, done) {
   };
   const named = () => (meant().all ? "every answer kept" : what === "key" ? "this key" : `answers of ${[what === "method" ? method.value : "", network.value].filter(Boolean).join(" on ")}`);
   const run = async () => {
+    const wanted = meant(); // what was counted is what is removed
     start.disabled = true;
     setText(word, "counting …");
     try {
-      const counted = await change("POST", "purge", { ...meant(), dry_run: true });
+      const counted = await change("POST", "purge", { ...wanted, dry_run: true });
       setText(word, `${found(counted)}.`);
       const agreed = await confirm({ title: `Remove ${named()}?`, yes: "Remove", text: `That is ${found(counted)}. The next calls for them go to the nodes.` });
-      setText(word, agreed ? `Removed: ${found(await change("POST", "purge", meant()))}.` : "Nothing was removed.");
+      setText(word, agreed ? `Removed: ${found(await change("POST", "purge", wanted))}.` : "Nothing was removed.");
     } catch (problem) {
       setText(word, problem.status === 404 ? "This server cannot purge on demand." : problem.message);
     }
@@ -51,6 +52,9 @@ export function purgePanel(documents, done) {
   return { element, update: (methods) => {
     element.hidden = store.role !== "admin";
     const names = [...new Set((methods?.methods ?? []).map((one) => one.method))].sort();
-    if (document.activeElement !== method) redraw(method, names.join(), () => names.map((name) => h("option", {}, name)));
+    if (document.activeElement === method) return;
+    const chosen = method.value;
+    redraw(method, names.join(), () => names.map((name) => h("option", {}, name)));
+    if (names.includes(chosen)) method.value = chosen;
   } };
 }
