@@ -1,6 +1,7 @@
 // Questions to the admin API, and changes by it. Whatever goes wrong comes back as a Problem with a sentence.
 
 const PATIENCE = 5000;
+const EMPTY = 204;
 
 /** What went wrong: `status` (0: no answer at all), `code` and `errors` as the API says them, `message` for the eye. */
 export class Problem extends Error {
@@ -21,8 +22,10 @@ async function ask(path, options = {}) {
     throw new Problem(0); // nothing came back at all: the page says so
   }
   const json = reply.headers.get("content-type")?.includes("json");
-  const body = json ? await reply.json().catch(() => ({})) : {};
-  if (!reply.ok) throw new Problem(reply.status, body);
+  const body = json ? await reply.json().catch(() => null) : {};
+  if (!reply.ok) throw new Problem(reply.status, body ?? {});
+  if (body === null) throw new Problem(0); // it broke off
+  if (!json && reply.status !== EMPTY) throw new Problem(reply.status, { title: "what came is no answer of rpcaccel" });
   return body;
 }
 

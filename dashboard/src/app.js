@@ -35,7 +35,7 @@ function choose() {
   document.querySelector(".rail a[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${VIEWS[name].title} · rpcaccel`;
   scrollTo(0, 0);
-  feed.stale(...Object.keys(needs()));
+  if (user || !feed.paused) feed.turn(...Object.keys(needs())); // nothing is asked for while somebody logs in
 }
 
 function shut() {
@@ -48,7 +48,7 @@ function show(documents) {
   showNetworks(documents.overview.networks);
   showRevision(documents.overview, documents.settings);
   if (documents.settings && documents.settings.revision < documents.overview.revision) feed.stale("settings", "changes");
-  store.adopt(documents.settings);
+  store.adopt(documents.settings, feed.readAt.settings);
   if (setMarks(documents.changes?.changes)) remark();
   if (open === null) {
     open = VIEWS[name].build(documents, feed);
@@ -58,8 +58,14 @@ function show(documents) {
 }
 
 async function lost(since, problem) {
-  showLost(since, problem?.status === 401 ? null : problem);
+  if (!user && problem === null) return; // it is not known yet who looks
+  tellLost(since, problem?.status === 401 ? null : problem);
   if (problem?.status === 401) await enter();
+}
+
+function tellLost(since, problem) {
+  showLost(since, problem);
+  live.lost(problem !== null);
 }
 
 /** Ask who is looking, and let nobody past who may not read. */
@@ -68,18 +74,19 @@ async function enter() {
   try {
     found = await session();
   } catch (problem) {
-    showLost(null, problem);
+    tellLost(null, problem);
     setTimeout(enter, 1000);
     return;
   }
   if (found.required && !found.user) {
     user = null;
     feed.setPaused(true);
+    live.shown(false);
     shut();
     const form = loginForm(enter);
     main.replaceChildren(form.element);
     form.focus();
-    showLost(null, null);
+    tellLost(null, null);
     return;
   }
   user = found;
@@ -88,7 +95,8 @@ async function enter() {
   leave.hidden = !found.required;
   leave.replaceChildren("Log out", h("span", { class: "wide" }, ` ${found.user}`));
   setAttribute(leave, "aria-label", `Log out ${found.user}`);
-  if (feed.paused) feed.setPaused(false);
+  live.shown(true);
+  if (feed.paused && !live.paused) feed.setPaused(false);
   else feed.wake();
 }
 
@@ -96,13 +104,14 @@ const feed = new Feed({
   wanted: needs, told: show, lost,
   happened: (event) => event === "settings" && feed.stale("settings", "changes", "overview"),
 });
+const live = liveButton((paused) => feed.setPaused(paused));
 const bar = new Bar(() => feed.documents);
 document.body.append(bar.element);
 store.listen(() => open?.drafted?.());
+store.answered = () => feed.stale("settings", "changes", "overview"); // whoever has changed them, and with or without a stream
 
 measureStrip();
 themeButton(recolour);
-liveButton((paused) => feed.setPaused(paused));
 document.getElementById("leave").addEventListener("click", () => logOut().then(enter));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the hash names the view

@@ -15,8 +15,8 @@ export class Feed {
    * does not have; `lost(since, problem)` says otherwise; `happened(name, event)` for each event of the stream.
    */
   constructor({ wanted, told, lost, happened }) {
-    Object.assign(this, { wanted, told, lost, happened, paused: false, lastGood: null, asking: false, again: false });
-    Object.assign(this, { documents: {}, askedAt: {}, source: null, pushedAt: 0, streamTriedAt: -Infinity, timer: null });
+    Object.assign(this, { wanted, told, lost, happened, paused: false, lastGood: null, asking: false, again: false, once: false });
+    Object.assign(this, { documents: {}, askedAt: {}, readAt: {}, source: null, pushedAt: 0, streamTriedAt: -Infinity, timer: null });
     document.addEventListener("visibilitychange", () => (document.hidden ? this.sleep() : this.wake()));
     addEventListener("online", () => this.wake());
     addEventListener("pagehide", () => this.sleep());
@@ -48,6 +48,13 @@ export class Feed {
     this.tick();
   }
 
+  /** What is wanted now is another thing: it is asked for once even while figures are held. */
+  turn(...names) {
+    if (this.paused && !document.hidden) this.once = true;
+    this.stale(...names);
+    if (this.once) this.ask();
+  }
+
   /** Documents of these names are stale. */
   stale(...names) {
     for (const name of names) delete this.askedAt[name];
@@ -75,26 +82,29 @@ export class Feed {
       this.again = true; // the answer on its way is followed by the next question
       return;
     }
-    this.asking = true;
-    this.again = false;
+    const once = this.once;
+    Object.assign(this, { asking: true, again: false, once: false });
     const questions = this.due();
     const at = performance.now();
     for (const [name, { path }] of questions) this.askedAt[name] = { path, at };
     try {
       const answers = await Promise.all(questions.map(([, question]) => optional(question)));
-      questions.forEach(([name], index) => (this.documents[name] = answers[index]));
+      questions.forEach(([name], index) => {
+        this.documents[name] = answers[index];
+        this.readAt[name] = at; // what it tells is no older than the question
+      });
       if (questions.length) {
         this.lastGood = Date.now();
         this.lost(null, null);
       }
-      if (!this.paused) this.told(this.documents);
+      if (!this.paused || once) this.told(this.documents);
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       this.askedAt = {};
       this.lost(this.lastGood, problem);
     } finally {
       this.asking = false;
-      if (this.again && !document.hidden && !this.paused) this.ask();
+      if (this.again && !document.hidden && (!this.paused || this.once)) this.ask();
     }
   }
 

@@ -23,7 +23,7 @@ function rebased(before, mine, now) {
 export class Store {
   constructor() {
     Object.assign(this, { current: null, role: "admin", drafts: new Map(), busy: false, problem: null, applied: null, heard: new Set() });
-    Object.assign(this, { faults: [], checking: null });
+    Object.assign(this, { faults: [], checking: null, changedAt: -Infinity, answered: () => {} });
   }
 
   /** Call `hear()` after every change of anything here. */
@@ -41,9 +41,12 @@ export class Store {
     return Boolean(this.current) && this.role === "admin";
   }
 
-  /** News of the settings: null when this server has none to change. */
-  adopt(settings) {
-    if (same(settings, this.current)) return;
+  /**
+   * News of the settings: null when this server has none to change. `asked`: when, by performance.now(). What was asked for
+   * before a change of ours went through may be from before it; what was asked for since is believed whatever it says.
+   */
+  adopt(settings, asked = Infinity) {
+    if (same(settings, this.current) || (asked < this.changedAt && settings?.revision < this.current?.revision)) return;
     const before = this.current?.document;
     this.current = settings;
     for (const [key, mine] of this.drafts) {
@@ -147,7 +150,7 @@ export class Store {
     this.tell();
     try {
       const { change: line, ...settings } = await request();
-      Object.assign(this, { current: settings, applied: line ?? null });
+      Object.assign(this, { current: settings, applied: line ?? null, changedAt: performance.now() });
       for (const [key, value] of sent) if (this.drafts.get(key) === value) this.drafts.delete(key);
       this.forget();
       this.faults = [];
@@ -160,6 +163,7 @@ export class Store {
     } finally {
       this.busy = false;
       this.tell();
+      this.answered();
     }
   }
 }

@@ -1,7 +1,7 @@
 // The strip that never moves: networks with head and age, revision, live or paused, theme; and the word when all is lost.
 
 import { h, redraw, setAttribute, setText, state } from "./dom.js";
-import { block, clock, plural, span } from "./format.js";
+import { block, moment, plural, span } from "./format.js";
 
 const byId = (id) => document.getElementById(id);
 const THEMES = ["system", "light", "dark"];
@@ -38,20 +38,22 @@ export function showRevision({ revision, workers }, settings) {
   setAttribute(line, "title", `settings revision ${revision}, in force in ${there} of ${all}`);
 }
 
+/** Whether the figures go on, are held, or cannot: `lost(true)` and `shown(false)` say so, `paused` is what was chosen. */
 export function liveButton(changed) {
   const button = byId("live");
-  let paused = false;
-  const show = () => {
-    setText(button, paused ? "❚❚ Paused" : "● Live");
-    setAttribute(button, "aria-pressed", String(paused));
-    setAttribute(button, "title", paused ? "Go on with live figures" : "Hold these figures still");
+  const now = { paused: false, away: false, lost: (away) => show({ away }), shown: (there) => { button.hidden = !there; } };
+  const show = (news) => {
+    Object.assign(now, news);
+    setText(button, now.paused ? "❚❚ Paused" : now.away ? "✖ No answer" : "● Live");
+    setAttribute(button, "aria-pressed", String(now.paused));
+    setAttribute(button, "title", now.paused ? "Go on with live figures" : "Hold these figures still");
   };
   button.addEventListener("click", () => {
-    paused = !paused;
-    show();
-    changed(paused);
+    show({ paused: !now.paused });
+    changed(now.paused);
   });
-  show();
+  show({});
+  return now;
 }
 
 export function themeButton(changed) {
@@ -77,7 +79,8 @@ export function themeButton(changed) {
 export function showLost(since, problem) {
   const line = byId("lost");
   line.hidden = problem === null;
+  document.documentElement.classList.toggle("stale", problem !== null);
   if (problem === null) return;
-  const figures = since === null ? "Nothing has been read yet." : `The figures below are from ${clock(since / 1000)}.`;
-  setText(line, `No answer from ${location.host}. ${figures} Trying again each second.`);
+  const figures = since === null ? "Nothing has been read yet." : `The figures below are from ${moment(since / 1000)}.`;
+  setText(line, `${problem.status ? `No figures from ${location.host}: ${problem.message}` : `No answer from ${location.host}`}. ${figures} Trying again each second.`);
 }

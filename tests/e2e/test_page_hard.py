@@ -2,12 +2,13 @@
 a choice."""
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.core.rules import CacheClass
 from rpcaccel.core.tally import Source
 from tests.browser import Visitor
+from tests.e2e.tuning import weight
 from tests.sample_view import NETWORK, SampleView
 
 pytestmark = pytest.mark.e2e
@@ -23,3 +24,57 @@ async def test_a_method_chosen_to_be_purged_stays_chosen_when_another_is_called(
     view.tally.cell(NETWORK, "eth_aaa", CacheClass.HEAD).done(Source.MEMORY, 1e-5, 10)
     await expect(method.locator("option").first).to_have_text("eth_aaa", timeout=15_000)
     await expect(method).to_have_value("hmyv2_getBlocks")
+
+
+async def test_another_view_can_be_opened_while_figures_are_held(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    await expect(page.locator(".reading").first).to_be_visible()
+    await page.click("#live")
+    await page.click(".rail a[data-view=nodes]")
+    await expect(page.locator("main")).to_contain_text("14 blocks behind")
+    await expect(page.locator("#live")).to_contain_text("Paused")
+
+
+async def test_an_answer_from_before_a_change_does_not_take_it_back(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "nodes")
+    await expect(weight(page, "a")).to_have_value("5")
+    found = await page.evaluate(
+        """async () => {
+            const { store } = await import("/src/store.js");
+            const asked = performance.now();
+            const old = store.current;
+            store.set(["networks", "harmony-s0", "nodes", "a", "weight"], 9);
+            await store.apply();
+            store.adopt(old, asked);
+            const kept = store.current.revision;
+            store.adopt({ ...old, revision: 1 }, performance.now());
+            return [kept, store.current.revision];
+        }"""
+    )
+    assert found == [2, 1]  # what was asked for since is believed: a server that began anew counts from one
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"status": 200, "content_type": "text/html", "body": "<p>Log in to the network</p>"}, "no answer of rpcaccel"),
+        ({"status": 200, "content_type": "application/json", "body": '{"revision": 1, "netw'}, "No answer from"),
+        ({"status": 500, "content_type": "text/plain", "body": "boom"}, "the server answered 500"),
+    ],
+)
+async def test_an_answer_that_is_none_is_told_as_such(
+    visitor: Visitor, admin: Admin, answer: dict[str, object], said: str
+) -> None:
+    visitor.expected = ["500"]
+    page = await visitor.open(admin.address)
+    await expect(page.locator(".reading").first).to_be_visible()
+
+    async def spoil(route: Route) -> None:
+        await route.fulfill(**answer)  # type: ignore[arg-type]
+
+    await page.route("**/api/v1/overview", spoil)
+    await expect(page.locator("#lost")).to_contain_text(said, timeout=15_000)
+    await expect(page.locator("#live")).to_contain_text("No answer")
+    await page.unroute("**/api/v1/overview")
+    await expect(page.locator("#lost")).to_be_hidden()
+    await expect(page.locator("#live")).to_contain_text("Live")

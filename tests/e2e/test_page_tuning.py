@@ -182,7 +182,7 @@ async def test_nothing_may_be_changed_before_it_is_known_who_looks(page: Page, v
     await expect(weight(page, "a")).to_be_enabled()
     await page.route("**/api/v1/session", lambda route: route.fulfill(status=500, json={"title": "out of order"}))
     await page.reload()
-    await expect(page.locator("#lost")).to_contain_text("No answer from")
+    await expect(page.locator("#lost")).to_contain_text("out of order")
     await expect(page.locator(".tune")).to_have_count(0)
     await page.unroute("**/api/v1/session")
     await expect(weight(page, "a")).to_be_enabled()
