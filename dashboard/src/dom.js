@@ -32,6 +32,12 @@ export function redraw(element, signature, make) {
   element.replaceChildren(...[make()].flat().filter((child) => child !== null && child !== undefined));
 }
 
+/** The same, each second: what somebody is marking in it, to copy it, stays until it is let go. */
+export function refresh(element, signature, make) {
+  const marked = document.getSelection();
+  if (!marked || marked.isCollapsed || !element.contains(marked.anchorNode)) redraw(element, signature, make);
+}
+
 /** Figure and thin unit. */
 export function figure([value, unit]) {
   return [value, unit ? h("span", { class: "unit" }, unit) : null];

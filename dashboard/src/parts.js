@@ -61,7 +61,7 @@ export function facts(title, rows) {
 /** Parts as bars with their share: [[name, amount, shown]]. */
 export function bars(title, rows) {
   const total = rows.reduce((sum, [, amount]) => sum + amount, 0);
-  return h("div", { class: "bars" }, h("h3", {}, title), h("table", {}, h("tbody", {}, rows.map(([name, amount, shown]) => h("tr", {}, h("td", {}, name),
+  return h("div", { class: "bars" }, title ? h("h3", {}, title) : null, h("table", {}, h("tbody", {}, rows.map(([name, amount, shown]) => h("tr", {}, h("td", {}, name),
     h("td", {}, svg("svg", { class: "part", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
       svg("rect", { x: 0, y: 0, width: total ? (100 * amount) / total : 0, height: 8 }))),
     h("td", { class: "right" }, total ? joined(percent(amount / total)) : NONE), h("td", { class: "right" }, shown))))));
@@ -109,14 +109,18 @@ export function notices() {
   };
 }
 
+/** A button that copies `text`; hidden unless the page came over TLS or from this machine: others may not copy. */
+export function copyButton(text) {
+  const copy = button("Copy", async () => {
+    const copied = await navigator.clipboard.writeText(text).then(() => true, () => false);
+    setText(copy, copied ? "Copied" : "The browser does not let this page copy");
+  }, { hidden: !navigator.clipboard });
+  return copy;
+}
+
 /** An empty view says how to fill it, with a command to copy. */
 export function hint(text, command = null) {
-  if (!command) return h("div", { class: "note" }, text);
-  const copy = button("Copy", async () => {
-    await navigator.clipboard.writeText(command);
-    setText(copy, "Copied");
-  });
-  return h("div", { class: "note" }, text, h("code", {}, command), copy);
+  return h("div", { class: "note" }, text, ...(command ? [h("code", {}, command), copyButton(command)] : []));
 }
 
 /** What to do when no call has come yet. */

@@ -1,7 +1,7 @@
 // A table that is updated each second: rows are kept by key, a cell is touched only when it shows something else, and
 // while the pointer or the focus is in it no row moves.
 
-import { h, redraw, setAttribute, setText } from "./dom.js";
+import { h, refresh, setAttribute, setText } from "./dom.js";
 
 // A table that fits lets its header stick to the page; one that does not is scrolled inside its frame.
 const widths = new ResizeObserver((entries) => {
@@ -22,9 +22,10 @@ export class Table {
     this.heads = columns.map((column, index) => this.head(column, index));
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
     const table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
-    this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
-    widths.observe(table);
-    widths.observe(this.element);
+    this.none = h("p", { class: "note", hidden: true });
+    this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table, this.none);
+    this.observed = [table, this.element];
+    for (const one of this.observed) widths.observe(one);
     this.showSort();
   }
 
@@ -78,6 +79,7 @@ export class Table {
 
   gone() {
     for (const row of this.rows.values()) this.shut(row);
+    for (const one of this.observed) widths.unobserve(one);
   }
 
   shut(row) {
@@ -122,7 +124,7 @@ export class Table {
     this.columns.forEach((column, index) => {
       if (row.built[index]) return row.built[index].update(item);
       const into = index === 0 && row.opener ? row.opener : row.cells[index];
-      return redraw(into, column.text(item), () => column.cell(item));
+      return refresh(into, column.text(item), () => column.cell(item));
     });
     if (!this.detail) return null;
     const open = this.opened.has(this.key(item));
@@ -152,6 +154,8 @@ export class Table {
       if (focused?.isConnected) focused.focus();
     }
     this.shown = lines.length / 2;
+    this.none.hidden = this.shown > 0 || !this.needle;
+    setText(this.none, this.none.hidden ? "" : `Nothing here has “${this.needle}”.`);
   }
 
   placed() {

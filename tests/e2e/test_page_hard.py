@@ -2,7 +2,7 @@
 a choice."""
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import Page, Route, expect
 
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.core.rules import CacheClass
@@ -12,6 +12,19 @@ from tests.e2e.tuning import weight
 from tests.sample_view import NETWORK, SampleView
 
 pytestmark = pytest.mark.e2e
+
+HEADINGS = {
+    "overview": "Attention",
+    "methods": "Methods",
+    "nodes": "Nodes",
+    "cache": "Tiers",
+    "explain": "Explain a call",
+    "errors": "Errors no rule knows",
+    "changes": "In force",
+    "clients": "Clients",
+    "settings": "Settings",
+}
+"""The first heading of each view."""
 
 
 async def test_a_method_chosen_to_be_purged_stays_chosen_when_another_is_called(
@@ -78,3 +91,55 @@ async def test_an_answer_that_is_none_is_told_as_such(
     await page.unroute("**/api/v1/overview")
     await expect(page.locator("#lost")).to_be_hidden()
     await expect(page.locator("#live")).to_contain_text("Live")
+
+
+async def test_what_is_being_selected_stays_while_the_figures_go_on(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    page = await visitor.open(admin.address, "nodes")
+    await page.get_by_role("button", name="a", exact=True).click()
+    address = page.locator("tr.detail:visible code").first
+    await expect(address).to_have_text("a.example:443")
+    await address.evaluate("code => getSelection().selectAllChildren(code)")
+    view.advance(100.0, load=0.002)
+    await expect(page.locator("tr.row").first).to_contain_text("for 1\u202fmin")
+    assert await page.evaluate("getSelection().toString()") == "a.example:443"
+
+
+async def test_a_filter_that_nothing_fits_says_so(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "methods")
+    await page.get_by_label("Filter methods by name").fill("no such thing")
+    await expect(page.locator("main")).to_contain_text("Nothing here has “no such thing”")
+    await page.get_by_label("Filter methods by name").fill("")
+    await expect(page.locator("tr.row").first).to_be_visible()
+    await expect(page.locator("main")).not_to_contain_text("Nothing here")
+
+
+async def test_views_that_were_left_leave_nothing_behind(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    session = await page.context.new_cdp_session(page)
+    await session.send("HeapProfiler.enable")
+
+    async def round_trip() -> int:
+        for view in HEADINGS:
+            await page.evaluate(f"location.hash = '#/{view}'")
+            await expect(page.locator("main h1").first).to_have_text(HEADINGS[view])
+            await expect(page.locator(f".rail a[data-view={view}]")).to_have_attribute("aria-current", "page")
+        await session.send("HeapProfiler.collectGarbage")
+        return int((await session.send("Memory.getDOMCounters"))["nodes"])
+
+    await round_trip()
+    first, _, last = [await round_trip() for _ in range(3)]
+    assert last < first * 1.1
+
+
+async def test_a_command_is_shown_without_a_button_where_nothing_can_be_copied(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    without = await page.evaluate(
+        """async () => {
+            Object.defineProperty(navigator, "clipboard", { value: undefined });
+            const { hint } = await import("/src/parts.js");
+            return hint("Send one:", "curl").querySelector("button")?.hidden ?? true;
+        }"""
+    )
+    assert without

@@ -1,6 +1,6 @@
 // The cache: its tiers, what it does for each class, and emptying it.
 
-import { h, redraw, setText, state } from "../dom.js";
+import { h, refresh, setText, state } from "../dom.js";
 import { bytes, count, lately, percent } from "../format.js";
 import { errorFigure, facts, legend, missed, notices, quiet, section, skipped } from "../parts.js";
 import { Table, numbers } from "../table.js";
@@ -38,7 +38,7 @@ function classTable() {
     label: "Cache classes", key: (row) => row.class, sort: 1,
     detail: () => {
       const element = h("div", { class: "facts" });
-      return { element, update: (row) => redraw(element, JSON.stringify(row), () => [
+      return { element, update: (row) => refresh(element, JSON.stringify(row), () => [
         missed(row.misses) ?? facts("Why it missed", [["no misses", ""]]), skipped(row.skips)]) };
     },
     columns: [{ title: "Class", sort: (row) => row.class, text: (row) => row.class, cell: (row) => row.class }, ...traffic({ brief: true })],
@@ -69,7 +69,7 @@ export const cache = {
         setText(note, now.minute ? `figures of the last ${lately(now.minute)}` : "no figures yet");
       },
       drafted: () => memory?.update(),
-      gone: () => classes.gone(),
+      gone: () => [tiers, classes].forEach((table) => table.gone()),
     };
   },
 };

@@ -1,7 +1,7 @@
 // Errors that no rule knows, to be classed: a rule is tried first, then collected like every other change.
 
 import { change } from "../api.js";
-import { h, redraw, setText } from "../dom.js";
+import { h, redraw, refresh, setText } from "../dom.js";
 import { count, joined, moment, plural } from "../format.js";
 import { button, facts, hint, methodName, quiet, section } from "../parts.js";
 import { store } from "../store.js";
@@ -56,7 +56,7 @@ function detail(first) {
     element: h("div", {}, told, form, outcome),
     update: (error) => {
       form.hidden = !store.writable;
-      redraw(told, JSON.stringify(error), () => facts("Last one", [["node", error.node], ["method", h("code", {}, error.method)],
+      refresh(told, JSON.stringify(error), () => facts("Last one", [["node", error.node], ["method", h("code", {}, error.method)],
         ["HTTP status", String(error.http_status)], ["first seen", moment(error.first_seen)], ["in full", h("code", { class: "words" }, error.message)]]));
     },
   };

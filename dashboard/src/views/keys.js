@@ -2,7 +2,7 @@
 
 import { change } from "../api.js";
 import { h, setText } from "../dom.js";
-import { button, quiet } from "../parts.js";
+import { button, copyButton, quiet } from "../parts.js";
 import { store } from "../store.js";
 
 const KEYS = ["clients", "keys"];
@@ -20,15 +20,10 @@ async function collect(name) {
 /** One new key, until it is done with. */
 function shownKey(name, { key: made, hash }) {
   const key = h("code", { tabindex: "0" }, made);
-  const copy = button("Copy", async () => {
-    await navigator.clipboard.writeText(made);
-    setText(copy, "Copied");
-  });
-  copy.hidden = !navigator.clipboard; // only where the page came over TLS or from this machine
   const when = h("span");
   const element = h("div", { class: "note once", role: "status" },
     h("p", {}, "The key of ", h("b", {}, name), ". It is shown this once, and ", when), key,
-    h("div", { class: "buttons" }, copy, button("Done", () => element.remove())));
+    h("div", { class: "buttons" }, copyButton(made), button("Done", () => element.remove())));
   const update = () => setText(when, store.inForce([...KEYS, name, "hashes"])?.includes(hash) ? "works now:" : "works as soon as the change below is applied:");
   return { element, update, focus: () => key.focus() };
 }

@@ -2,7 +2,7 @@
 
 import { read } from "../api.js";
 import { Chart } from "../chart.js";
-import { h, redraw, setText } from "../dom.js";
+import { h, redraw, refresh, setText } from "../dom.js";
 import { count, duration, joined, lately, percent, plural, rate } from "../format.js";
 import { MEANING, bars, facts, filterField, firstCall, legend, missed, quiet, section, skipped } from "../parts.js";
 import { store } from "../store.js";
@@ -36,7 +36,7 @@ function detail(first) {
     element: h("div", {}, h("div", { class: "charts three" }, charts.map((chart) => chart.element)), told, rule.element),
     update: (method) => {
       if (performance.now() - askedAt > PAST_EVERY) ask();
-      redraw(told, JSON.stringify(method), () => figuresOf(method));
+      refresh(told, JSON.stringify(method), () => figuresOf(method));
       rule.update(method);
     },
     gone: () => charts.forEach((chart) => chart.gone()),

@@ -1,7 +1,7 @@
 // What a node's row opens to: its facts, and what can be done to it.
 
 import { change } from "../api.js";
-import { h, redraw, setText, state } from "../dom.js";
+import { h, redraw, refresh, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, moment, percent, span } from "../format.js";
 import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
@@ -54,7 +54,7 @@ export function nodeDetail(first) {
     element: h("div", {}, told, h("div", { class: "buttons" }, probe, remove, word), settings?.element ?? ""),
     update: (node) => {
       settings?.update();
-      redraw(told, JSON.stringify(node), () => draw(node));
+      refresh(told, JSON.stringify(node), () => draw(node));
       probe.hidden = remove.hidden = !store.writable;
       setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
     },

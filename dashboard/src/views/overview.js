@@ -104,7 +104,7 @@ function pastSection(feed) {
       table.update(Object.entries(history.sums).filter(([, sums]) => sums).map(([name, sums]) => ({ range: name, short: sums.window < SECONDS[name] * 0.98, ...sums })));
       for (const chart of charts) chart.update(history.columns, SECONDS[history.range]);
     },
-    gone: () => charts.forEach((chart) => chart.gone()),
+    gone: () => [table, ...charts].forEach((one) => one.gone()),
   };
 }
 
@@ -160,6 +160,7 @@ export const overview = {
       gone: () => {
         parts.readings.gone();
         parts.past.gone();
+        for (const table of Object.values(tables)) table.gone();
       },
     };
   },
