@@ -7,9 +7,10 @@ const THIN = "\u202f"; // narrow no-break space
 export function digits(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 100) return String(Math.round(value));
+  // Where rounding adds a digit, one less is shown: 9.996 is 10.0.
+  if (size >= 99.95) return String(Math.round(value));
   if (size < 0.001) return "<0.001";
-  return value.toFixed(size >= 10 ? 1 : size >= 0.1 ? 2 : 3);
+  return value.toFixed(size >= 9.995 ? 1 : size >= 0.09995 ? 2 : 3);
 }
 
 function scaled(value, steps) {
@@ -20,18 +21,18 @@ function scaled(value, steps) {
 }
 
 const PERCENT = `${THIN}%`;
-const absent = (value) => value === null || value === undefined;
+const absent = (value) => !Number.isFinite(value);
 
 /** Each returns [figure, unit]; the unit brings the space before it along. */
 export function count(value) {
   if (absent(value)) return [NONE, ""];
   if (Number.isInteger(value) && Math.abs(value) < 1000) return [String(value), ""];
-  return scaled(value, [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"]]);
+  return scaled(value, [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"], [1e12, "T"]]);
 }
 
 export function rate(value) {
   if (absent(value)) return [NONE, ""];
-  const [figure, unit] = scaled(value, [[1, ""], [1e3, "k"], [1e6, "M"]]);
+  const [figure, unit] = scaled(value, [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"]]);
   return [figure, `${unit}/s`];
 }
 
@@ -45,13 +46,12 @@ export function percent(ratio) {
   const value = ratio * 100;
   // What is not all is never shown as 100 %.
   if (value >= 99.95 && value < 100) return [">99.9", PERCENT];
-  if (value === 100 || value === 0) return [String(value), PERCENT];
-  return [value < 0.1 && value > 0 ? digits(value) : value.toFixed(value < 10 ? 2 : 1), PERCENT];
+  return [digits(value), PERCENT];
 }
 
 export function bytes(value) {
   if (absent(value)) return [NONE, ""];
-  return scaled(value, [[1, `${THIN}B`], [1e3, `${THIN}kB`], [1e6, `${THIN}MB`], [1e9, `${THIN}GB`], [1e12, `${THIN}TB`]]);
+  return scaled(value, [[1, `${THIN}B`], [1e3, `${THIN}kB`], [1e6, `${THIN}MB`], [1e9, `${THIN}GB`], [1e12, `${THIN}TB`], [1e15, `${THIN}PB`]]);
 }
 
 export function bytesPerSecond(value) {
@@ -62,7 +62,7 @@ export function bytesPerSecond(value) {
 /** A time span in words: "1.2 s", "31 s", "4 min 10 s", "2 h 5 min", "3 d 4 h". */
 export function span(seconds) {
   if (absent(seconds)) return NONE;
-  if (seconds < 9.95) return `${seconds.toFixed(1)}${THIN}s`;
+  if (seconds < 9.95) return `${Math.max(0, seconds).toFixed(1)}${THIN}s`; // clocks of two machines are never one
   const whole = Math.round(seconds);
   const pair = (a, unit, b, small) => `${a}${THIN}${unit}${b ? ` ${b}${THIN}${small}` : ""}`;
   if (whole < 60) return `${whole}${THIN}s`;

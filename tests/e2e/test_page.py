@@ -46,6 +46,21 @@ FORMATS = {
     "span(null)": "–",
     "block(61204811)": "61\u202f204\u202f811",
     "block(null)": "–",
+    "joined(duration(9.996))": "10.0\u202fs",
+    "joined(duration(0.09996))": "100\u202fms",
+    "joined(duration(-0.5))": "-500\u202fms",
+    "joined(duration(-0.0000001))": "-0.10\u202fµs",
+    "joined(duration(0))": "0\u202fµs",
+    "joined(rate(2.5e9))": "2.50G/s",
+    "joined(count(99.96))": "100",
+    "joined(count(-3))": "-3",
+    "joined(count(4e15))": "4000T",
+    "joined(percent(0.09997))": "10.0\u202f%",
+    "joined(percent(1.5))": "150\u202f%",
+    "joined(percent(0.000001))": "<0.001\u202f%",
+    "joined(bytes(3e15))": "3.00\u202fPB",
+    "span(-3)": "0.0\u202fs",
+    "span(59.7)": "1\u202fmin",
 }
 
 
