@@ -195,8 +195,8 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
 
 def _saved(snapshot: TallySnapshot) -> Saved:
     """Spared since the start."""
-    calls, seconds = spared(snapshot, {})
-    return {"node_calls": calls, "seconds": seconds}
+    saved = spared(snapshot, {})
+    return {"node_calls": saved.calls, "seconds": saved.seconds}
 
 
 def _steps(window: Window | None) -> list[StepNow]:

@@ -1,19 +1,19 @@
 """What happened lately, kept without Prometheus and bounded: five minutes by the second, an hour by the quarter minute,
 a day by five minutes; each method's last five minutes; and whole windows of up to a minute.
 
-Everything comes from the difference of two snapshots, so a percentile of a while forgets what is past.
+Everything comes from the difference of two snapshots, so a percentile of a while forgets what is past. Only what the
+cache saved is summed up second by second: from the means of unlike whiles, each range would tell another story.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from rpcaccel.controlplane.points import MethodPoint, Point, method_points, point
+from rpcaccel.controlplane.points import MethodPoint, Point, Saved, method_points, point, spared
 from rpcaccel.core.tally import TallySnapshot, delta
 
 Range = Literal["5m", "1h", "24h"]
@@ -39,40 +39,57 @@ class Ring(Generic[_Made]):
 
     __slots__ = ("_every", "_from", "_make", "points")
 
-    def __init__(self, make: Callable[[TallySnapshot, float, float], _Made], every: float, keep: int) -> None:
-        """`make(passed, seconds, at)`: a point of what was counted over `seconds`, ending `at` seconds since 1970."""
+    def __init__(self, make: Callable[[TallySnapshot, Saved, float, float], _Made], every: float, keep: int) -> None:
+        """`make(passed, saved, seconds, at)`: a point of what was counted and saved over `seconds`, ending `at` seconds
+        since 1970."""
         self._make, self._every = make, every
-        self._from: tuple[float, TallySnapshot] | None = None
+        self._from: tuple[float, TallySnapshot, Saved] | None = None
         self.points: deque[_Made] = deque(maxlen=keep)
 
     def __repr__(self) -> str:
         return f"<Ring {len(self.points)} points of {self._every:g} s>"
 
-    def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
-        """Take a snapshot in, and close a point when its time is over."""
-        if self._from is None:
-            self._from = (now, snapshot)
-        elif now > self._from[0] and now - self._from[0] >= self._every:
-            self.points.append(self._make(delta(snapshot, self._from[1]), now - self._from[0], at))
-            self._from = (now, snapshot)
+    def add(self, snapshot: TallySnapshot, saved: Saved, now: float, at: float) -> _Made | None:
+        """Take a snapshot in, and what was saved up to it; the point that this closes, when its time is over."""
+        made = self._since(snapshot, saved, now, at, self._every)
+        if made is not None:
+            self.points.append(made)
+        if made is not None or self._from is None:
+            self._from = (now, snapshot, saved)
+        return made
 
-    def with_open(self, snapshot: TallySnapshot, now: float, at: float) -> Iterator[_Made]:
+    def with_open(self, snapshot: TallySnapshot, saved: Saved, now: float, at: float) -> Iterator[_Made]:
         """The points, oldest first, and at the end what was counted since the last of them."""
         yield from self.points
-        if self._from is not None and now > self._from[0]:
-            yield self._make(delta(snapshot, self._from[1]), now - self._from[0], at)
+        made = self._since(snapshot, saved, now, at, 0.0)
+        if made is not None:
+            yield made
+
+    def _since(self, snapshot: TallySnapshot, saved: Saved, now: float, at: float, least: float) -> _Made | None:
+        if self._from is None:
+            return None
+        since, before, saved_before = self._from
+        if now <= since or now - since < least:
+            return None
+        return self._make(delta(snapshot, before), saved.since(saved_before), now - since, at)
 
 
 class History:
     """Rings of points, and the snapshots needed to look back a minute."""
 
-    __slots__ = ("_last", "_methods", "_rings", "_snapshots", "_spacing", "_windows")
+    __slots__ = ("_last", "_means", "_methods", "_rings", "_saved", "_seconds", "_snapshots", "_spacing", "_windows")
 
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
         """`spacing`: seconds between the snapshots kept; `span`: how far back a window may reach."""
         self._spacing = spacing
-        make = partial(point, means={})
-        self._rings = {name: Ring(make, every, keep) for name, (every, keep) in SPACING.items()}
+        self._saved = Saved()
+        self._means: dict[tuple[str, str], float] = {}
+        self._seconds = Ring(self._second, *SPACING["5m"])
+        self._rings: dict[Range, Ring[Point]] = {
+            "5m": self._seconds,
+            "1h": Ring(point, *SPACING["1h"]),
+            "24h": Ring(point, *SPACING["24h"]),
+        }
         self._methods = Ring(method_points, *METHOD_SPACING)
         self._snapshots: deque[tuple[float, TallySnapshot]] = deque(maxlen=int(span / spacing) + 1)
         self._last: tuple[float, TallySnapshot, float] | None = None
@@ -83,9 +100,11 @@ class History:
 
     def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
         """Take a snapshot in: `now` in monotonic seconds, `at` since 1970."""
-        for ring in self._rings.values():
-            ring.add(snapshot, now, at)
-        self._methods.add(snapshot, now, at)
+        second = self._seconds.add(snapshot, self._saved, now, at)
+        if second is not None:
+            self._saved = self._saved.and_then(Saved(second.spared_calls, second.spared_seconds))
+        for ring in (self._rings["1h"], self._rings["24h"], self._methods):
+            ring.add(snapshot, self._saved, now, at)
         self._last = (now, snapshot, at)
         self._windows.clear()
         if not self._snapshots or now - self._snapshots[-1][0] >= self._spacing:
@@ -97,7 +116,7 @@ class History:
         return (
             list(ring.points)
             if self._last is None
-            else list(ring.with_open(self._last[1], self._last[0], self._last[2]))
+            else list(ring.with_open(self._last[1], self._saved, self._last[0], self._last[2]))
         )
 
     def method(self, network: str, method: str) -> list[tuple[float, MethodPoint | None]]:
@@ -110,6 +129,10 @@ class History:
         if seconds not in self._windows:
             self._windows[seconds] = self._look_back(seconds)
         return self._windows[seconds]
+
+    def _second(self, passed: TallySnapshot, _saved: Saved, seconds: float, at: float) -> Point:
+        """The finest point there is: what it saved is worked out, and that of all others is the sum of such."""
+        return point(passed, spared(passed, self._means), seconds, at)
 
     def _look_back(self, seconds: float) -> Window | None:
         if self._last is None:

@@ -16,6 +16,23 @@ NodeKey = tuple[str, str]
 """Network and node id."""
 
 
+class Saved(Struct, frozen=True):
+    """What the cache saved up to a moment, or over a while."""
+
+    calls: int = 0
+    """Calls that no node had to be asked for, or only once for several of them."""
+    seconds: float = 0.0
+    """That callers would have waited longer."""
+
+    def and_then(self, more: Saved) -> Saved:
+        """Both together."""
+        return Saved(self.calls + more.calls, self.seconds + more.seconds)
+
+    def since(self, before: Saved) -> Saved:
+        """What came after `before`."""
+        return Saved(self.calls - before.calls, self.seconds - before.seconds)
+
+
 class NodePoint(Struct, frozen=True):
     """One node over a while."""
 
@@ -81,8 +98,8 @@ def by_method(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
     return found
 
 
-def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> tuple[int, float]:
-    """Node calls and callers' seconds that the cache saved: a hit counts as the mean miss of its own method.
+def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> Saved:
+    """What the cache saved: a hit counts as the mean miss of its own method at that time.
 
     `means` remembers those means, in seconds: a method that is always hit now was once missed.
     """
@@ -96,12 +113,11 @@ def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> tuple[
         if hits and key in means:
             took = sum(cell.latency[source].seconds for cell in cells for source in HITS)
             seconds += max(0.0, hits * means[key] - took)
-    return calls, seconds
+    return Saved(calls, seconds)
 
 
-def point(passed: TallySnapshot, seconds: float, at: float, means: dict[tuple[str, str], float]) -> Point:
-    """What was counted over `seconds`, ending `at`; `means` as for `spared`."""
-    calls, saved = spared(passed, means)
+def point(passed: TallySnapshot, saved: Saved, seconds: float, at: float) -> Point:
+    """What was counted and saved over `seconds`, ending `at`."""
     hit, miss = latency(passed, HITS), latency(passed, MISSES)
     return Point(
         at=at,
@@ -117,8 +133,8 @@ def point(passed: TallySnapshot, seconds: float, at: float, means: dict[tuple[st
         hit_p99=hit.quantile(0.99),
         miss_p50=miss.quantile(0.5),
         miss_p99=miss.quantile(0.99),
-        spared_calls=calls,
-        spared_seconds=saved,
+        spared_calls=saved.calls,
+        spared_seconds=saved.seconds,
         nodes={
             (node.network, node.node): NodePoint(
                 node.calls, sum(node.failures.values()), node.latency.count, node.latency.seconds
@@ -129,7 +145,9 @@ def point(passed: TallySnapshot, seconds: float, at: float, means: dict[tuple[st
     )
 
 
-def method_points(passed: TallySnapshot, seconds: float, at: float) -> tuple[float, dict[tuple[str, str], MethodPoint]]:
+def method_points(
+    passed: TallySnapshot, _saved: Saved, seconds: float, at: float
+) -> tuple[float, dict[tuple[str, str], MethodPoint]]:
     """When it was, and every method that was called meanwhile."""
     return at, {
         key: _method_point(cells, seconds)

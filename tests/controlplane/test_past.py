@@ -3,7 +3,8 @@ import pytest
 
 from rpcaccel.controlplane.history import History
 from rpcaccel.controlplane.past import columns, method_past, past
-from rpcaccel.core.tally import Tally
+from rpcaccel.core.rules import CacheClass
+from rpcaccel.core.tally import Source, Tally
 from tests.sample_view import NETWORK, SampleView
 
 
@@ -31,6 +32,23 @@ def test_each_range_sums_up_the_same_past(told: History, over: str, points: int)
     assert {node["id"] for node in document["nodes"]} == {"a", "b"}
     assert {len(node["calls_per_second"]) for node in document["nodes"]} == {points}
     assert orjson.loads(orjson.dumps(document)) == document
+
+
+def test_what_the_cache_saved_is_the_same_in_each_range_that_covers_the_same_past() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    cell = tally.cell(NETWORK, "eth_call", CacheClass.HEAD)
+    for second in range(100):
+        # A miss takes longer and longer, and is seen in one second of ten: means over unlike whiles would be unlike.
+        if second % 10 == 5:
+            cell.done(Source.NODE, 0.001 * second, 10)
+        cell.done(Source.MEMORY, 1e-5, 10)
+        history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
+    document = past(history, "1h")
+    assert document is not None
+    saved = [sums["spared_seconds"] for sums in document["sums"].values() if sums]
+    assert saved == [pytest.approx(saved[0])] * 3
+    # from the sixth second on, each hit at the last miss before it; the first snapshot is no point
+    assert saved[0] == pytest.approx(sum(0.001 * (second - (second - 5) % 10) - 1e-5 for second in range(5, 100)))
 
 
 def test_another_range_is_no_range(told: History) -> None:

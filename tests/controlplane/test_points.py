@@ -1,6 +1,6 @@
 import pytest
 
-from rpcaccel.controlplane.points import method_points, point, spared
+from rpcaccel.controlplane.points import Saved, method_points, point, spared
 from rpcaccel.core.rules import CacheClass
 from rpcaccel.core.tally import Source, Tally
 
@@ -15,9 +15,9 @@ def test_a_hit_spares_a_node_call_and_the_mean_miss_of_its_method() -> None:
     called(tally, "eth_call", 4, Source.NODE, 0.1)
     called(tally, "eth_call", 10, Source.MEMORY, 0.001)
     called(tally, "eth_gasPrice", 2, Source.FLIGHT, 0.5)
-    calls, seconds = spared(tally.snapshot(), {})
-    assert calls == 12
-    assert seconds == pytest.approx(10 * 0.1 - 10 * 0.001)
+    saved = spared(tally.snapshot(), {})
+    assert saved.calls == 12
+    assert saved.seconds == pytest.approx(10 * 0.1 - 10 * 0.001)
 
 
 def test_a_method_that_is_only_hit_now_is_measured_by_its_misses_of_before() -> None:
@@ -26,15 +26,15 @@ def test_a_method_that_is_only_hit_now_is_measured_by_its_misses_of_before() -> 
     called(before, "eth_call", 1, Source.NODE, 0.2)
     spared(before.snapshot(), means)
     called(now, "eth_call", 5, Source.MEMORY, 0.0)
-    assert spared(now.snapshot(), means) == (5, pytest.approx(1.0))
-    assert spared(now.snapshot(), {}) == (5, 0.0)
+    assert spared(now.snapshot(), means) == Saved(5, 1.0)
+    assert spared(now.snapshot(), {}) == Saved(5, 0.0)
 
 
 def test_a_hit_that_is_slower_than_a_miss_spares_no_time() -> None:
     tally = Tally(["eth_call"])
     called(tally, "eth_call", 1, Source.NODE, 0.01)
     called(tally, "eth_call", 1, Source.REDIS, 0.02)
-    assert spared(tally.snapshot(), {}) == (1, 0.0)
+    assert spared(tally.snapshot(), {}) == Saved(1, 0.0)
 
 
 def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:
@@ -49,7 +49,8 @@ def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:
     node.answered(0.01)
     node.answered(0.03)
     node.failed("timeout")
-    made = point(tally.snapshot(), 2.0, 5.0, {})
+    made = point(tally.snapshot(), Saved(3, 0.1), 2.0, 5.0)
+    assert (made.spared_calls, made.spared_seconds) == (3, 0.1)
     assert (made.calls, made.hits, made.turned_away, made.hit.count, made.miss.count) == (5, 3, 1, 3, 2)
     assert made.hit_p99 is not None
     assert made.miss_p50 is not None
@@ -64,7 +65,7 @@ def test_only_methods_that_were_called_have_a_point() -> None:
     tally.cell("s0", "eth_gasPrice", CacheClass.HEAD)
     called(tally, "eth_call", 2, Source.MEMORY, 1e-5)
     tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(Source.NODE, 0.01)
-    at, methods = method_points(tally.snapshot(), 5.0, 9.0)
+    at, methods = method_points(tally.snapshot(), Saved(), 5.0, 9.0)
     assert at == 9.0
     assert methods.keys() == {("s0", "eth_call")}
     found = methods["s0", "eth_call"]

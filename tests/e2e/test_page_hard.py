@@ -2,7 +2,7 @@
 a choice."""
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Route, expect
 
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.core.rules import CacheClass
@@ -121,9 +121,9 @@ async def test_views_that_were_left_leave_nothing_behind(visitor: Visitor, admin
     await session.send("HeapProfiler.enable")
 
     async def round_trip() -> int:
-        for view in HEADINGS:
+        for view, heading in HEADINGS.items():
             await page.evaluate(f"location.hash = '#/{view}'")
-            await expect(page.locator("main h1").first).to_have_text(HEADINGS[view])
+            await expect(page.locator("main h1").first).to_have_text(heading)
             await expect(page.locator(f".rail a[data-view={view}]")).to_have_attribute("aria-current", "page")
         await session.send("HeapProfiler.collectGarbage")
         return int((await session.send("Memory.getDOMCounters"))["nodes"])

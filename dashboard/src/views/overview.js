@@ -77,7 +77,7 @@ function sumsTable() {
       numbers("Errors", of("errors"), count),
       numbers("Node calls made", of("node_calls"), count),
       numbers("Node calls saved", of("spared_calls"), count, { hint: "answered by the proxy itself, or together with the same call" }),
-      { ...numbers("Waiting saved", of("spared_seconds"), count, { hint: "a hit counts as the mean miss of its method" }),
+      { ...numbers("Waiting saved", of("spared_seconds"), count, { hint: "a hit counts as the mean miss of its method at that time" }),
         text: (row) => span(row.spared_seconds), cell: (row) => [span(row.spared_seconds)] },
     ].map(({ sort: _, ...column }) => column),
   });
