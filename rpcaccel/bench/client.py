@@ -176,12 +176,7 @@ class Pool:
                 connection.send(request)
                 return True
         self._waiting.append(request)
-        if len(self._all) + len(self._opening) < self.limit:
-            task = self._loop.create_task(self._open())
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
-            return True
-        return False
+        return self._one_is_coming()
 
     def free(self, connection: _Connection) -> None:
         """It can carry another request."""
@@ -195,11 +190,24 @@ class Pool:
 
     def go_on(self) -> None:
         """Let waiting requests have what is free."""
-        while self._waiting and (self._idle or len(self._all) + len(self._opening) < self.limit):
-            if not self.start(self._waiting.popleft()):
-                return
-            if not self._idle:
-                return
+        while self._waiting and self._idle:
+            self.start(self._waiting.popleft())
+        self._one_is_coming()
+
+    def _one_is_coming(self) -> bool:
+        """Whether a connection is being opened for each request that waits; opens another where one more may be."""
+        if len(self._waiting) <= len(self._opening):
+            return True
+        if len(self._all) + len(self._opening) >= self.limit:
+            return False
+        task = self._loop.create_task(self._open())
+        self._opening.add(task)
+        task.add_done_callback(self._opened)
+        return True
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        self.go_on()  # where it failed, others may be waiting for it
 
     async def _open(self) -> None:
         try:
@@ -207,7 +215,7 @@ class Pool:
                 _, connection = await self._loop.create_connection(
                     lambda: _Connection(self), self.target.host, self.target.port, ssl=self._context
                 )
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, UnicodeError):  # the last: a name that is none (IDNA)
             if self._waiting:
                 self._waiting.popleft().done("connect")
             return

@@ -45,6 +45,21 @@ async def test_nobody_listening_is_a_failure_to_connect() -> None:
     await pool.close()
 
 
+async def test_calls_that_wait_while_connecting_fails_are_told_at_once() -> None:
+    pool = Pool(parse(f"http://127.0.0.1:{free_port()}"), 2)
+    async with asyncio.timeout(5.0):
+        assert await asyncio.gather(*(pool.post(BODY, 60.0) for _ in range(9))) == ["connect"] * 9
+    await pool.close()
+
+
+async def test_a_name_that_is_none_is_a_failure_to_connect() -> None:
+    pool = Pool(parse("http://a..b:80"), 2)
+    await pool.warm(1)
+    async with asyncio.timeout(5.0):
+        assert await pool.post(BODY, 60.0) == "connect"
+    await pool.close()
+
+
 async def test_a_call_that_takes_too_long_is_given_up() -> None:
     async with serving(lambda: Scripted([])) as url:
         pool = Pool(parse(url), 1)
