@@ -26,7 +26,7 @@ PURE_FORBIDDEN = {
 PURE_TYPES_ALLOWED = {"random"}
 """As the type of an argument, under TYPE_CHECKING."""
 
-CLIENT_ERRORS_HOME = "rpcaccel/dataplane/upstream.py"
+CLIENT_ERRORS_HOMES = {"rpcaccel/dataplane/upstream.py", "rpcaccel/controlplane/trial.py"}
 CLIENT_ERRORS = {
     name
     for name, value in vars(aiohttp).items()
@@ -152,10 +152,10 @@ def impure(root: Path) -> Faults:
 
 
 def foreign_client_errors(root: Path) -> Faults:
-    """aiohttp's client errors are translated once, at the border."""
+    """aiohttp's client errors are translated once, at the border of each client."""
     faults = []
     for name, path in sources(root, "rpcaccel"):
-        if name == CLIENT_ERRORS_HOME:
+        if name in CLIENT_ERRORS_HOMES:
             continue
         for node in ast.walk(_tree(path)):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"aiohttp", "aiohttp.client_exceptions"}:

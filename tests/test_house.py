@@ -39,7 +39,7 @@ def test_core_and_balancers_are_pure() -> None:
     held(rules.impure(ROOT))
 
 
-def test_only_upstream_knows_the_client_errors_of_aiohttp() -> None:
+def test_clients_alone_know_the_client_errors_of_aiohttp() -> None:
     held(rules.foreign_client_errors(ROOT))
 
 

@@ -43,7 +43,7 @@ class Looking:
         front = parse_listen(str(self._view.settings().get("listen", "")))
         try:
             return _json(await trial.run(asked, front))
-        except (OSError, trial.HTTPException) as error:
+        except OSError as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
 
 

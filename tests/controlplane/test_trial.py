@@ -2,7 +2,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from http.client import HTTPException
 
 import pytest
 from aiohttp import web
@@ -65,23 +64,17 @@ async def test_a_call_goes_through_the_front_as_it_was_written(server: TestServe
 
 
 async def test_a_front_that_is_not_there_is_said() -> None:
-    with pytest.raises(OSError, match=r"refused|Errno"):
+    with pytest.raises(OSError, match="Cannot connect"):
         await trial.run(trial.Trial(Raw(b"{}")), ("127.0.0.1", 1))
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (b"", "no HTTP head"),
-        (b"HTTP/1.1\r\n\r\n", "no HTTP head"),
-        (b"no http\r\n\r\n", "no HTTP head"),
-        (b"a" * 100_000, "no HTTP head"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", "broke off"),
-    ],
+    "said",
+    [b"", b"HTTP/1.1\r\n\r\n", b"no http\r\n\r\n", b"a" * 100_000, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}"],
 )
-async def test_what_is_no_whole_answer_is_said(said: bytes, why: str) -> None:
+async def test_what_is_no_whole_answer_is_said(said: bytes) -> None:
     async with saying(said) as port:
-        with pytest.raises(HTTPException, match=why):
+        with pytest.raises(ConnectionError):
             await trial.run(trial.Trial(Raw(b"{}")), ("127.0.0.1", port))
 
 
