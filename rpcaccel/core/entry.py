@@ -102,6 +102,8 @@ _HEADER = struct.Struct(">4sBBBqddIHH")
 _CHECKSUM = struct.Struct(">I")
 _START = _HEADER.size + _CHECKSUM.size
 _COMPRESSED = 1
+ON_TRUST = 0.1
+"""Share of its life for which an entry that was read is believed: so much longer it may live, whatever the clocks."""
 
 
 def encode(entry: Entry, *, now: float, wall: float, compress: Compress | None = None) -> bytes:
@@ -138,7 +140,9 @@ def encode(entry: Entry, *, now: float, wall: float, compress: Compress | None =
 def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None) -> Entry | Damaged:
     """The entry back from its wire form, times moved to this process's clock; never raises, whatever `data` is.
 
-    A writer whose clock is ahead gives no longer life than it meant: an entry stored in the future is stored now.
+    A writer whose clock is ahead gives no longer life than it meant: an entry stored in the future is stored now, and
+    how old an entry really is only the store knows, which forgets it in time. So none that is to end is kept here for
+    more than a part of its life before it is asked for again.
     """
     damage = _seal_damage(data)
     if damage is not None:
@@ -157,6 +161,7 @@ def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None
     if isinstance(body, Damage):
         return Damaged(body)
     shift = now - wall - max(0.0, stored - wall)
+    on_trust = now + ON_TRUST * (expires - stored)
     return Entry(
         result=body,
         cache=cache,
@@ -165,7 +170,7 @@ def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None
         network=intern(network),
         method=intern(method),
         stored_at=stored + shift,
-        expires=expires + shift,
+        expires=min(expires + shift, on_trust),
     )
 
 

@@ -8,8 +8,9 @@ from math import inf, nan
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from rpcaccel.core.entry import SCHEMA, Damage, Damaged, Entry, Selection, decode, encode
+from rpcaccel.core.entry import ON_TRUST, SCHEMA, Damage, Damaged, Entry, Selection, decode, encode
 from rpcaccel.core.rules import CacheClass
 
 ENTRY = Entry(
@@ -62,7 +63,8 @@ def resealed(wire: bytes, at: int, new: bytes) -> bytes:
 @given(entries, st.booleans())
 def test_an_entry_comes_back_as_it_went(entry: Entry, compressed: bool) -> None:
     wire = encode(entry, now=2e6, wall=2e6, compress=squeeze if compressed else None)
-    assert decode(wire, now=2e6, wall=2e6, expand=expand) == entry
+    ends = min(entry.expires, 2e6 + ON_TRUST * (entry.expires - entry.stored_at))
+    assert decode(wire, now=2e6, wall=2e6, expand=expand) == structs.replace(entry, expires=ends)
 
 
 def test_times_are_moved_to_the_clock_of_the_reader() -> None:
@@ -70,7 +72,25 @@ def test_times_are_moved_to_the_clock_of_the_reader() -> None:
     back = decode(wire, now=5.0, wall=1_700_000_020.0)
     assert isinstance(back, Entry)
     assert back.stored_at == 5.0 - 30.0
-    assert back.expires == 5.0 + 30.0
+    late = decode(wire, now=5.0, wall=1_700_000_048.0)
+    assert isinstance(late, Entry)
+    assert late.expires == 5.0 + 2.0
+
+
+@pytest.mark.parametrize("ahead", [-20.0, 0.0, 0.001, 30.0, 59.0, 500.0])
+def test_what_was_kept_lives_hardly_longer_than_it_was_meant_to_whatever_the_writers_clock_says(ahead: float) -> None:
+    wire = encode(ENTRY, now=100.0, wall=1_700_000_000.0 + ahead)
+    for age in (0.0, 29.0, 59.9):  # after 60 the store has forgotten it
+        back = decode(wire, now=age, wall=1_700_000_000.0 + age)
+        assert isinstance(back, Entry)
+        assert back.expires <= 60.0 * (1 + ON_TRUST)
+
+
+def test_what_has_no_end_has_none_either_from_a_writer_with_a_clock_ahead() -> None:
+    wire = encode(structs.replace(ENTRY, expires=inf), now=100.0, wall=1_700_000_500.0)
+    back = decode(wire, now=5.0, wall=1_700_000_000.0)
+    assert isinstance(back, Entry)
+    assert (back.stored_at, back.expires) == (5.0, inf)
 
 
 def test_a_writer_with_a_clock_ahead_gives_no_longer_life() -> None:
@@ -78,7 +98,7 @@ def test_a_writer_with_a_clock_ahead_gives_no_longer_life() -> None:
     back = decode(wire, now=5.0, wall=1_700_000_000.0)
     assert isinstance(back, Entry)
     assert back.stored_at == 5.0
-    assert back.expires == 5.0 + 60.0
+    assert back.expires == 5.0 + 6.0
 
 
 def test_names_that_come_back_are_shared_objects() -> None:
