@@ -23,6 +23,7 @@ from rpcaccel.core.quota import Brought
 from rpcaccel.core.recent import Sent
 from rpcaccel.core.tally import Tally, TallySnapshot
 from rpcaccel.dataplane import figures
+from rpcaccel.dataplane.anew import Anew
 from rpcaccel.dataplane.calls import Calls
 from rpcaccel.dataplane.doorman import Doorman
 from rpcaccel.dataplane.engine import Engine
@@ -73,6 +74,7 @@ class Worker:
         rng = rng or random.Random()
         self.state = State(self._tally, clock, rng)
         self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint)
+        self._anew = Anew(self._memory, self._store, self.engine.flights.under_way)
         self.doorman = Doorman(self._tally, clock)
         self._ledger = Ledger(self.doorman.clients, clock, self._tally)
         self._on_spent = on_spent
@@ -147,6 +149,8 @@ class Worker:
         """Heads of a network, as the prober knows them."""
         network = self.state.networks.get(heads.network)
         before = -1 if network is None else network.view.head
+        if network is not None and self._anew.look(network, heads.served):
+            self._later(self._anew.forget(network))
         self.state.see(heads)
         if network is not None and network.view.head > before >= 0:
             self.engine.refresh.head_moved(network)
@@ -208,7 +212,7 @@ class Worker:
             nodes=tuple(self._nodes()),
             flights=len(self.engine.flights),
             unclassed=self.state.unclassed.all(),
-            warnings=self._store.stats().warnings,
+            warnings=(*self._store.stats().warnings, *self._anew.warnings()),
         )
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
