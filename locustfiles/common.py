@@ -25,7 +25,7 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 import hits
-from rpcaccel.bench.calls import Call, World, learn
+from rpcaccel.bench.calls import Call, NoEndpointError, World, learn
 from rpcaccel.bench.http import Reply
 from rpcaccel.bench.verdict import batch_verdict, result_of, verdict
 
@@ -52,9 +52,25 @@ class RpcUser(FastHttpUser):
     prefix = ""
     """Before the names of its calls."""
 
+    def run(self) -> None:
+        """Begin, unless there is nobody to call: that is said once, and the gate fails on it."""
+        missing = self._missing()
+        if not missing:
+            super().run()
+        elif missing not in failed_checks:
+            log.error(missing)
+            failed_checks.append(missing)
+
+    def _missing(self) -> str:
+        try:
+            _ = self.world
+        except NoEndpointError as error:
+            return str(error)
+        return ""
+
     @property
     def world(self) -> World:
-        """What the chain has; asked for once in each process and host."""
+        """What the chain has; asked for once in each process and host. Raises NoEndpointError."""
         return world_of(f"{self.host.rstrip('/')}{self.path}")
 
     def call(self, call: Call, name: str = "", refusals: str = "") -> bytes | None:
@@ -112,7 +128,7 @@ def world_of(url: str) -> World:
     """What the chain behind a URL has. Raises NoEndpointError when it does not say how high it is."""
     with _learning:  # the first of many users who begin together asks, the others wait for it
         if url not in _worlds:
-            _worlds[url] = _finished(learn(_asking(url)))
+            _worlds[url] = _finished(learn(_asking(url), url))
         return _worlds[url]
 
 

@@ -81,6 +81,15 @@ def test_a_gate_is_missed_when_nodes_are_slow(lab: Lab) -> None:
     assert re.search(r"gate: the 99th percentile is \d+ ms, at most 100 is allowed", said)
 
 
+def test_a_host_where_nothing_answers_is_said_once_and_misses_the_gate(lab: Lab) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    code, said = lab.run("dapp", "-t", "1s", host=nowhere)
+    assert (code, "Traceback" in said) == (1, False), said
+    words = f"{nowhere}/ answers neither hmyv2_blockNumber nor eth_blockNumber"
+    assert re.findall(r"rpcaccel.load: (.+)", said)[0] == words
+    assert said.count(words) == 2  # once when it is found, once by the gate
+
+
 def test_a_gate_can_ask_for_hits(lab: Lab) -> None:
     code, said = lab.run("seed_table", *LOOSE, "--gate-hits", "0.999")
     assert (code, "gate: the hit ratio is" in said) == (1, True), said
