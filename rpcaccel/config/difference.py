@@ -75,7 +75,9 @@ def _told(edit: Edit) -> str:
     if place.startswith("networks."):
         network, _, rest = place.removeprefix("networks.").partition(".")
         of_node = _OF_NODE.match(rest)
-        place = f"{network} {of_node[1]}: {of_node[2]}" if of_node else f"{network}: {rest.removeprefix('nodes.')}"
+        place = f"{network}: {rest.removeprefix('nodes.')}" if rest else f"network {network}"
+        if of_node:
+            place = f"{network} {of_node[1]}: {of_node[2]}"
     before, after = (_value(value, kind_at(edit.path)) for value in (edit.before, edit.after))
     if edit.before is None and edit.after is not None:
         return f"{place} added" if isinstance(edit.after, Mapping) else f"{place} set to {after}"

@@ -33,6 +33,11 @@ def test_a_node_that_comes_or_goes_is_one_edit() -> None:
     assert sentence(edits) == "x: a removed; x: c added"
 
 
+def test_a_network_that_comes_or_goes_is_named() -> None:
+    x, y = (Settings.model_validate({"networks": {name: {"nodes": ["http://a"]}}}) for name in "xy")
+    assert sorted(sentence(difference(x, y)).split("; ")) == ["network x removed", "network y added"]
+
+
 def test_a_secret_that_changed_is_said_and_not_shown() -> None:
     before = settings([{"url": "https://u:pw1@a/k1", "headers": {"X": "h1"}}])
     after = settings([{"url": "https://u:pw2@a/k2", "headers": {"X": "h2"}}])
