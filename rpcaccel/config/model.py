@@ -77,7 +77,8 @@ class RedisSettings(Section):
     """The second cache tier, shared by workers and hosts."""
 
     url: RedisUrl = Field(
-        default=RedisUrl(""), description="redis://, rediss:// or unix:// address of the primary; empty: none."
+        default=RedisUrl(""),
+        description="Its address: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; empty: none.",
     )
     replicas: RedisUrls = Field(
         default=(), description="Addresses that are read in turn; the primary is read when none answers."
