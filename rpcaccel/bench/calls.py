@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from rpcaccel.bench.client import Pool
 from rpcaccel.bench.verdict import result_of
@@ -39,6 +39,7 @@ ETHEREUM = (
 REACH = 100
 """Blocks under the head that calls are about: no node has pruned them."""
 _TIMEOUT = 30.0
+_encode = msgspec.json.Encoder().encode
 
 Ask = Callable[[str, list[Any]], Awaitable[Any]]
 """A call's result, decoded; None when there is none."""
@@ -56,7 +57,18 @@ class Call(Struct, frozen=True, gc=False):
 
     def body(self, call_id: int) -> bytes:
         """The request's body."""
-        return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (call_id, self.method.encode(), self.params)
+        return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (call_id, _encode(self.method), self.params)
+
+
+class _Written(Struct):
+    method: str
+    params: Raw = Raw(b"[]")
+
+
+def written(text: str) -> Call:
+    """A call as it is written in JSON; its params stay as they are spelt. Raises ValueError."""
+    found = msgspec.json.decode(text, type=_Written)
+    return Call(found.method, bytes(found.params))
 
 
 class World(Struct, frozen=True):

@@ -95,6 +95,12 @@ class Found(Struct):
     asked: Asked
     runs: list[Run] = field(default_factory=list)
 
+    @property
+    def dead(self) -> list[str]:
+        """Sides that answered no call well in any run."""
+        sides = {name: [run for run in self.runs if run.side == name] for name in (self.asked.a, self.asked.b)}
+        return [name for name, runs in sides.items() if runs and all(run.summary.dead for run in runs)]
+
     def values(self, side: str, measure: Measure) -> list[float]:
         """What was measured of one side, run by run."""
         return [value for run in self.runs if run.side == side and (value := measure.of(run)) is not None]
@@ -111,7 +117,7 @@ async def compare(asked: Asked, sides: tuple[Side, Side], watch: Watch) -> Found
             watch.part(f"run {number + 1} of {asked.runs}: {name}", number * 2 + place, asked.runs * 2)
             with side() as running:
                 if world is None:
-                    world = await _world(asked, running.target)
+                    world = await watch.unless_stopped(_world(asked, running.target))
                 pair.append(await _run(asked, name, running, world, number, watch))
             if watch.stopped:
                 return found  # half a pair compares nothing
@@ -182,6 +188,7 @@ def reported(found: Found, *, stopped: bool = False) -> Report:
 
 def _remarks(found: Found, stopped: bool) -> list[str]:
     remarks = ["interrupted: the whole pairs of runs made until then"] if stopped else []
+    remarks += [f"every call to {side} failed" for side in found.dead]
     for side in (found.asked.a, found.asked.b):
         bad = [run for run in found.runs if run.side == side and run.summary.failures]
         if bad:
@@ -207,7 +214,9 @@ def _row(found: Found, measure: Measure) -> tuple[str, ...] | None:
 
 def _spread(values: Sequence[float]) -> str:
     found = spread(values)
-    return "–" if found is None else f"{found.mean:,.4g} ± {found.deviation:,.2g}"
+    if found is None:
+        return "–"
+    return f"{found.mean:,.4g}" + (f" ± {found.deviation:,.2g}" if found.runs > 1 else "")
 
 
 def _ratio(found: Ratio | None, measure: Measure) -> tuple[str, str, str]:

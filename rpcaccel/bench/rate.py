@@ -42,17 +42,19 @@ class Asked(Struct, frozen=True):
 
 
 async def rate(asked: Asked, watch: Watch) -> tuple[Report, bool]:
-    """The report, and whether the generator held the rate; without that there are no latencies in it.
+    """The report, and whether all is well: the generator held the rate, without which there are no latencies in it, and
+    not every call failed.
 
     Raises NoEndpointError.
     """
     pool = Pool(asked.target, asked.connections)
     try:
-        calls = await _calls(asked, pool)
+        calls = await watch.unless_stopped(_calls(asked, pool))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
         run = Steady(pool, calls, rate=asked.rate, timeout=asked.timeout, spin=asked.spin)
         await run.run(watch, asked.duration)
-        return reported(asked, run.series, run.summary(), run.held, stopped=watch.stopped), run.held.yes
+        found, held = run.summary(), run.held
+        return reported(asked, run.series, found, held, stopped=watch.stopped), held.yes and not found.dead
     finally:
         await pool.close()
 
@@ -88,6 +90,7 @@ def reported(asked: Asked, series: Series, found: Summary, held: Held, *, stoppe
     }
     title = f"{asked.rate:g} calls a second"
     remarks = ["interrupted: what was measured until then"] if stopped else []
+    remarks += [f"every call to {asked.target.shown} failed"] if found.dead else []
     data = {"held": to_builtins(held) | {"yes": held.yes}, "summary": to_builtins(found)}
     if not held.yes:
         reason = f"not reported: the generator did not hold the rate. {held.reason(asked.connections)}"

@@ -46,7 +46,8 @@ async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
     """
     pools = [Pool(target, asked.connections) for target in asked.targets]
     try:
-        head = (await learn(asking(pools[0]), asked.targets[0].shown)).head if asked.follow_head else -1
+        learning = learn(asking(pools[0]), asked.targets[0].shown) if asked.follow_head else None
+        head = (await watch.unless_stopped(learning)).head if learning is not None else -1
         calls = schedule(asked, head)
         differences = Differences(asked.allowed)
 
@@ -65,9 +66,8 @@ async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
 
 
 def _dead(by_method: Mapping[str, Series]) -> bool:
-    """Whether calls were made and every one failed: a wrong address, most likely."""
-    total = together(by_method.values()).summary(1.0)
-    return 0 < total.calls == total.failures
+    """Whether calls were made and every one failed."""
+    return together(by_method.values()).summary(1.0).dead
 
 
 def schedule(asked: Asked, head: int = -1) -> list[Due]:

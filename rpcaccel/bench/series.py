@@ -41,6 +41,11 @@ class Summary(Struct, frozen=True):
         return sum(count for word, count in self.sources.items() if word in HITS) / said if said else None
 
     @property
+    def dead(self) -> bool:
+        """Were calls made, and did every one fail? A wrong address, most likely."""
+        return 0 < self.calls == self.failures
+
+    @property
     def error_share(self) -> float:
         """0..1."""
         return self.failures / self.calls if self.calls else 0.0

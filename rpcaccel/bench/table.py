@@ -56,7 +56,8 @@ async def table(asked: Asked, watch: Watch, before_column: Callable[[Column], No
     """
     pools = {column.name: Pool(column.target, asked.concurrency) for column in asked.columns}
     try:
-        world = await learn(asking(pools[asked.columns[0].name]), asked.columns[0].target.shown)
+        first = asked.columns[0]
+        world = await watch.unless_stopped(learn(asking(pools[first.name]), first.target.shown))
         rng = Random(asked.seed)
         found = Found(asked, world, {}, {})
         methods = asked.methods or world.methods

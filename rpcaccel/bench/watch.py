@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Progress = Callable[[str, float], None]
 """What is being done, and the share of all that is done (0..1)."""
 
 
 def silent(_text: str, _share: float) -> None:
     """Say nothing."""
+
+
+class StoppedError(Exception):
+    """It was stopped before there was anything to report."""
 
 
 class Watch:
@@ -56,6 +62,19 @@ class Watch:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+
+    async def unless_stopped(self, first: Coroutine[Any, Any, T]) -> T:
+        """What has to be known before anything is measured. Raises StoppedError when it is stopped meanwhile."""
+        task, stopped = asyncio.create_task(first), asyncio.create_task(self.stop.wait())
+        try:
+            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise StoppedError
+            return task.result()
+        finally:
+            for one in (task, stopped):
+                one.cancel()
+            await asyncio.gather(task, stopped, return_exceptions=True)
 
     async def pause(self, seconds: float) -> bool:
         """Wait; True when it was stopped meanwhile."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from rpcaccel.bench.calls import Call, NoEndpointError
+from rpcaccel.bench.calls import Call, NoEndpointError, written
 from rpcaccel.bench.report import Report
 from rpcaccel.bench.target import Target, parse
 from rpcaccel.commands import remote, showing
@@ -18,12 +18,15 @@ from rpcaccel.config.units import parse_duration
 if TYPE_CHECKING:
     from rpcaccel.bench.table import Column
     from rpcaccel.bench.watch import Watch
+    from rpcaccel.core.histogram import Histogram
 
 INTERRUPTED = 130
 Mix = Literal["table", "dapp"]
 T = TypeVar("T")
 
-app = typer.Typer(name="bench", help="Measure endpoints: side by side, at a rate, in pairs, from inside.")
+app = typer.Typer(
+    name="bench", help="Measure endpoints: side by side, at a rate, in pairs, from inside.", no_args_is_help=True
+)
 
 Out = Annotated[
     list[Path] | None,
@@ -136,7 +139,7 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 ) -> int:
     """Measure latency at a constant rate: each call counts from the moment it was due, whatever became of those before.
 
-    Exit code 1 when the generator could not hold the rate: then no latency is reported.
+    Exit code 1 when the generator could not hold the rate, and then no latency is reported, or when no call succeeded.
 
     Examples:
     rpcaccel bench rate http://127.0.0.1:8888 -r 1000 -d 30s -o rate.html
@@ -146,7 +149,7 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     methods = tuple(method or ())
     asked = measuring.Asked(
-        target(url), rate, seconds(duration), connections, timeout, methods, single(call), mix, seed, spin
+        target(url), rate, seconds(duration, some=True), connections, timeout, methods, single(call), mix, seed, spin
     )
 
     async def measure(watch: Watch) -> tuple[Report, int]:
@@ -182,11 +185,12 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.bench import compare as measuring
     from rpcaccel.commands import sides
 
+    one, other = sides.names(a, b)
     asked = measuring.Asked(
-        a=sides.shown(a),
-        b=sides.shown(b) if b != a else f"{sides.shown(b)} again",
+        a=one,
+        b=other,
         runs=runs,
-        duration=seconds(duration),
+        duration=seconds(duration, some=True),
         warmup=seconds(warmup, "--warmup"),
         connections=connections,
         rate=rate,
@@ -199,7 +203,7 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     async def measure(watch: Watch) -> tuple[Report, int]:
         found = await measuring.compare(asked, both, watch)
-        return measuring.reported(found, stopped=watch.stopped), 0
+        return measuring.reported(found, stopped=watch.stopped), int(bool(found.dead))
 
     return measured(measure, out)
 
@@ -222,13 +226,16 @@ def steps(
 
     span = seconds(duration)
 
+    def read() -> dict[str, Histogram]:
+        return measuring.read(remote.text(admin, "/metrics"))
+
     async def measure(watch: Watch) -> tuple[Report, int]:
+        before = await watch.unless_stopped(remote.meanwhile(read)) if span else {}
         watch.part(f"watching {admin}", 0, 1)
-        before = measuring.read(remote.text(admin, "/metrics")) if span else {}
         began = time.monotonic()
         while (left := began + span - time.monotonic()) > 0 and not await watch.pause(min(left, 0.2)):
             watch.at(1 - left / span)
-        found = measuring.passed(before, measuring.read(remote.text(admin, "/metrics")))
+        found = measuring.passed(before, await remote.meanwhile(read))
         return measuring.reported(found, span and time.monotonic() - began, admin, stopped=watch.stopped), 0
 
     return measured(measure, out)
@@ -245,31 +252,29 @@ def target(url: str) -> Target:
         raise typer.BadParameter(f"a URL: expected {error}") from None
 
 
-def seconds(text: str, flag: str = "--duration") -> float:
-    """Seconds of a duration. Raises typer.BadParameter."""
+def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float:
+    """Seconds of a duration, where `some` is wanted above 0. Raises typer.BadParameter."""
     try:
-        return parse_duration(text)
+        found = parse_duration(text)
     except ValueError as error:
         raise typer.BadParameter(f"{flag}: found {text!r}, expected {error}") from None
+    if some and not found:
+        raise typer.BadParameter(f"{flag}: found {text!r}, expected more than 0")
+    return found
 
 
 def single(text: str) -> Call | None:
     """The one call to make; None when none was named. Raises typer.BadParameter."""
-    import msgspec
-
-    if not text:
-        return None
     try:
-        found = msgspec.json.decode(text)
-        return Call(str(found["method"]), msgspec.json.encode(found.get("params", [])))
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return written(text) if text else None
+    except ValueError:
         raise typer.BadParameter('--call: expected {"method": "...", "params": [...]}') from None
 
 
 def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None) -> int:
     """Measure, show, write; the exit code. Ctrl-C shows what there is."""
     from rpcaccel.bench import render
-    from rpcaccel.bench.watch import Watch
+    from rpcaccel.bench.watch import StoppedError, Watch
     from rpcaccel.dataplane import loop
 
     for file in out or ():
@@ -284,6 +289,8 @@ def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: lis
 
     try:
         report, code, stopped = loop.run(main())
+    except StoppedError:
+        return INTERRUPTED
     except (NoEndpointError, remote.RemoteError, ValueError, OSError) as error:
         typer.echo(f"rpcaccel: {error}", err=True)
         return 1
@@ -307,3 +314,5 @@ def _check(file: Path) -> None:
         raise typer.BadParameter(f"-o {error}") from None
     if not file.parent.is_dir():
         raise typer.BadParameter(f"-o {file}: there is no directory {file.parent}")
+    if file.is_dir():
+        raise typer.BadParameter(f"-o {file} is a directory")

@@ -33,8 +33,8 @@ def purge(
     try:
         counted = remote.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
         if network and not counted["memory"] + counted["store"]:
-            _known(admin, network)
-        if dry_run or not (yes or typer.confirm(f"Remove {_amount(counted)}?")):
+            remote.known_network(admin, network)  # of one that was removed, something may be kept
+        if dry_run or not (yes or typer.confirm(f"Remove {_amount(counted)}?", err=True)):
             _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
             return 0
         done = remote.post(admin, "/api/v1/purge", json.dumps(meant))
@@ -43,16 +43,6 @@ def purge(
         return 1
     _say(done, f"{_amount(done)} removed", as_json=as_json)
     return 0 if done["complete"] else 1
-
-
-def _known(admin: str, network: str) -> None:
-    """That there is such a network. Asked only where nothing is kept: of one that was removed, something may be.
-
-    Raises RemoteError.
-    """
-    there = remote.ask(admin, "GET", "/api/v1/settings")["document"]["networks"]
-    if network not in there:
-        raise remote.RemoteError(f"no network is called {network}; there is: {', '.join(there)}")
 
 
 def _amount(counted: dict[str, Any]) -> str:

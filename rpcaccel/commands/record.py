@@ -109,6 +109,10 @@ def record(
     """
     seconds, most = _read(duration, limit)
     try:
+        remote.known_network(admin, network)
+    except remote.RemoteError as error:
+        return remote.failed(error)
+    try:
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise typer.BadParameter(f"--to {to} exists; a recording does not overwrite it") from None
@@ -135,23 +139,23 @@ def _read(duration: str, limit: str) -> tuple[float, int]:
 
 def _recorded(written: Written, seconds: float, sample: float, admin: str) -> int:
     """Ask the proxy again and again; the exit code."""
-    from rpcaccel.bench.watch import Watch
+    from rpcaccel.bench.watch import StoppedError, Watch
     from rpcaccel.dataplane import loop
 
-    def take(*, stop: bool = False) -> None:
+    async def ask(*, stop: bool = False) -> dict[str, Any]:
         order = f'{{"sample": {sample!r}, "stop": {"true" if stop else "false"}}}'
-        written.add(remote.post(admin, "/api/v1/record", order))
+        return await remote.meanwhile(lambda: remote.post(admin, "/api/v1/record", order))
 
     async def watched(watch: Watch) -> None:
-        take()
+        written.add(await watch.unless_stopped(ask()))
         began = time.monotonic()
         while (left := began + seconds - time.monotonic()) > 0 and not written.full:
             if await watch.pause(min(left, EVERY)):
                 break
-            take()
+            written.add(await ask())
             watch.part(f"recording: {written.calls} calls, {written.size} bytes", 0, 1)
             watch.at(1 - max(0.0, left - EVERY) / seconds)
-        take(stop=True)
+        written.add(await ask(stop=True))
 
     async def main() -> None:
         with showing.progress() as progress:
@@ -161,6 +165,8 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
 
     try:
         loop.run(main())
+    except StoppedError:
+        return bench.INTERRUPTED
     except remote.RemoteError as error:
         return remote.failed(error)
     return 0

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
+import threading
 from collections.abc import Callable
 from http.client import HTTPException
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 import typer
 
+from rpcaccel.config.address import shown_url
+
+T = TypeVar("T")
+
 DEFAULT = "127.0.0.1:8889"
-TIMEOUT = 60.0
-"""Seconds; a purge walks through every key of a Redis."""
+TIMEOUT, READING = 60.0, 10.0
+"""Seconds: a purge walks through every key of a Redis, and workers take up a change; what is read comes at once."""
+_HOLDS = {
+    "/api/v1/nodes": {"nodes"},
+    "/api/v1/settings": {"revision", "document"},
+    "/api/v1/record": {"calls"},
+    "/api/v1/explain": {"method"},
+    "/api/v1/purge": {"memory"},
+}
+"""By the beginning of a path, members of which every answer has one: without any, something else answers."""
 
 Admin = Annotated[
     str, typer.Option("--admin", envvar="RPCACCEL_ADMIN", metavar="HOST:PORT", help="The admin side of the proxy.")
@@ -33,17 +48,52 @@ def post(admin: str, path: str, document: str) -> dict[str, Any]:
     return answer
 
 
+async def meanwhile(asking: Callable[[], T]) -> T:
+    """Ask from within a loop and let it go on, in a thread that nobody waits for when this is cancelled."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def tell(how: Callable[[Any], None], what: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if answer.done() else how(what))
+
+    def ask_now() -> None:
+        try:
+            found = asking()
+        except Exception as error:
+            tell(answer.set_exception, error)
+        else:
+            tell(answer.set_result, found)
+
+    threading.Thread(target=ask_now, daemon=True).start()
+    return await answer
+
+
 def ask(admin: str, method: str, path: str, document: str | None = None, *, revision: int | None = None) -> Any:
     """One request to the admin side; the document it answers. `revision`: the one a change is made for.
 
     Raises RemoteError.
     """
-    return _read(admin, method, path, document, revision, json.loads)
+
+    def read(body: bytes) -> Any:
+        answer = json.loads(body)
+        for place, members in _HOLDS.items():
+            if path.startswith(place) and not (isinstance(answer, dict) and members & answer.keys()):
+                raise ValueError
+        return answer
+
+    return _read(admin, method, path, document, revision, read)
 
 
-def text(admin: str, path: str) -> str:
-    """What the admin side answers to a GET, as text. Raises RemoteError."""
-    return str(_read(admin, "GET", path, None, None, bytes.decode))
+def text(admin: str, path: str, *, begins: str = "") -> str:
+    """What the admin side answers to a GET, as text, which begins so. Raises RemoteError."""
+
+    def read(body: bytes) -> str:
+        if not (answer := body.decode()).startswith(begins):
+            raise ValueError
+        return answer
+
+    return str(_read(admin, "GET", path, None, None, read))
 
 
 def _read(
@@ -54,7 +104,7 @@ def _read(
     body = None if document is None else document.encode()
     request = Request(f"{_base(admin)}{path}", body, headers, method=method)
     try:
-        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT) as reply:
+        with build_opener(ProxyHandler({}), _Stays()).open(request, timeout=_patience(method, path)) as reply:
             answer = read(reply.read())
     except HTTPError as error:
         with error:
@@ -68,6 +118,24 @@ def _read(
     except (HTTPException, ValueError):
         raise RemoteError(f"what answers at {admin} is not the admin side of rpcaccel") from None
     return answer
+
+
+def known_network(admin: str, name: str) -> None:
+    """That a network is called so; no name means all. Raises RemoteError."""
+    there = ask(admin, "GET", "/api/v1/settings")["document"]["networks"] if name else ()
+    if name and name not in there:
+        raise RemoteError(f"no network is called {name}; there is: {', '.join(there)}")
+
+
+class _Stays(HTTPRedirectHandler):
+    """Follows nobody: the password would go along."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _patience(method: str, path: str) -> float:
+    return READING if method == "GET" or path.endswith("/record") else TIMEOUT
 
 
 def failed(error: RemoteError) -> int:
@@ -88,6 +156,8 @@ def told(done: dict[str, Any]) -> str:
 
 def _base(admin: str) -> str:
     """The address as a URL. Raises RemoteError; a bare name needs its port, since 80 is never meant."""
+    if "@" in admin:
+        raise RemoteError("--admin: expected an address alone; RPCACCEL_TOKEN=NAME:PASSWORD says who asks")
     is_url = admin.startswith(("http://", "https://"))
     base = admin.rstrip("/") if is_url else f"http://{admin}"
     try:
@@ -108,6 +178,9 @@ def _headers() -> dict[str, str]:
 
 def _refusal(error: HTTPError, admin: str) -> str:
     """The problem document's own words (RFC 9457), the status else."""
+    if 300 <= error.code < 400:
+        where = shown_url(error.headers.get("Location", ""))
+        return f"what answers at {admin} sends on to {where}: say --admin {where} if that is the admin side"
     try:
         document = json.loads(error.read())
         return str(document.get("detail") or document["title"])

@@ -95,7 +95,7 @@ def export(admin: remote.Admin = remote.DEFAULT) -> int:
     rpcaccel settings export > rpcaccel.toml
     """
     try:
-        typer.echo(remote.text(admin, f"{SETTINGS}/export"), nl=False)
+        typer.echo(remote.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
     except remote.RemoteError as error:
         return remote.failed(error)
     return 0

@@ -7,8 +7,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.error import URLError
@@ -40,6 +42,12 @@ def shown(text: str) -> str:
         raise typer.BadParameter(f"expected {error}, or a config file .toml") from None
 
 
+def names(a: str, b: str) -> tuple[str, str]:
+    """How two sides are called in the report: without secrets, and never alike. Raises typer.BadParameter."""
+    one, other = shown(a), shown(b)
+    return (one, other) if one != other else (f"{one} (A)", f"{other} (B)")
+
+
 def side(text: str, pids: Sequence[int]) -> Side:
     """The side that an argument means. Raises typer.BadParameter."""
     shown(text)
@@ -58,8 +66,14 @@ def standing(url: str, pids: Sequence[int]) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def served(file: Path) -> Iterator[Running]:
-    """A proxy of its own, with these settings and free ports. Raises OSError when it does not start."""
-    with _proxy(["--config", str(file)], str(file)) as running:
+    """A proxy of its own, with these settings and free ports. Raises OSError when it does not start.
+
+    What was changed at run time is that of the proxy which has this file, as are the quotas that are used up.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _proxy(["--config", str(file), "--state", f"{folder}/rpcaccel.state.json"], str(file)) as running,
+    ):
         yield running
 
 
@@ -86,7 +100,7 @@ def _proxy(arguments: Sequence[str], name: str) -> Iterator[Running]:
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     assert process.stderr is not None
-    reading = threading.Thread(target=process.stderr.read)
+    reading = threading.Thread(target=deque, args=(process.stderr, 0))
     try:
         url = _address(process, name)
         reading.start()  # what it says later is read and dropped, so that it never waits for that

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rpcaccel.bench.calls import ETHEREUM, HARMONY, Call, NoEndpointError, asking, draw, learn, mixed
+from rpcaccel.bench.calls import ETHEREUM, HARMONY, Call, NoEndpointError, asking, draw, learn, mixed, written
 from rpcaccel.bench.client import Pool
 from rpcaccel.bench.target import parse
 from rpcaccel.testing.factories import ethereum_nodes, harmony_nodes
@@ -67,6 +67,14 @@ async def test_equal_seeds_make_equal_calls() -> None:
     first, second, third = (list(islice(mixed(world, Random(seed)), 40)) for seed in (1, 1, 2))
     assert first == second != third
     assert {call.method for call in islice(mixed(world, Random(1), ["eth_call"]), 5)} == {"eth_call"}
+
+
+def test_a_written_call_keeps_the_spelling_of_its_params() -> None:
+    assert written('{"method": "a", "params": [1.50, 1e3]}') == Call("a", b"[1.50, 1e3]")
+    assert msgspec.json.decode(written('{"method": "a\\"b"}').body(1))["method"] == 'a"b'
+    for text in ("5", "[]", '{"method": null}', '{"params": []}', "{"):
+        with pytest.raises(ValueError, match=r"."):
+            written(text)
 
 
 def test_a_body_is_one_call() -> None:

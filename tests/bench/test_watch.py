@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 
-from rpcaccel.bench.watch import Watch, silent
+import pytest
+
+from rpcaccel.bench.watch import StoppedError, Watch, silent
 
 
 async def test_parts_share_the_whole() -> None:
@@ -27,6 +30,17 @@ async def test_ctrl_c_ends_the_measurement_and_not_the_program() -> None:
         assert await watch.pause(5.0)
     assert watch.stopped
     assert "stopped" in repr(watch)
+
+
+async def test_what_comes_before_a_measurement_is_given_up_when_it_is_stopped() -> None:
+    async def answer() -> int:
+        return 5
+
+    watch = Watch()
+    assert await watch.unless_stopped(answer()) == 5
+    watch.stop.set()
+    with pytest.raises(StoppedError):
+        await watch.unless_stopped(asyncio.Event().wait())
 
 
 async def test_a_pause_ends_by_itself() -> None:

@@ -129,6 +129,38 @@ def test_two_endpoints_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert "resident memory (MB)" in out
 
 
+def test_two_networks_of_one_proxy_are_two_sides(tmp_path: Path) -> None:
+    figures = tmp_path / "c.json"
+    with responding_apart() as url:
+        arguments = ["--runs", "2", "-d", "50ms", "--warmup", "0s", *CALL, "-o", str(figures)]
+        assert run(["bench", "compare", f"{url}/one", f"{url}/two", *arguments]) == 0
+    sides = [made["side"] for made in json.loads(figures.read_text())["runs"]]
+    assert sides == [f"{url} (A)", f"{url} (B)", f"{url} (B)", f"{url} (A)"]
+
+
+def test_a_target_that_answers_nothing_well_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    responder = Responder()
+    responder.broken.add("eth_getBlockByNumber")
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with responding_apart(responder) as url:
+        assert run(["bench", "rate", url, "--rate", "50", "-d", "100ms", *CALL]) == 1
+        arguments = ["--runs", "1", "-d", "50ms", "--warmup", "0s", *CALL]
+        assert run(["bench", "compare", nobody, url, *arguments]) == 1
+    out = capsys.readouterr().out
+    assert f"! every call to {url} failed" in out
+    assert f"! every call to {nobody} failed" in out
+
+
+def test_ctrl_c_ends_it_before_the_target_has_said_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    responder = Responder(latency=600.0)
+    with responding_apart(responder) as url:
+        interrupt = threading.Thread(target=lambda: _once_busy(responder, 1))
+        interrupt.start()
+        assert run(["bench", "rate", url, "--rate", "100"]) == 130
+        interrupt.join()
+    assert capsys.readouterr().out == ""
+
+
 def test_ctrl_c_prints_what_was_measured_so_far(capsys: pytest.CaptureFixture[str]) -> None:
     responder = Responder()
     with responding_apart(responder) as url:
@@ -139,9 +171,9 @@ def test_ctrl_c_prints_what_was_measured_so_far(capsys: pytest.CaptureFixture[st
     assert "interrupted" in capsys.readouterr().out
 
 
-def _once_busy(responder: Responder) -> None:
+def _once_busy(responder: Responder, calls: int = 10) -> None:
     ended = threading.Event()
-    while responder.calls < 10:
+    while responder.calls < calls:
         ended.wait(0.01)
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -157,13 +189,19 @@ def _once_busy(responder: Responder) -> None:
         (["rate", "http://a", "--rate", "1", "-o", "a.txt"], ".html"),
         (["table", "--direct", "http://a", "--also", "b"], "NAME=URL"),
         (["table", "--direct", "http://a", "--also", "direct=http://b"], "two columns"),
+        (["rate", "http://a", "--rate", "1", "-d", "0s"], "--duration: found '0s', expected more than 0"),
+        (["compare", "http://a", "http://b", "-d", "0"], "--duration: found '0', expected more than 0"),
+        (["rate", "http://a", "--rate", "1", "--call", '{"method": null}'], "--call"),
+        (["rate", "http://a", "--rate", "1", "-o", "FOLDER.md"], "FOLDER.md is a directory"),
         (["compare", "http://a", "missing.toml"], "no file"),
         (["compare", "a", "b"], "config file"),
     ],
 )
 def test_wrong_arguments_are_said_before_anything_is_measured(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("FOLDER.md").mkdir()
     assert run(["bench", *arguments]) == 2
     assert said in capsys.readouterr().err
 
@@ -179,10 +217,10 @@ def test_nobody_there_is_a_line_and_exit_code_1(capsys: pytest.CaptureFixture[st
 
 def test_a_report_that_cannot_be_written_is_shown_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.md"
-    file.mkdir()
 
     async def measure(_watch: Watch) -> tuple[Report, int]:
         await asyncio.sleep(0)
+        file.mkdir()
         return Report("Measured", {}), 0
 
     assert bench.measured(measure, [file]) == 1

@@ -16,6 +16,7 @@ from rpcaccel.bench.recording import Line
 from rpcaccel.cli import run
 from rpcaccel.testing.factories import harmony_nodes
 from tests.bench.peers import get, post
+from tests.commands.conftest import Ask
 from tests.services import Process, Program, free_port, wait_until
 
 ADDRESS = "0x7c41e0668b551f4f902cfaec05b5bdca68b124ce"
@@ -79,6 +80,24 @@ async def test_calls_are_recorded_until_it_is_interrupted(new_program: NewProgra
         await asyncio.to_thread(recorded)
 
 
+async def test_ctrl_c_ends_a_recording_that_no_proxy_answers(new_program: NewProgram, tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await _reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    admin = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        program = new_program("record", "--to", tmp_path / "none.jsonl", "--admin", admin)
+        await asyncio.wait_for(asked.wait(), 30.0)
+        program.signal(signal.SIGINT)
+        assert await asyncio.to_thread(program.wait) == 130
+    assert not (tmp_path / "none.jsonl").exists()
+
+
 async def test_a_recording_ends_after_its_time_and_at_its_size(new_program: NewProgram, tmp_path: Path) -> None:
     async with harmony_nodes(1) as nodes:
         proxy = new_program("serve", nodes[0].url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
@@ -120,3 +139,10 @@ def test_without_a_proxy_it_says_so_and_leaves_no_file(tmp_path: Path, capsys: p
 def test_a_file_that_cannot_be_made_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "--to", str(tmp_path / "missing" / "calls.jsonl")]) == 2
     assert "calls.jsonl cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+async def test_a_network_that_is_not_there_is_told_before_anything_is_written(ask: Ask, tmp_path: Path) -> None:
+    said = await ask("record", "--to", str(tmp_path / "a.jsonl"), "--network", "nope")
+    assert said.code == 1
+    assert "no network is called nope; there is: " in said.err
+    assert not (tmp_path / "a.jsonl").exists()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from rpcaccel.commands.remote import RemoteError, post
+from rpcaccel.commands.remote import RemoteError, ask, meanwhile, post, text
 
 
 async def served(status: int, body: bytes) -> tuple[TestServer, list[dict[str, str]]]:
@@ -41,12 +42,67 @@ async def test_a_refusal_is_told_in_its_own_words(status: int, body: bytes, said
     await server.close()
 
 
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/settings", "/api/v1/record", "/api/v1/purge"])
+async def test_another_program_that_speaks_json_is_not_the_admin_side(path: str) -> None:
+    for body in (b'{"jsonrpc": "2.0", "id": null, "error": {}}', b"[]", b"5"):
+        server, _ = await served(200, body)
+        with pytest.raises(RemoteError, match="is not the admin side of rpcaccel"):
+            await asyncio.to_thread(post, f"127.0.0.1:{server.port}", path, "{}")
+        await server.close()
+
+
+async def test_a_file_of_another_program_is_not_the_settings() -> None:
+    server, _ = await served(200, b"")
+    with pytest.raises(RemoteError, match="is not the admin side of rpcaccel"):
+        await asyncio.to_thread(text, f"127.0.0.1:{server.port}", "/api/v1/settings/export", begins="# rpcaccel")
+    await server.close()
+
+
+async def test_a_token_is_told_to_nobody_that_the_admin_side_sends_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RPCACCEL_TOKEN", "ops:secret")
+    other, seen = await served(200, b'{"nodes": []}')
+    where = f"http://127.0.0.1:{other.port}"
+
+    async def elsewhere(_: web.BaseRequest) -> web.Response:
+        return web.Response(status=302, headers={"Location": f"{where}/login?key=hidden"})
+
+    server = TestServer(web.Application())
+    server.app.router.add_route("*", "/{path:.*}", elsewhere)  # type: ignore[arg-type]
+    await server.start_server()
+    with pytest.raises(RemoteError, match=rf"^what answers at \S+ sends on to {where}: say --admin {where} if") as said:
+        await asyncio.to_thread(ask, f"127.0.0.1:{server.port}", "GET", "/api/v1/nodes")
+    assert "hidden" not in str(said.value)
+    assert not seen
+    await server.close()
+    await other.close()
+
+
+async def test_who_asks_in_a_loop_does_not_hold_it_up() -> None:
+    assert await meanwhile(lambda: 5) == 5
+    with pytest.raises(RemoteError, match="--admin"):
+        await meanwhile(lambda: post("", "/x", "{}"))
+    never = threading.Event()
+    asking = asyncio.create_task(meanwhile(never.wait))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    never.set()
+
+
 async def test_a_token_is_sent_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RPCACCEL_TOKEN", "ops:secret")
     server, seen = await served(200, b'{"a": 1}')
     assert await asyncio.to_thread(post, f"http://127.0.0.1:{server.port}/", "/x", "{}") == {"a": 1}
     assert (seen[0]["Authorization"], seen[0]["X-Rpcaccel-Request"]) == ("Bearer ops:secret", "cli")
     await server.close()
+
+
+@pytest.mark.parametrize("admin", ["ops:secret@127.0.0.1:8889", "http://ops:secret@a:1/", "http://ops:secret@[::1:1"])
+def test_a_password_in_the_address_is_not_printed(admin: str) -> None:
+    with pytest.raises(RemoteError, match="RPCACCEL_TOKEN=NAME:PASSWORD") as said:
+        post(admin, "/x", "{}")
+    assert "secret" not in str(said.value)
 
 
 @pytest.mark.parametrize("admin", ["", "localhost", "127.0.0.1:99999", "127.0.0.1:x", "http://", "[::1:1"])

@@ -22,6 +22,23 @@ def test_an_endpoint_on_this_machine_tells_its_process() -> None:
         assert 1 in running.pids
 
 
+def test_two_sides_whose_secrets_alone_differ_have_names_of_their_own() -> None:
+    url = "http://127.0.0.1:8888"
+    assert sides.names(f"{url}/key/one", f"{url}/key/two") == (f"{url} (A)", f"{url} (B)")
+    assert sides.names(url, "a.toml") == (url, "a.toml")
+
+
+@pytest.mark.slow
+def test_what_was_changed_at_run_time_beside_a_config_file_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    with responding_apart() as node:
+        file.write_text(f'[networks.x]\nnodes = ["{node}"]\n')
+        (tmp_path / "a.state.json").write_text("of a proxy that runs beside it")
+        with sides.side(str(file), ())() as running:
+            assert refused(running.target.shown, BODIES["ids"](1)) == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.state.json", "a.toml"]
+
+
 @pytest.mark.slow
 def test_a_config_file_is_served_for_as_long_as_it_is_looked_at(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
