@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape as plain
 from rich.table import Table as RichTable
 
+from rpcaccel.bench.narrow import show
 from rpcaccel.bench.report import Bars, Report, Table
 from rpcaccel.bench.svg import draw
 
@@ -37,7 +38,7 @@ def terminal(report: Report, console: Console) -> None:
         console.print(f"  {name}: {plain(value)}", highlight=False)
     for table in report.tables:
         console.print()
-        console.print(_rich(table))
+        show(_rich(table), console, named=int(len(table.rows) > 1))
         if table.note:
             console.print(plain(table.note), style="dim", highlight=False)
     for plot in report.plots:

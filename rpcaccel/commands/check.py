@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel.commands import options
+from rpcaccel.commands import options, showing
 
 if TYPE_CHECKING:
     from rpcaccel.commands.probe import Finding
     from rpcaccel.config.model import Settings
-
-_PIPE_WIDTH = 200
 
 
 def check(
@@ -68,16 +65,17 @@ async def _probe_all(settings: Settings) -> list[Finding]:
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from rpcaccel.bench import narrow
 
     table = Table("network", "node", "address", "chain id", "head", "behind", "latency", "role")
     table.add_column("verdict", overflow="fold")
     for finding in findings:
         verdict = Text(finding.trouble or "right", style="bold red" if finding.trouble else "green")
         table.add_row(*(Text(cell) for cell in cells(finding)), verdict)
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    narrow.show(table, showing.console(), named=2)
 
 
 def cells(finding: Finding) -> list[str]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.commands import remote
+from rpcaccel.commands import remote, showing
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-_PIPE_WIDTH = 160
 
 
 def explain(
@@ -39,9 +36,7 @@ def explain(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return 0
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False).print(table(found))
+    showing.console().print(table(found))
     return 0
 
 

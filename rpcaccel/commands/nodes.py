@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.commands import remote
+from rpcaccel.commands import remote, showing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Its id, or NETWORK/ID when several networks have one.")]
-_PIPE_WIDTH = 160
 
 
 def nodes(admin: remote.Admin = remote.DEFAULT, as_json: remote.AsJson = False) -> int:
@@ -31,9 +29,9 @@ def nodes(admin: remote.Admin = remote.DEFAULT, as_json: remote.AsJson = False) 
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return 0
-    from rich.console import Console
+    from rpcaccel.bench import narrow
 
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False).print(_table(found["nodes"]))
+    narrow.show(table(found["nodes"]), showing.console(), named=2)
     return 0
 
 
@@ -91,30 +89,36 @@ def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:
     raise remote.RemoteError(f"{'several nodes are' if found else 'no node is'} called {node}; there is: {there}")
 
 
-def _table(listed: list[dict[str, Any]]) -> Table:
+def table(listed: list[dict[str, Any]]) -> Table:
+    """The nodes as the admin side lists them, a row each, and one more where there is something to say of it."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("network", "node", "address", "state"):
-        table.add_column(heading)
+        made.add_column(heading)
     for heading in ("head", "weight", "wanted", "got", "p50", "in flight"):
-        table.add_column(heading, justify="right")
+        made.add_column(heading, justify="right")
     for node in listed:
-        table.add_row(
-            node["network"],
-            node["id"],
-            node["address"],
-            node["state"],
-            _number(node["head"]),
-            str(node["weight"]),
-            _percent(node["share_wanted"]),
-            _percent(node["share_got"]),
-            _milliseconds((node.get("latency") or {}).get("p50")),
-            _number(node.get("in_flight")),
-        )
+        made.add_row(*(Text(cell) for cell in _cells(node)))  # Text: [fd00::1] is no markup
         if node["why"]:
-            table.add_row("", "", "", f"  {node['why']}")
-    return table
+            made.add_row("", "", "", Text(f"  {node['why']}"))
+    return made
+
+
+def _cells(node: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        node["network"],
+        node["id"],
+        node["address"],
+        node["state"],
+        _number(node["head"]),
+        str(node["weight"]),
+        _percent(node["share_wanted"]),
+        _percent(node["share_got"]),
+        _milliseconds((node.get("latency") or {}).get("p50")),
+        _number(node.get("in_flight")),
+    )
 
 
 def _number(value: int | None) -> str:

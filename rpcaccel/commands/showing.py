@@ -11,13 +11,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rpcaccel.bench.narrow import WIDEST
+
 EVERY = 5.0
 """Seconds between lines where there is no terminal."""
 
 
 def console() -> Console:
     """Where results go; as wide as they need where nobody looks at them."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
+    return Console(highlight=False) if sys.stdout.isatty() else Console(width=WIDEST, highlight=False)
 
 
 @contextlib.contextmanager

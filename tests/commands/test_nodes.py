@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
 from rpcaccel.cli import run
+from rpcaccel.commands.nodes import table
 from tests.commands.conftest import Ask
 from tests.sample_control import SampleControl
 
@@ -18,6 +20,13 @@ async def test_the_nodes_are_listed(ask: Ask) -> None:
     for text in ("harmony-s0", "a.example:443", "behind", "14 blocks behind", "weight"):
         assert text in said.out
     assert len(json.loads((await ask("nodes", "--json")).out)["nodes"]) == 3
+
+
+def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"network": "x", "id": "a", "address": "[fd00::1]:9500", "state": "down", "head": None, "weight": 1}
+    node |= {"share_wanted": 0.5, "share_got": None, "why": "no connection to [fd00::1]:9500"}
+    Console(width=120).print(table([node]))
+    assert capsys.readouterr().out.count("[fd00::1]:9500") == 2
 
 
 async def test_a_weight_is_given_and_a_node_drained(ask: Ask, control: SampleControl) -> None:
