@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +43,8 @@ def check(
         typer.echo(json.dumps(made.schema(), indent=2))
         return 0
     urls, files = split(what or ())
+    if files and config and str(config) == os.environ.get("RPCACCEL_CONFIG"):
+        config = None  # what is named wins over the environment
     if len(files) > (0 if config else 1):
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config

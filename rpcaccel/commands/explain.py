@@ -45,6 +45,8 @@ def question(call: str, params: str, network: str) -> str:
 
     Raises typer.BadParameter.
     """
+    if call.lstrip()[:1] in ("", "[", '"'):
+        raise typer.BadParameter("CALL: expected one call, or a method's name")
     text = call if call.lstrip().startswith("{") else f'{{"method": {json.dumps(call)}, "params": {params}}}'
     try:
         json.loads(text)

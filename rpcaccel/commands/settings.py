@@ -31,7 +31,7 @@ def get(
     """
     try:
         found: Any = remote.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
-        shown = found["difference"] if difference else _at(found["document"], path)
+        shown = _below(found["difference"], path) if difference else _at(found["document"], path)
     except remote.RemoteError as error:
         return remote.failed(error)
     typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
@@ -109,6 +109,10 @@ def parse(change: str) -> dict[str, Any]:
             found: dict[str, Any] = tomllib.loads(f"{path} = {written}")
         except tomllib.TOMLDecodeError:
             continue
+        try:
+            json.dumps(found, allow_nan=False)
+        except (TypeError, ValueError):
+            raise typer.BadParameter(f"found a date, a time or no finite number in {change!r}") from None
         return found if value else _emptied(found)
     raise typer.BadParameter(f"{change!r} is not PATH=VALUE, such as memory.size=512MB")
 
@@ -142,6 +146,12 @@ def _at(document: Any, path: str) -> Any:
             raise remote.RemoteError(f"there is no setting {path}")
         document = document[key]
     return document
+
+
+def _below(edits: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
+    """Those at a dotted path or under it. Raises RemoteError for what is no path."""
+    keys = _keys(path)
+    return [edit for edit in edits if _keys(edit["path"])[: len(keys)] == keys]
 
 
 def _keys(path: str) -> list[str]:

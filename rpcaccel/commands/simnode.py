@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rpcaccel.config.units import parse_duration
+from rpcaccel.commands.banner import reachable
+from rpcaccel.commands.bench import seconds
+from rpcaccel.config.address import Listen, format_listen
 from rpcaccel.controlplane.listening import ListenError, reason_of
 
 if TYPE_CHECKING:
@@ -41,13 +43,13 @@ def simnode(
     rpcaccel simnode --kind ethereum --block-time 2s
     curl -d '{"lag": 3}' http://127.0.0.1:9500/simnode/knobs
     """
+    spec: dict[str, Any] = {"seed": seed, "shard": shard}
+    if block_time:
+        spec["block_time"] = seconds(block_time, "--block-time", some=True)
     try:
-        spec: dict[str, Any] = {"seed": seed, "shard": shard}
-        if block_time:
-            spec["block_time"] = parse_duration(block_time)
         node = build(kind, spec, port=port, latency=latency, lag=lag)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(f"--latency: {error}") from None
     return asyncio.run(serve(node, host))
 
 
@@ -58,8 +60,6 @@ def build(kind: str, spec: dict[str, Any], *, port: int, **positions: Any) -> Si
     from rpcaccel.testing.factories import ethereum_spec, knobs
     from rpcaccel.testing.simnode import SimNode
 
-    if spec.get("block_time") == 0:
-        raise ValueError("a block time above 0")
     made = ethereum_spec(**spec) if kind == "ethereum" else ChainSpec(**spec)
     return SimNode(SimChain(made), name=f"sim-{kind}", port=port, knobs=knobs(**positions))
 
@@ -77,7 +77,8 @@ async def serve(
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     try:
-        say(f"{node.name} at http://{host}:{node.port}, head {node.head}; knobs at /simnode/knobs")
+        place = reachable(format_listen(Listen(host or "0.0.0.0", node.port)))
+        say(f"{node.name} at http://{place}, head {node.head}; knobs at /simnode/knobs")
         await stop.wait()
     finally:
         for number in SIGNALS:

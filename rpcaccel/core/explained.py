@@ -109,7 +109,7 @@ def keeping(plan: Plan, view: View, block_time: float, max_entry: int, *, second
         said.append(f"not kept from a node that had not reached block {plan.block + plan.depth} when it was asked")
     if plan.rule.skip:
         said.append("the rule distrusts these results: " + ", ".join(plan.rule.skip))
-    said.append(f"not kept when it is an error, or longer than {max_entry} bytes")
+    said.append(f"not kept when it is an error, or longer than {_size(max_entry)}")
     return tuple(said)
 
 
@@ -139,3 +139,11 @@ def _lasting(plan: Plan, block_time: float, *, second_tier: bool) -> str:
     there = f", in the second tier for {life.store:g} s" if second_tier else ""
     settled = "" if plan.final or plan.cache is CacheClass.FOREVER else ", until a reorganisation is seen"
     return f"a whole answer is kept {here}{there}{settled}"
+
+
+def _size(count: int) -> str:
+    """Bytes in words, exactly."""
+    for unit, name in ((10**9, "GB"), (1 << 20, "MiB"), (10**6, "MB"), (1 << 10, "KiB"), (10**3, "kB")):
+        if count and count % unit == 0:
+            return f"{count // unit} {name}"
+    return f"{count} bytes"

@@ -58,6 +58,14 @@ def configuration(folder: Path, nodes: list[SimNode]) -> Path:
     return file
 
 
+async def test_a_named_file_is_checked_whatever_the_environment_says(
+    in_a_thread: ThreadPoolExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RPCACCEL_CONFIG", str(tmp_path / "none.toml"))
+    async with harmony_nodes(1) as nodes:
+        assert await checked(in_a_thread, str(configuration(tmp_path, nodes))) == 0
+
+
 def test_the_schema_is_printed_without_any_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "rpcaccel configuration"

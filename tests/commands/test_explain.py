@@ -42,6 +42,12 @@ def test_the_call_stays_the_text_that_was_written() -> None:
     assert '{"id": 1.50}' in question('{"id": 1.50}', "[]", "")
 
 
+@pytest.mark.parametrize("call", ['[{"method":"eth_chainId"}]', '"eth_chainId"', ""])
+def test_what_is_no_single_call_is_exit_code_2(call: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", call]) == 2
+    assert "expected one call, or a method's name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [['{"a'], ["m", "[1"]])
 def test_what_is_not_json_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", *arguments]) == 2

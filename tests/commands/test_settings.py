@@ -36,6 +36,12 @@ def test_what_is_no_change_is_said(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("text", ["a.b=nan", "a.b=[1, inf]", "a.b=2026-01-01", "a={b=12:30:00}"])
+def test_a_value_that_no_setting_has_is_said_before_anything_is_asked(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="found a date, a time or no finite number in 'a"):
+        parse(text)
+
+
 async def test_settings_are_shown_whole_or_in_part(ask: Ask) -> None:
     whole = json.loads((await ask("settings", "get")).out)
     assert whole["networks"]["harmony-s0"]["nodes"]["a"]["url"] == "https://a.example"
@@ -51,6 +57,9 @@ async def test_changes_are_made_together_and_undone(ask: Ask, control: SampleCon
     assert (control.ledger.settings.memory.size, control.ledger.settings.memory.max_entry) == (64_000_000, 1_000_000)
     difference = json.loads((await ask("settings", "get", "--difference")).out)
     assert len(difference) == 3
+    memory = json.loads((await ask("settings", "get", "memory", "--difference")).out)
+    assert [edit["path"] for edit in memory] == ["memory.size", "memory.max_entry"]
+    assert json.loads((await ask("settings", "get", "mem", "--difference")).out) == []
     assert (await ask("settings", "set", "memory.size=")).out.startswith("revision 3: memory.size 64MB to 256MB")
     assert (await ask("settings", "undo")).out.startswith("revision 4: memory.size")
     assert (await ask("settings", "undo", "--to", "1")).out.startswith("revision 5")

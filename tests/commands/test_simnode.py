@@ -37,6 +37,20 @@ async def test_it_serves_until_it_is_told_to_end() -> None:
     assert f"http://127.0.0.1:{node.port}" in said[0]
 
 
+async def test_its_address_can_be_opened_where_it_stands() -> None:
+    stop = asyncio.Event()
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        stop.set()
+
+    for host in ("::1", "", "0.0.0.0"):
+        stop.clear()
+        await serve(build("harmony", {}, port=0), host, stop=stop, say=say)
+    assert ["http://[::1]:" in said[0], *("http://127.0.0.1:" in line for line in said[1:])] == [True] * 3
+
+
 def test_knobs_and_kind_are_set_from_the_start() -> None:
     node = build("ethereum", {"seed": 3, "block_time": 2.0}, port=0, latency="jitter:40ms+10ms", lag=2)
     assert (node.chain.spec.kind, node.chain.spec.block_time, node.knobs.lag) == ("ethereum", 2.0, 2)
@@ -49,7 +63,9 @@ def test_knobs_and_kind_are_set_from_the_start() -> None:
 )
 def test_what_cannot_be_simulated_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simnode", *arguments]) == 2
-    assert "rpcaccel: Invalid value" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "rpcaccel: Invalid value" in said
+    assert arguments[0] in said
 
 
 def test_a_place_it_cannot_listen_on_is_named_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:

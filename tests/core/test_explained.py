@@ -25,7 +25,7 @@ def test_a_lasting_answer_says_how_long_in_each_tier_and_what_would_prevent_it()
     assert "in memory as long as there is room, in the second tier for 86400 s" in text
     assert "had not reached block 8" in text
     assert "distrusts these results: null" in text
-    assert "longer than 1000 bytes" in text
+    assert "longer than 1 kB" in text
 
 
 def test_what_is_not_final_is_kept_until_a_reorganisation() -> None:
