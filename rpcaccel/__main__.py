@@ -1,6 +1,19 @@
-"""`python -m rpcaccel`: the same program as the `rpcaccel` command."""
+"""The `rpcaccel` command, and `python -m rpcaccel`: loads the program, which takes long enough to press Ctrl-C."""
 
-from rpcaccel.cli import main
+import sys
+from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+def main() -> NoReturn:
+    """Run the program and exit as `rpcaccel.cli.main` does."""
+    try:
+        from rpcaccel.cli import main as run  # noqa: PLC0415 -- this is what may be interrupted
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    run()
+
 
 if __name__ == "__main__":
     main()

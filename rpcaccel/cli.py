@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.main
 
 from rpcaccel import __version__
 from rpcaccel.commands import bench
@@ -75,18 +77,41 @@ def rpcaccel(
 
 def main() -> NoReturn:
     """Run the program and exit: 0 done, 1 a check failed, 2 usage or configuration, 70 a bug, 130 interrupted."""
+    _prepare_output()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program; the exit code. Nothing escapes as a traceback, unless RPCACCEL_DEBUG is set."""
     try:
-        code = app(args=list(arguments) or ["--help"], prog_name="rpcaccel", standalone_mode=False)
+        command = _in_plain_words(typer.main.get_command(app))
+        code = command(args=list(arguments) or ["--help"], prog_name="rpcaccel", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except Exception as error:
         return _failed(error)
     return code if isinstance(code, int) else OK
+
+
+def _prepare_output() -> None:
+    """A closed stream takes everything, and a letter that a terminal has not got is replaced: neither is an error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- as long as the program
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _in_plain_words(command: Any) -> Any:
+    """The command, whose help names no types of Python: a flag takes nothing, an argument's name says enough."""
+    for parameter in command.get_params(typer.Context(command)):
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 -- how typer calls it
+        elif parameter.is_bool_flag:
+            parameter.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _in_plain_words(inner)
+    return command
 
 
 def _failed(error: Exception) -> int:
@@ -101,6 +126,9 @@ def _failed(error: Exception) -> int:
         return USAGE if isinstance(error, ConfigError) else WRONG
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         _complain("the address is in use by another program")
+        return WRONG
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        _complain(f"cannot write: {error.strerror}")
         return WRONG
     return _last_resort(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import typer.main
 
 import rpcaccel
-from rpcaccel import cli
+from rpcaccel import __main__, cli
 
 ROOT = Path(rpcaccel.__file__).parent.parent
 
@@ -131,6 +132,50 @@ def test_an_operating_system_error_says_what_the_system_said(
     broken_command.append(PermissionError(13, "Permission denied"))
     assert cli.run(["broken-for-a-test"]) == cli.BUG
     assert "Permission denied" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_is_no_bug(broken_command: list[BaseException], capsys: pytest.CaptureFixture[str]) -> None:
+    broken_command.append(OSError(28, "No space left on device"))
+    assert cli.run(["broken-for-a-test"]) == cli.WRONG
+    assert capsys.readouterr().err == "rpcaccel: cannot write: No space left on device\n"
+
+
+def test_output_that_goes_nowhere_changes_no_exit_code() -> None:
+    command = f"{sys.executable} -m rpcaccel check http://127.0.0.1:9"
+    closed = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True, timeout=60, check=False)
+    assert (closed.returncode, closed.stderr) == (1, "")
+
+
+def test_a_letter_that_the_terminal_has_not_got_is_replaced() -> None:
+    done = started("serve", "--help", env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "RPCACCEL_REDIS__URL, ?)" in done.stdout
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["settings"], ["bench", "rate"], ["weight"]])
+def test_a_flag_in_help_takes_nothing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run([*command, "--help"])
+    out = capsys.readouterr().out
+    assert "--help" in out
+    for kind in ("<bool>", "<str>", "<list"):
+        assert kind not in out
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupts(MetaPathFinder):
+        def find_spec(self, name: str, _path: object, _target: object = None) -> None:
+            if name == "rpcaccel.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "rpcaccel.cli")
+    interrupts = Interrupts()
+    sys.meta_path.insert(0, interrupts)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            __main__.main()
+    finally:
+        sys.meta_path.remove(interrupts)
+    assert ended.value.code == cli.INTERRUPTED
 
 
 def test_main_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:

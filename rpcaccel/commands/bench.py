@@ -40,7 +40,7 @@ Single = Annotated[
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Other seeds ask about other blocks and addresses.")]
 Timeout = Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="After that a call has failed.")]
-Connections = Annotated[int, typer.Option(min=1, max=20000, help="Connections at the most.")]
+Connections = Annotated[int, typer.Option(min=1, max=20000, metavar="N", help="Connections at the most.")]
 
 
 @app.command()
@@ -58,8 +58,8 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     also: Annotated[
         list[str] | None, typer.Option(metavar="NAME=URL", help="A further column, between them. May be repeated.")
     ] = None,
-    number: Annotated[int, typer.Option("-n", min=1, help="Calls of each method.")] = 50,
-    concurrency: Annotated[int, typer.Option("-c", min=1, max=10000, help="Calls at once.")] = 15,
+    number: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Calls of each method.")] = 50,
+    concurrency: Annotated[int, typer.Option("-c", min=1, max=10000, metavar="N", help="Calls at once.")] = 15,
     method: Method = None,
     purge: Annotated[
         bool, typer.Option("--purge", help="Empty all its caches before the cold column: not on a proxy in use.")
@@ -122,7 +122,7 @@ def _columns(direct: str, also: list[str] | tuple[()], proxy: str, redis_proxy: 
 @app.command()
 def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     url: Annotated[str, typer.Argument(metavar="URL", help="What is measured.")],
-    rate: Annotated[float, typer.Option("--rate", "-r", min=0.1, max=1e6, help="Calls a second.")],
+    rate: Annotated[float, typer.Option("--rate", "-r", min=0.1, max=1e6, metavar="N", help="Calls a second.")],
     duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="How long.")] = "10s",
     connections: Connections = 512,
     method: Method = None,
@@ -163,15 +163,17 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     a: Annotated[str, typer.Argument(metavar="A", help="A URL, or a config file that is served for each run.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
-    runs: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each.")] = 5,
+    runs: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Runs of each.")] = 5,
     duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="How long one run takes.")] = "5s",
     connections: Connections = 32,
-    rate: Annotated[float, typer.Option(min=0.0, help="Calls a second; 0: as fast as it goes.")] = 0.0,
+    rate: Annotated[float, typer.Option(min=0.0, metavar="N", help="Calls a second; 0: as fast as it goes.")] = 0.0,
     method: Method = None,
     call: Single = "",
     warmup: Annotated[str, typer.Option(metavar="TIME", help="Before each run.")] = "1s",
-    pid_a: Annotated[list[int] | None, typer.Option(help="A process of A; its port tells it otherwise.")] = None,
-    pid_b: Annotated[list[int] | None, typer.Option(help="A process of B.")] = None,
+    pid_a: Annotated[
+        list[int] | None, typer.Option(metavar="PID", help="A process of A; its port tells it otherwise.")
+    ] = None,
+    pid_b: Annotated[list[int] | None, typer.Option(metavar="PID", help="A process of B.")] = None,
     timeout: Timeout = 10.0,
     seed: Seed = 1,
     out: Out = None,

@@ -38,7 +38,9 @@ def demo(
     balancer: options.Balancer = None,
     memory: options.Memory = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated chain and of the traffic.")] = 1,
-    traffic: Annotated[float, typer.Option(min=0.0, max=1000.0, help="Built-in calls a second; 0 for none.")] = 20.0,
+    traffic: Annotated[
+        float, typer.Option(min=0.0, max=1000.0, metavar="N", help="Built-in calls a second; 0 for none.")
+    ] = 20.0,
 ) -> int:
     """Look around: three simulated Harmony nodes, the proxy with its page, and a little traffic. Ctrl-C ends it.
 

@@ -23,15 +23,17 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def simnode(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where it listens; 0 takes a free port.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Where it listens; 0 takes a free port.")
+    ] = 0,
     host: Annotated[str, typer.Option(metavar="HOST", help="Address it listens on.")] = "127.0.0.1",
     seed: Annotated[int, typer.Option(metavar="N", help="Equal seeds are equal chains, in any process.")] = 1,
     kind: Annotated[Literal["harmony", "ethereum"], typer.Option(help="What it imitates.")] = "harmony",
-    shard: Annotated[int, typer.Option(min=0, max=3, help="Shard of a Harmony node.")] = 0,
+    shard: Annotated[int, typer.Option(min=0, max=3, metavar="N", help="Shard of a Harmony node.")] = 0,
     latency: Annotated[
         str, typer.Option(metavar="TIME", help="40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms.")
     ] = "0ms",
-    lag: Annotated[int, typer.Option(min=0, help="Blocks it is behind the chain.")] = 0,
+    lag: Annotated[int, typer.Option(min=0, metavar="N", help="Blocks it is behind the chain.")] = 0,
     block_time: Annotated[
         str, typer.Option(metavar="TIME", help="Time between blocks; 2s, or 12s for ethereum, when not given.")
     ] = "",
