@@ -10,8 +10,10 @@ from rpcaccel.testing.address import parse as read
 from rpcaccel.testing.address import to_hex, to_one
 
 _ADDRESS = re.compile(r'"(0x[0-9a-fA-F]{40}|one1[02-9ac-hj-np-z]{38})"')
-_DATA = re.compile(r'"0x((?:[0-9a-fA-F]{8})??)((?:[0-9a-fA-F]{64})+)"')
-"""Calldata (a selector, then words), or words alone, as topics are."""
+_DATA = re.compile(r'"0x((?:[0-9a-fA-F]{2}){32,})"')
+"""Calldata (a selector, then words, perhaps a tag behind them), or words alone, as topics are."""
+_SELECTOR, _WORD_LENGTH = 8, 64
+"""Hex digits."""
 _WORD = re.compile(r"^0{24}([0-9a-fA-F]{40})$")
 _SMALL = bytes(8)
 """What begins so is a number, or a contract that every chain has."""
@@ -42,8 +44,25 @@ class Hidden:
         return f'"{to_one(other) if text.startswith("one1") else to_hex(other)}"'
 
     def _data(self, found: re.Match[str]) -> str:
-        words = (found[2][at : at + 64] for at in range(0, len(found[2]), 64))
-        return f'"0x{found[1]}{"".join(map(self._word, words))}"'
+        return f'"0x{self._call(found[1]) if len(found[1]) % _WORD_LENGTH else self._words(found[1])}"'
+
+    def _call(self, data: str) -> str:
+        return data[:_SELECTOR] + self._words(data[_SELECTOR:])
+
+    def _words(self, data: str) -> str:
+        """Words, and the calls that stand among them as bytes (Solidity's ABI): so do those of a multicall."""
+        told: list[str] = []
+        at = 0
+        while at + _WORD_LENGTH <= len(data):
+            word = data[at : at + _WORD_LENGTH]
+            told.append(self._word(word))
+            at += _WORD_LENGTH
+            if length := _call_length(word, data, at):
+                told.append(self._call(data[at : at + length]))
+                at += length
+                told.append(data[at : at + _WORD_LENGTH - _SELECTOR])
+                at += _WORD_LENGTH - _SELECTOR
+        return "".join(told) + data[at:]
 
     def _word(self, word: str) -> str:
         found = _WORD.match(word)
@@ -53,3 +72,17 @@ class Hidden:
         if address.startswith(_SMALL):
             return address
         return blake2b(address, digest_size=20, key=self._salt).digest()
+
+
+def _call_length(word: str, data: str, at: int) -> int:
+    """Hex digits of the call that begins here, if the word before says how long it is; 0: it does not.
+
+    A number may look like a length: a call has a selector, and zeros behind it up to the next word.
+    """
+    if word[:48].strip("0"):
+        return 0
+    length = 2 * int(word, 16)
+    end = at + length
+    padding = data[end : end + _WORD_LENGTH - _SELECTOR]
+    fits = length % _WORD_LENGTH == _SELECTOR and end <= len(data) and not padding.strip("0")
+    return length if fits and data[at : at + _SELECTOR].strip("0") else 0

@@ -33,6 +33,26 @@ def test_addresses_in_the_words_of_calldata_and_of_topics_are_hidden_too() -> No
     assert topic == f"0x{'0' * 24}{other}"
 
 
+def test_addresses_in_calls_within_calldata_are_hidden_too() -> None:
+    word = "0" * 24 + ADDRESS.hex()
+    inner = f"70a08231{word}"  # balanceOf
+    aggregate = f"252dba42{0x20:064x}{1:064x}{0x20:064x}{word}{0x40:064x}{len(inner) // 2:064x}{inner:0<128}"
+    tagged = f"70a08231{word}c0ffee"
+    twice = f"ac9650d8{0x20:064x}{1:064x}{0x20:064x}{len(aggregate) // 2:064x}{aggregate}{'0' * 56}"
+    for data, times in ((aggregate, 2), (tagged, 1), (twice, 2)):
+        hidden = HIDDEN.params(json.dumps([{"data": f"0x{data}"}]))
+        other = json.loads(HIDDEN.params(json.dumps([to_hex(ADDRESS)])))[0][2:]
+        assert hidden == json.dumps([{"data": f"0x{data.replace(ADDRESS.hex(), other)}"}])
+        assert hidden.count(other) == times
+
+
+def test_a_number_that_could_be_the_length_of_a_call_hides_no_address_behind_it() -> None:
+    word = "0" * 24 + ADDRESS.hex()
+    for first in (100, 36, 4):
+        assert ADDRESS.hex() not in HIDDEN.params(f'["0x70a08231{first:064x}{word}{word}{"ab" * 32}{word}"]')
+        assert ADDRESS.hex() not in HIDDEN.params(f'["0x70a08231{first:064x}{"ab" * 32}{word}{word}{word}"]')
+
+
 @pytest.mark.parametrize(
     "text",
     [
