@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from rpcaccel.core import traceparent
 from rpcaccel.dataplane.secrecy import Secret, login
 
 _TRACED = traceparent.HEADER.encode()
+_OPERATORS = re.compile(rb"(?<=\n)%b: [^\r\n]*\r\n" % _TRACED)
 
 
 class Endpoint(Protocol):
@@ -64,9 +66,11 @@ def request_head(url: URL, own: Mapping[str, Secret]) -> bytes:
 
 
 def post_text(head: bytes, body: bytes, span: str = "") -> bytes:
-    """A whole request; `span` is what the node is told of the trace that the call belongs to, if it belongs to one."""
-    told = b"%b: %b\r\n" % (_TRACED, span.encode()) if span else b""
-    return b"%b%bContent-Length: %d\r\n\r\n%b" % (head, told, len(body), body)
+    """A whole request; `span` is what the node is told of the trace that the call belongs to, if it belongs to one:
+    then not of the operator's, since two make none (W3C Trace Context, section 3.2)."""
+    if span:
+        head = b"%b%b: %b\r\n" % (_OPERATORS.sub(b"", head), _TRACED, span.encode())
+    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
 
 def _on_this_machine(host: str | None) -> bool:

@@ -77,6 +77,16 @@ def test_a_host_header_of_the_operator_is_the_only_one() -> None:
     assert b"\r\nHost: rpc.example\r\n" in head
 
 
+def test_a_traced_call_tells_its_own_span_and_no_other() -> None:
+    head = request_head(URL("http://h/"), {"TraceParent": Hidden("00-x-y-01"), "x-traceparent": Hidden("1")})
+    assert b"\r\ntraceparent: 00-x-y-01\r\n" in post_text(head, b"[]")
+    traced = post_text(head, b"[]", "00-a-b-01")
+    assert [line for line in traced.split(b"\r\n") if b"traceparent" in line] == [
+        b"x-traceparent: 1",
+        b"traceparent: 00-a-b-01",
+    ]
+
+
 def test_a_request_is_its_head_its_length_and_its_body() -> None:
     assert post_text(b"POST / HTTP/1.1\r\n", b"[\xc3\xbc]") == (
         b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n[\xc3\xbc]"
