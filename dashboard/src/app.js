@@ -25,10 +25,16 @@ const chosen = () => {
   return Object.hasOwn(VIEWS, wanted) ? wanted : "overview";
 };
 
+/** What the address names within its view: #/settings/log */
+const place = () => location.hash.split("/")[2] ?? null;
+
 const needs = () => ({ ...always(), ...(typeof VIEWS[name].needs === "function" ? VIEWS[name].needs() : VIEWS[name].needs) });
 
 function choose() {
-  if (chosen() === name) return;
+  if (chosen() === name) {
+    if (place()) open?.at?.(place());
+    return;
+  }
   name = chosen();
   shut();
   for (const link of document.querySelectorAll(".rail a")) setAttribute(link, "aria-current", link.dataset.view === name ? "page" : null);
@@ -53,6 +59,7 @@ function show(documents) {
   if (open === null) {
     open = VIEWS[name].build(documents, feed);
     main.replaceChildren(...open.elements);
+    if (place()) open.at?.(place());
   }
   open.update(documents);
 }

@@ -10,5 +10,5 @@ import { nodes } from "./nodes.js";
 import { overview } from "./overview.js";
 import { settings } from "./settings.js";
 
-/** { title, needs, build(documents, feed) -> { elements, update(documents), drafted?(), gone() } } by name. */
+/** { title, needs, build(documents, feed) -> { elements, update(documents), drafted?(), at?(place), gone() } } by name. */
 export const VIEWS = { overview, methods, nodes, cache, clients, explain, errors, settings, changes };

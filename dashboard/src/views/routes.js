@@ -79,7 +79,7 @@ export function routesGroup(network) {
   const { form, open, update: offer } = routeForm(network, (made) => set([...routes(), made]));
   const none = h("p", { class: "route quiet" });
   const box = h("div", { class: "settings" }, hold, none, form);
-  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", {}, "Routes"), quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
+  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", { tabindex: "-1" }, "Routes"), quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
     h("span", { class: "end" }, open)), box);
   let rows = [];
   const draw = () => {
@@ -97,7 +97,7 @@ export function routesGroup(network) {
     setText(none, tags.length || !store.writable ? "None: every node may be asked for every method." : "None: every node may be asked for every method. To make one, give a node a tag first: open it in Nodes.");
   };
   update();
-  return { element, update, filter: (needle) => {
+  return { title: "Routes", element, update, filter: (needle) => {
     const shown = `routes methods tags ${path.join(".")} ${JSON.stringify(routes())}`.toLowerCase().includes(needle);
     element.hidden = !shown;
     return Number(shown);

@@ -78,9 +78,9 @@ export function setting(path) {
 /** Some settings under one heading. */
 export function group(title, note, paths) {
   const all = paths.filter((path) => about(path)).map(setting);
-  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", {}, title), note ? quiet(note) : null), h("div", { class: "settings" }, all.map((one) => one.element)));
+  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", { tabindex: "-1" }, title), note ? quiet(note) : null), h("div", { class: "settings" }, all.map((one) => one.element)));
   return {
-    element, update: () => all.forEach((one) => one.update()),
+    title, element, update: () => all.forEach((one) => one.update()),
     /** Show those alone that have these words; how many that are. */
     filter: (needle) => {
       const shown = all.filter((one) => !(one.element.hidden = !one.words.includes(needle)));

@@ -4,6 +4,7 @@ import { describe } from "../described.js";
 import { h, setText } from "../dom.js";
 import { choice, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
+import { jumpList } from "./jump.js";
 import { routesGroup } from "./routes.js";
 import { group } from "./setting.js";
 
@@ -49,6 +50,8 @@ export const settings = {
     if (!networks.includes(network)) [network] = networks;
     const word = quiet(store.writable ? "in force with the next call" : "You may look, not change: your role is “read”.");
     const hold = h("div");
+    const jump = jumpList("#/settings", "Groups of settings");
+    let wanted = null; // the group that the address names, until it is there
     const none = h("p", { class: "note", hidden: true });
     let groups = [];
     const filter = () => {
@@ -56,13 +59,17 @@ export const settings = {
       const shown = groups.reduce((sum, one) => sum + one.filter(needle), 0);
       none.hidden = shown > 0 || !groups.length;
       setText(none, `No setting has “${field.value}” in its name or explanation.`);
+      jump.update();
     };
     const field = h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": "Filter settings", oninput: filter });
     const draw = async () => {
       try {
         groups = build(await describe());
         hold.replaceChildren(...groups.map((one) => one.element));
+        jump.show(groups);
         filter();
+        if (wanted) jump.at(wanted);
+        wanted = null;
       } catch (problem) {
         setText(none, problem.message);
         none.hidden = false;
@@ -72,10 +79,14 @@ export const settings = {
       network = chosen;
       draw();
     });
-    const element = section("Settings", word, hold, none);
+    const element = section("Settings", word, jump.element, hold, none);
     element.querySelector(".head").append(h("span", { class: "end" }, networks.length > 1 ? pick : null, field));
     const update = () => groups.forEach((one) => one.update());
     draw();
-    return { elements: [element], update, drafted: update, gone: () => {} };
+    const at = (place) => {
+      if (groups.length) jump.at(place);
+      else wanted = place;
+    };
+    return { elements: [element], update, drafted: update, at, gone: () => jump.gone() };
   },
 };
