@@ -7,13 +7,20 @@ import { h, refresh, setAttribute, setText } from "./dom.js";
 const widths = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const frame = target.closest(".scroll");
-    if (frame) frame.classList.toggle("fits", frame.querySelector("table").offsetWidth <= frame.clientWidth);
+    if (!frame) continue;
+    frame.classList.toggle("fits", frame.querySelector("table").offsetWidth <= frame.clientWidth);
+    showEnd(frame);
   }
 });
 
+/** Is there more to the right than is seen? */
+function showEnd(frame) {
+  frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"));
+}
+
 export class Table {
   /**
-   * `columns`: [{ title, sort?(row), cell(row) -> nodes, text(row) -> signature, right?, hint? }], the first is the row's
+   * `columns`: [{ title, sort?(row), cell(row) -> nodes, text(row) -> signature, right?, hint?, name? }], the first is the row's
    * name; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is never redrawn.
    * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find?(row) -> text` for the filter.
    */
@@ -23,7 +30,7 @@ export class Table {
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
     const table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
     this.none = h("p", { class: "note", hidden: true });
-    this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table, this.none);
+    this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label, onscroll: () => showEnd(this.element) }, table, this.none);
     this.observed = [table, this.element];
     for (const one of this.observed) widths.observe(one);
     this.showSort();
@@ -32,7 +39,7 @@ export class Table {
   head(column, index) {
     const attributes = { scope: "col", class: column.right ? "right" : null, title: column.hint };
     if (!column.sort) return h("th", attributes, h("span", {}, column.title));
-    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(index) },
+    return h("th", attributes, h("button", { type: "button", "aria-label": column.name, onclick: () => this.sortBy(index) },
       column.right ? [h("span", { class: "arrow", "aria-hidden": "true" }), column.title] : [column.title, h("span", { class: "arrow", "aria-hidden": "true" })]));
   }
 

@@ -55,7 +55,7 @@ export function meant(kind, text) {
 export function told(kind, value) {
   if (value === null || value === undefined) return NONE;
   if (kind === "switch") return value ? "on" : "off";
-  if ((kind === "whole" || kind === "number") && value >= 1e5) return block(value);
+  if ((kind === "whole" || kind === "number") && value >= 1e4) return block(value);
   if (kind === "list") return Array.isArray(value) ? value.join(", ") || "none" : String(value);
   return typeof value === "object" ? JSON.stringify(value) : written(kind, value).replaceAll("_", " ");
 }

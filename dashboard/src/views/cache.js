@@ -1,8 +1,8 @@
 // The cache: its tiers, what it does for each class, and emptying it.
 
-import { h, refresh, setText, state } from "../dom.js";
+import { h, redraw, refresh, setText, state } from "../dom.js";
 import { bytes, count, lately, percent } from "../format.js";
-import { errorFigure, facts, legend, missed, notices, quiet, section, skipped } from "../parts.js";
+import { errorFigure, facts, firstCall, hint, legend, missed, notices, quiet, section, skipped } from "../parts.js";
 import { Table, numbers } from "../table.js";
 import { traffic } from "./method_table.js";
 import { purgePanel } from "./purge.js";
@@ -45,6 +45,8 @@ function classTable() {
   });
 }
 
+const nothingLately = (methods, overview) => (methods.methods.length ? hint("No call in the last minute.") : firstCall(overview));
+
 export const cache = {
   title: "Cache",
   needs: { cache: { path: "cache" }, methods: { path: "methods", every: 5000 } },
@@ -52,13 +54,17 @@ export const cache = {
     const tiers = tierTable();
     const classes = classTable();
     const health = notices();
+    const empty = h("div");
+    const colours = legend();
     const note = quiet();
     const purge = purgePanel(documents, () => feed.stale("cache"));
     const memory = documents.settings ? groupSoon("Memory", "in force at once; what no longer fits is let go", [["memory", "size"], ["memory", "max_entry"]]) : null;
     const warnings = h("div", { class: "below" }, health.element);
     return {
-      elements: [section("Tiers", quiet("since the start"), tiers.element, warnings), section("Classes", note, classes.element, legend()), purge.element, memory?.element ?? ""],
-      update: ({ cache: now, methods }) => {
+      elements: [section("Tiers", quiet("since the start"), tiers.element, warnings), section("Classes", note, empty, classes.element, colours), purge.element, memory?.element ?? ""],
+      update: ({ cache: now, methods, overview }) => {
+        for (const part of [classes.element, colours]) part.hidden = !now.classes.length;
+        redraw(empty, String(now.classes.length > 0), () => (now.classes.length ? "" : nothingLately(methods, overview)));
         tiers.update(now.tiers);
         classes.update(now.classes);
         const said = (now.warnings ?? []).map((text) => ({ level: "warn", text }));

@@ -2,17 +2,19 @@
 
 import { change } from "../api.js";
 import { confirm } from "../dialog.js";
-import { h, redraw, setText } from "../dom.js";
+import { h, redraw, setAttribute, setText } from "../dom.js";
 import { joined, count, plural } from "../format.js";
 import { button, choice, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 
+const inRedis = () => Boolean(store.inForce(["redis", "url"]));
+
 const found = ({ memory, store: shared, complete }) =>
-  `${plural(memory, "entry", "entries")} in memory and ${joined(count(shared))} in Redis${complete ? "" : "; Redis did not answer for all of its own"}`;
+  `${plural(memory, "entry", "entries")} in memory${inRedis() || shared ? ` and ${joined(count(shared))} in Redis` : ""}${complete ? "" : "; Redis did not answer for all of its own"}`;
 
 export function purgePanel(documents, done) {
   let what = "method";
-  const word = h("p", { class: "said", role: "status" });
+  const word = h("span", { class: "said", role: "status" });
   const network = h("select", { class: "field", "aria-label": "Network" }, h("option", { value: "" }, "every network"),
     documents.overview.networks.map((one) => h("option", {}, one.network)));
   const method = h("select", { class: "field", "aria-label": "Method" });
@@ -31,6 +33,8 @@ export function purgePanel(documents, done) {
   };
   const named = () => (meant().all ? "every answer kept" : what === "key" ? "this key" : `answers of ${[what === "method" ? method.value : "", network.value].filter(Boolean).join(" on ")}`);
   const run = async () => {
+    if (what === "method" && method.disabled) return setText(word, "No method was called yet: nothing of any is kept.");
+    if (what === "key" && !key.value.trim()) return setText(word, "Which key? Explain shows the keys of a call.");
     const wanted = meant(); // what was counted is what is removed
     start.disabled = true;
     setText(word, "counting …");
@@ -43,18 +47,19 @@ export function purgePanel(documents, done) {
       setText(word, problem.status === 404 ? "This server cannot purge on demand." : problem.message);
     }
     start.disabled = false;
-    done();
+    return done();
   };
   const start = button("Count, then remove …", run);
-  const element = section("Purge", quiet("remove kept answers in every worker and in Redis"),
-    h("div", { class: "inline" }, choice("What to remove", [["method", "a method"], ["network", "a network"], ["key", "a key"], ["all", "everything"]], what, pick), fields.method, fields.network, fields.key, start), word);
+  const element = section("Purge", quiet(`remove kept answers in every worker${inRedis() ? " and in Redis" : ""}`),
+    h("div", { class: "inline" }, choice("What to remove", [["method", "a method"], ["network", "a network"], ["key", "a key"], ["all", "everything"]], what, pick), fields.method, fields.network, fields.key, start, word));
   pick(what);
   return { element, update: (methods) => {
     element.hidden = store.role !== "admin";
     const names = [...new Set((methods?.methods ?? []).map((one) => one.method))].sort();
+    setAttribute(method, "disabled", names.length ? null : "");
     if (document.activeElement === method) return;
     const chosen = method.value;
-    redraw(method, names.join(), () => names.map((name) => h("option", {}, name)));
+    redraw(method, names.join(), () => (names.length ? names : ["none was called yet"]).map((name) => h("option", {}, name)));
     if (names.includes(chosen)) method.value = chosen;
   } };
 }
