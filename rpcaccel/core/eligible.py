@@ -33,8 +33,9 @@ class Refusal(IntEnum):
     SAID_TO_LACK = 11
     LACKS = 12
     PRUNED = 13
-    BREAKER_OPEN = 14
-    EJECTED = 15
+    BEYOND_WINDOW = 14
+    BREAKER_OPEN = 15
+    EJECTED = 16
 
 
 NONE = Refusal.NONE  # looked up once (core.planner)
@@ -130,6 +131,8 @@ def judge(node: Node, plan: Plan, now: float) -> Refusal:
         return why
     if node.lacks and now < node.lacks.get(plan.method, now):
         return Refusal.LACKS
+    if node.windows and _beyond_window(node, plan, now):
+        return Refusal.BEYOND_WINDOW
     if not node.breaker.allows(now):
         return Refusal.BREAKER_OPEN
     return Refusal.EJECTED if now < node.ejected_until else NONE
@@ -183,6 +186,11 @@ def _pruned(node: Node, plan: Plan, now: float) -> bool:
     return oldest is not None and oldest < node.pruned_below and now < node.pruned_until
 
 
+def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
+    below, until = node.windows.get(plan.method, (0, now))
+    return plan.block is not None and plan.block < below and now < until
+
+
 def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     believed = [(node, why) for node in nodes if (why := judge(node, plan, now)) >= _BELIEF]
     slow = [node for node, why in believed if why is Refusal.EJECTED]
@@ -209,6 +217,7 @@ def sentence(node: Node, why: Refusal, plan: Plan, now: float) -> str:
         needs=" and ".join(plan.rule.needs),
         lag=f"{lag} block" if lag == 1 else f"{lag} blocks",
         pruned=node.pruned_below,
+        window=node.windows.get(plan.method, (0, now))[0],
         rest=_seconds(node.parked_until - now),
         method_rest=_seconds(node.parked.get(plan.method, now) - now),
         breaker_rest=_breaker_rest(node, now),
@@ -236,6 +245,7 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.SAID_TO_LACK: "node {id} has other roles than {method} needs ({needs})",
     Refusal.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
     Refusal.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
+    Refusal.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only: it gets none about those below {window}",
     Refusal.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
 }
 

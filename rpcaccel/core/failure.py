@@ -32,6 +32,7 @@ class FailureKind(StrEnum):
     CALL_REFUSED = "call-refused"
     NODE_BEHIND = "node-behind"
     PRUNED = "pruned"
+    BEYOND_WINDOW = "beyond-window"
     METHOD_MISSING = "method-missing"
     ROLE_MISSING = "role-missing"
     TOO_LARGE = "too-large"
@@ -93,6 +94,7 @@ _POLICIES: dict[FailureKind, Policy] = {
     # The node lacks something (a block, old state, a method, a role) and is healthy: another may have it.
     FailureKind.NODE_BEHIND: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
     FailureKind.PRUNED: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
+    FailureKind.BEYOND_WINDOW: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
     FailureKind.METHOD_MISSING: Policy("always", "ignore", "pass-through", code=-32601),
     FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000),
     FailureKind.NODE_TIMEOUT: Policy("if-repeatable", "ignore", "pass-through", code=-32000),

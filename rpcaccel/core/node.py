@@ -40,7 +40,7 @@ class Node:
                  "drained", "effective_weight", "ejected_until", "ejections", "head", "head_at", "id", "in_flight",
                  "lacks", "latency", "limit", "pace", "parked", "parked_until", "probed", "pruned_below",
                  "pruned_until", "quota", "replied_at", "returned_at", "roles", "slow_start", "tags", "tier", "timeout",
-                 "weight")  # fmt: skip
+                 "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class Node:
         """Methods whose own limiter on the node is used up, and until when."""
         self.lacks: dict[str, float] = {}
         """Methods and needs the node said it has not, and until when that is believed."""
-        self.pruned_below = 0
-        """State of blocks under this one is gone,"""
-        self.pruned_until = float("-inf")
-        """which is believed until then."""
+        self.pruned_below, self.pruned_until = 0, float("-inf")
+        """State of blocks under this one is gone, and until when that is believed."""
+        self.windows: dict[str, tuple[int, float]] = {}
+        """The same of methods that reach back less far than the state."""
         self._park_seconds = 0.0
 
     def adopt(self, other: Node) -> None:
@@ -196,6 +196,9 @@ class Node:
             current = self.pruned_below if now < self.pruned_until else 0
             self.pruned_below = max(current, plan.block + 1)
             self.pruned_until = now + LACKS_FOR
+        elif kind is FailureKind.BEYOND_WINDOW and plan.block is not None:
+            below, until = self.windows.get(plan.method, (0, now))
+            self.windows[plan.method] = max(below if now < until else 0, plan.block + 1), now + LACKS_FOR
 
     def _lack(self, what: str, now: float) -> None:
         self.lacks.pop(what, None)

@@ -17,6 +17,7 @@ _TELLING: dict[FailureKind, int] = {
     FailureKind.ROLE_MISSING: 6,
     FailureKind.NODE_BEHIND: 7,
     FailureKind.PRUNED: 8,
+    FailureKind.BEYOND_WINDOW: 8,
     FailureKind.NODE_TIMEOUT: 9,
     FailureKind.UNKNOWN: 10,
     FailureKind.NONCE_TOO_LOW: 11,

@@ -33,6 +33,9 @@ SAID = [
     (-32000, "missing trie node 7a56e81f171bcc55 (path ) <nil>", 200, "pruned"),
     (-32000, "required historical state unavailable (reexec=128)", 200, "pruned"),
     (4444, "pruned history unavailable", 200, "pruned"),
+    (-32602, "distance to target block exceeds maximum proof window", 200, "beyond-window"),
+    (-32000, "distance to target block exceeds maximum proof window", 200, "beyond-window"),
+    (-32603, "Error: too many requests", 200, "unknown"),
     (-32601, "the method eth_foo does not exist/is not available", 200, "method-missing"),
     (-32004, "Method not supported", 200, "method-missing"),
     (-32600, "eth_getLogs is not included in your current plan", 200, "method-missing"),
@@ -110,6 +113,11 @@ def test_what_a_client_wrote_into_a_call_cannot_park_a_node(table: ErrorTable, w
         (-32000, f"{words} at setup (<eval>:1:20(3))", "invalid-params"),
         (-32000, f"Error: Invalid integer: {words} at parseBase (bigInt:1:1031(49))", "invalid-params"),
         (-32000, f"{words}{'.' * 5000} at step (<eval>:1:9(1))    in server-side tracer function", "invalid-params"),
+        (-32603, f"Error: {words}", "unknown"),  # Reth, from here on
+        (-32603, f"RangeError: {words}", "unknown"),
+        (-32603, f'"{words}"', "unknown"),
+        (-32603, f'{{ a: "{words}" }}', "unknown"),
+        (-32602, f"failed to call setup(): Error: {words}", "invalid-params"),
         (-32603, f"Error: VM Exception while processing transaction: reverted with reason string '{words}'", "revert"),
     ]
     for code, message, kind in quoted:

@@ -58,6 +58,7 @@ OLD = plan(block=5, needs=("archive-for-old-state",))
         (with_state(lacks={"m": 9.0}), plan(), "node b said it cannot answer m"),
         (with_state(lacks={"beacon-shard": 9.0}), plan(needs=("beacon-shard",)), "node b said it cannot answer m"),
         (with_state(pruned_below=6, pruned_until=9.0), OLD, "node b has dropped the state of blocks below 6"),
+        (with_state(windows={"m": (6, 9.0)}), plan(block=5), "node b answers m for newer blocks only"),
         (trip(with_state(), 0.5), plan(), "node b failed too often: it gets no calls for 0.5 s"),
     ],
 )
@@ -103,6 +104,16 @@ def test_pruned_state_does_not_concern_newer_blocks() -> None:
     node = with_state(pruned_below=6, pruned_until=9.0)
     assert judge(node, plan(block=6, needs=("archive-for-old-state",)), 1.0) is Refusal.NONE
     assert judge(node, plan(block=5), 1.0) is Refusal.NONE
+
+
+def test_a_method_that_reaches_back_a_little_concerns_no_other_method_and_no_newer_block() -> None:
+    node = with_state(windows={"m": (6, 9.0)}, roles=frozenset({"archive"}))
+    assert judge(node, plan(block=5), 1.0) is Refusal.BEYOND_WINDOW
+    assert judge(node, plan(block=5), 9.0) is Refusal.NONE
+    assert judge(node, plan(block=6), 1.0) is Refusal.NONE
+    assert judge(node, plan(method="other", block=5, needs=("archive-for-old-state",)), 1.0) is Refusal.NONE
+    assert judge(node, plan(), 1.0) is Refusal.NONE
+    assert eligible([node], plan(block=5), 1.0).forced, "and it is asked when there is nobody else"
 
 
 def test_when_every_breaker_is_open_the_least_bad_is_used_and_it_is_said() -> None:

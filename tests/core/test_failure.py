@@ -28,6 +28,7 @@ def test_what_nobody_foresaw_is_tried_again_only_if_that_does_no_harm_and_shuts_
         ("rate-limited", "always", "ignore", "own-error", -32005, 429),
         ("node-behind", "if-repeatable", "ignore", "pass-through", -32000, 200),
         ("pruned", "if-repeatable", "ignore", "pass-through", -32000, 200),
+        ("beyond-window", "if-repeatable", "ignore", "pass-through", -32000, 200),
         ("method-missing", "always", "ignore", "pass-through", -32601, 200),
         ("role-missing", "always", "ignore", "pass-through", -32000, 200),
         ("revert", "never", "success", "pass-through", 3, 200),

@@ -100,6 +100,16 @@ def test_the_pruned_bound_grows_and_is_forgotten() -> None:
     assert node.pruned_below == 11
 
 
+def test_a_method_that_reaches_back_less_far_than_the_state_says_nothing_of_the_state() -> None:
+    node = Node("a")
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof", block=100), 1.0)
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof", block=50), 2.0)
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof"), 2.0)
+    assert (node.windows, node.pruned_below) == ({"eth_getProof": (101, 2.0 + LACKS_FOR)}, 0)
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof", block=10), 3.0 + LACKS_FOR)
+    assert node.windows["eth_getProof"][0] == 11
+
+
 def test_a_failure_of_transport_teaches_nothing_lasting() -> None:
     node = Node("a")
     node.learn(FailureKind.TIMEOUT, plan(), 1.0)
