@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from rpcaccel.core import blockref
+from rpcaccel.core import blockref, canonical
 from rpcaccel.core.blockref import BlockRef, RefKind
 from rpcaccel.core.canonical import Number
 from rpcaccel.core.rules import CacheClass, Rule, Spelling
-from rpcaccel.core.shape import TIP, Around, Resolved, Shape, key_text, unread
+from rpcaccel.core.shape import TIP, UNNAMED, Around, Resolved, Shape, key_text, unread
 
 _OPAQUE, _HASH, _PENDING = RefKind.OPAQUE, RefKind.HASH, RefKind.PENDING
 LONGEST = 4096
@@ -35,14 +35,15 @@ def _array(string: bytes, comma: bytes, colon: bytes) -> bytes:
 _fits = re.compile(_array(_STRING, b",", b":")).fullmatch
 _spaced = re.compile(_array(_STRING.replace(b" ", b""), b", ?", b": ?")).fullmatch
 _items = re.compile(rb"\{[^}]*\}|[^,\[\]]+").findall
+_UNNAMED = frozenset({b"", *(canonical.write(value) for value in UNNAMED)})
 _FALSE = (b"false", b"null", b'""')
 
 
 class Reader:
     """Reads the calls of one method. What follows from its rule alone is worked out once."""
 
-    __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_method", "_off", "_options", "_refs", "_rule",
-                 "_spelling", "_tags")  # fmt: skip
+    __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_forever", "_method", "_off", "_options", "_refs",
+                 "_rule", "_spelling", "_tags")  # fmt: skip
 
     def __init__(self, method: str, rule: Rule, tags: frozenset[str]) -> None:
         block = rule.block
@@ -55,6 +56,7 @@ class Reader:
         self._at = -1 if block is None else block.at
         self._spelling = Spelling.HEX_OR_TAG if block is None else block.spelling
         self._by_number = rule.cache is CacheClass.BY_NUMBER
+        self._forever = rule.cache is CacheClass.FOREVER
         self._copies = rule.copy_input_to_data
         self._epoch_at = -1 if rule.epoch_at is None else rule.epoch_at
         self._options = frozenset(b'"%b"' % name.lower().encode() for name in rule.depth_if)
@@ -78,6 +80,8 @@ class Reader:
                 depth = self._depth(members)
         text = b"[" + b",".join(texts) + b"]"
         first, epoch = texts[0] if texts else b"", -1
+        if self._forever and first in _UNNAMED:
+            return None
         if 0 <= self._epoch_at < len(texts) and texts[self._epoch_at].isdigit():
             epoch = int(texts[self._epoch_at])
         if self._at >= 0:

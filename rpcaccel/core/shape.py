@@ -13,6 +13,8 @@ from rpcaccel.core.view import View
 
 _CALL_ARGUMENT = 0
 _NUMBER, _LATEST = RefKind.NUMBER, RefKind.LATEST  # looked up once: an enum's members are slow to reach
+UNNAMED = frozenset({None, "latest", "pending", "earliest", "safe", "finalized"})
+"""What names nothing in particular where a hash or the like is expected."""
 TIP = frozenset({RefKind.LATEST, RefKind.FINALIZED, RefKind.SAFE})
 
 
@@ -146,6 +148,8 @@ def read_shape(method: str, params: bytes, rule: Rule, tags: frozenset[str]) -> 
         return unread(method, params, rule, f"params not read: {error}")
     if not isinstance(tree, list):
         return unread(method, params, rule, "params are named, not positional")
+    if rule.cache is CacheClass.FOREVER and _names_nothing(tree):
+        return unread(method, params, rule, "it does not name what it asks for")
     texts = [canonical.write(item, sort=True) for item in tree]
     route_params = b"[" + b",".join(texts) + b"]"
     copied = rule.copy_input_to_data and _copy_input(tree)
@@ -183,6 +187,11 @@ def unread(method: str, params: bytes, rule: Rule, note: str) -> Shape:
     return Shape(
         method=method, rule=rule, params=params, opaque=True, first_param=params, route_params=params, note=note
     )
+
+
+def _names_nothing(tree: list[Any]) -> bool:
+    """Nodes refuse that today; one that reads the newest block into it must not be believed for ever."""
+    return not tree or ((tree[0] is None or isinstance(tree[0], str)) and tree[0] in UNNAMED)
 
 
 def _places(tree: list[Any], block: BlockArgument | None, tags: frozenset[str]) -> tuple[tuple[_Place, ...], bool, str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rpcaccel import chains
+from rpcaccel.core.planner import Planner
 from rpcaccel.core.rules import BlockArgument, CacheClass, Rule, Spelling
 from rpcaccel.core.shape import read_shape
 from rpcaccel.core.view import View
@@ -31,3 +35,22 @@ def test_a_missing_block_argument_without_a_default_is_left_to_the_node_to_refus
 
 def test_the_routing_text_does_not_follow_the_head() -> None:
     assert read_shape("m", b'[ "one1", "latest" ]', BALANCE, TAGS).route_params == b'["one1","latest"]'
+
+
+@pytest.mark.parametrize("name", chains.names())
+@pytest.mark.parametrize("params", [b"[]", b"[null]", b"[ ]", b'["latest"]', b'["finalized",{"a":1}]'])
+def test_what_is_kept_for_ever_is_named_by_the_call(name: str, params: bytes) -> None:
+    """Harmony refuses getBlockReceipts without a block, and with a tag; a node that takes it must not be believed."""
+    chain = chains.load(name)
+    planner = Planner("n", chain.rules, chain.tags, final_at_once=True)
+    for rule in chain.rules:
+        if rule.cache is CacheClass.FOREVER:
+            plan = planner.plan(rule.method, params, View(head=100, final=100, eth_chain_id=1, network_id=1))
+            assert (plan.key, plan.head_key, plan.flight_key) == (None, None, None), rule.method
+            assert plan.params == params
+
+
+def test_a_hash_or_an_epoch_names_what_is_kept_for_ever() -> None:
+    rule = Rule(method="m", cache=CacheClass.FOREVER)
+    for params in (b'["0x00"]', b"[0]", b'[{"a":1}]', b'[""]'):
+        assert not read_shape("m", params, rule, TAGS).opaque
