@@ -9,6 +9,7 @@ call: workers report once a second, and the file is written by a thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -54,7 +55,9 @@ class Quotas:
         links: Sequence[Link],
         places: Callable[[], int],
         wall: Callable[[], float] = time.time,
+        every: float = LOOK_EVERY,
     ) -> None:
+        """`every`: seconds between two looks."""
         self.note = ""
         """A sentence when what is used will not be known after a restart."""
         self._settings = settings
@@ -64,6 +67,8 @@ class Quotas:
         self._past: dict[Key, _Past] = {}
         self._file: QuotaFile | None = None
         self._saved: tuple[Kept, ...] = ()
+        self._every = every
+        self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -95,19 +100,27 @@ class Quotas:
 
     async def stop(self) -> None:
         """Keep what was used to the end; to be called when the workers have told it."""
+        self._ending.set()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await self._task  # not cancelled: what its thread still writes would come after what is written here
         await self.save()
 
     async def _run(self) -> None:
         saved_at = self._wall()
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            self.tell()
-            if abs(self._wall() - saved_at) >= SAVE_EVERY:
-                await self.save()
-                saved_at = self._wall()
+        while not await self._ended_within(self._every):
+            try:
+                self.tell()
+                if abs(self._wall() - saved_at) >= SAVE_EVERY:
+                    saved_at = self._wall()
+                    await self.save()
+            except Exception:
+                log.exception("the use of quotas was not gathered, and is again")
+
+    async def _ended_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._ending.wait()
+        return self._ending.is_set()
 
     # -- what workers are told -----------------------------------------------------------------------------------
 

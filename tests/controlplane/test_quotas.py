@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.quotafile import Kept, QuotaFile
-from rpcaccel.controlplane.quotas import Quotas
+from rpcaccel.controlplane.quotas import LOOK_EVERY, Quotas
 from rpcaccel.core.messages import NodeReport, Report
 from rpcaccel.core.quota import Brought, Quota, QuotaSettings
 from rpcaccel.core.tally import Tally
@@ -60,13 +64,13 @@ class Place:
 class World:
     """Two places, and a clock on the wall."""
 
-    def __init__(self, file: QuotaFile | None, now: float = NOON) -> None:
+    def __init__(self, file: QuotaFile | None, now: float = NOON, every: float = LOOK_EVERY) -> None:
         self.now = now
         self.settings = Settings.model_validate(
             {"networks": {"n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 100}}]}}}
         )
         self.links: list[Any] = []
-        self.quotas = Quotas(lambda: self.settings, self.links, lambda: 2, lambda: self.now)
+        self.quotas = Quotas(lambda: self.settings, self.links, lambda: 2, lambda: self.now, every)
         self.quotas.open(file)
 
     def join(self, name: str) -> Place:
@@ -190,6 +194,59 @@ async def test_it_is_written_when_it_ends_and_not_for_nothing(tmp_path: Path) ->
     await world.quotas.stop()
     assert file.path.stat().st_mtime_ns == written
     assert str(file.path) in repr(world.quotas)
+
+
+class SlowFile(QuotaFile):
+    """A disk that takes its time with the first write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writing, self.may_end = threading.Event(), threading.Event()
+
+    def save(self, uses: Sequence[Kept]) -> None:
+        if not self.writing.is_set():
+            self.writing.set()
+            self.may_end.wait(20)
+        super().save(uses)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_is_written_last_is_what_was_used_to_the_end_however_slow_the_disk(tmp_path: Path) -> None:
+    file = SlowFile(tmp_path / "quota.json")
+    world = World(file, every=0.001)
+    place = world.join("w1")
+    world.quotas.start()
+    await asyncio.sleep(0)
+    place.spend(2)
+    world.now += 60
+    await until(file.writing.is_set)
+    place.spend(3)
+    stopping = asyncio.create_task(world.quotas.stop())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    file.may_end.set()
+    await stopping
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert {one.window: one.used for one in file.load()} == {"day": 5, "month": 5}
+
+
+async def test_a_look_that_fails_is_not_the_last_one() -> None:
+    world = World(None, every=0.001)
+    place = world.join("w1")
+    world.links.append(None)
+    world.quotas.start()
+    with capture_logs() as logged:
+        await until(lambda: bool(logged))
+    world.links.remove(None)
+    old = world.join("w1")
+    old.spend(5)
+    await until(lambda: place.used == 5)
+    await world.quotas.stop()
 
 
 @pytest.mark.parametrize("renews", [MIDNIGHT - 86_400, MIDNIGHT + 86_400])
