@@ -70,8 +70,8 @@ class Chooser(Protocol):
 class Broadcast:
     """The telling of one transaction. `start` says whom to tell; every node's reply goes to `heard`."""
 
-    __slots__ = ("_again", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_settings", "accepted", "chosen",
-                 "doubt", "hash", "open", "steps", "told")  # fmt: skip
+    __slots__ = ("_again", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_settings", "accepted", "doubt",
+                 "hash", "open", "steps", "told", "tried")  # fmt: skip
 
     def __init__(
         self, chooser: Chooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None
@@ -82,7 +82,7 @@ class Broadcast:
         """The first acceptance."""
         self.open = 0
         """Nodes whose last word has not come."""
-        self.chosen: list[str] = []
+        self.tried: list[str] = []
         """Ids of the nodes told, each once, in order."""
         self.told: dict[str, int] = {"accepted": 0, "known": 0, "refused": 0, "failed": 0}
         """How many nodes ended how."""
@@ -160,9 +160,9 @@ class Broadcast:
         return ask if self._budget.take(now) else None
 
     def _fresh(self, now: float) -> Node | None:
-        node = self._chooser.next(self.chosen, now)
+        node = self._chooser.next(self.tried, now)
         if node is not None:
-            self.chosen.append(node.id)
+            self.tried.append(node.id)
         return node
 
     def _accept(self, end: Settle) -> None:

@@ -13,7 +13,7 @@ from rpcaccel.core.broadcast import Ask, Broadcast
 from rpcaccel.core.cells import NetworkCell, bump
 from rpcaccel.core.commands import Settle, StartAttempt
 from rpcaccel.core.dispatch import failure_of
-from rpcaccel.core.failure import Failure, FailureKind, policy
+from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.keep import NULL
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
@@ -21,7 +21,7 @@ from rpcaccel.core.recent import hash_text
 from rpcaccel.core.transaction import hash_of
 from rpcaccel.dataplane.chooser import PoolChooser
 from rpcaccel.dataplane.course import Course
-from rpcaccel.dataplane.forward import Forwarded, Pool
+from rpcaccel.dataplane.forward import Forwarded, Pool, concluded
 
 Taken = Callable[[bytes, tuple[str, ...]], None]
 """The hash of a transaction (JSON text), and the nodes that took it."""
@@ -84,7 +84,7 @@ class Broadcasts:
                 or end
             )
         bump(cell.broadcasts, _word(end, machine))
-        return _forwarded(end, machine, telling.course, forced=chooser.forced)
+        return concluded(end, machine, telling.course, attempts=telling.course.made, forced=chooser.forced)
 
     async def close(self, grace: float = 0.0) -> None:
         """Give what is being told `grace` seconds, then tell nobody any more."""
@@ -172,19 +172,3 @@ def _word(end: Settle, machine: Broadcast) -> str:
     if end.failure is None:
         return "accepted" if machine.told["accepted"] else "known"
     return "refused" if end.answer is not None else "failed"
-
-
-def _forwarded(end: Settle, machine: Broadcast, course: Course, *, forced: bool) -> Forwarded:
-    node, failure = end.node, end.failure
-    own = failure is not None and policy(failure.kind).client == "own-error"
-    return Forwarded(
-        answer=None if own else end.answer,
-        failure=failure,
-        node_id="" if node is None else node.id,
-        node_head=-1 if node is None else course.heads.get(node.id, -1),
-        attempts=course.made,
-        tried=tuple(machine.chosen),
-        steps=tuple(machine.steps),
-        legs=course.legs(),
-        forced=forced,
-    )

@@ -140,7 +140,7 @@ class First:
         machine, course = self._machine(timer_set=False)
         commands = report(machine, self._booking.start.attempt, reply, kind, self._pool.clock())
         if isinstance(end := commands[-1], Settle):
-            self._ended(concluded(end, machine, course, forced=self._chooser.forced))
+            self._ended(concluded(end, machine, course, attempts=machine.attempts, forced=self._chooser.forced))
         else:
             self._take_over(machine, course, partial(_as_they_are, commands))
 
@@ -162,7 +162,7 @@ class First:
         try:
             commands = await before()
             end = await drive(course, machine, commands)
-            forwarded = concluded(end, machine, course, forced=self._chooser.forced)
+            forwarded = concluded(end, machine, course, attempts=machine.attempts, forced=self._chooser.forced)
         except Exception as error:
             self._ended(error)
         else:

@@ -70,6 +70,15 @@ class Upstream(Protocol):
         ...
 
 
+class Asked(Protocol):
+    """What has asked nodes: a machine of core.dispatch or core.broadcast."""
+
+    tried: list[str]
+    """Their ids, each once, in order."""
+    steps: list[tuple[str, FailureKind]]
+    """The attempts that failed: who, and how."""
+
+
 class Choosing(Chooser, Protocol):
     """Who is asked next, and whether one was taken that is not fit."""
 
@@ -164,7 +173,7 @@ async def forward(
     if _busy(commands):
         pool.room.refused += 1
     end = await drive(course, machine, commands)
-    return concluded(end, machine, course, forced=chooser.forced)
+    return concluded(end, machine, course, attempts=machine.attempts, forced=chooser.forced)
 
 
 def _busy(commands: list[Command]) -> bool:
@@ -195,7 +204,7 @@ def _late(first: Late) -> None:
     first.late()
 
 
-def concluded(end: Settle, machine: Dispatch, course: Course, *, forced: bool) -> Forwarded:
+def concluded(end: Settle, machine: Asked, course: Course, *, attempts: int, forced: bool) -> Forwarded:
     """How the call ended, from what the machine said last."""
     failure, node = end.failure, end.node
     own = failure is not None and policy(failure.kind).client == "own-error"
@@ -204,7 +213,7 @@ def concluded(end: Settle, machine: Dispatch, course: Course, *, forced: bool) -
         failure=failure,
         node_id="" if node is None else node.id,
         node_head=-1 if node is None else course.heads.get(node.id, -1),
-        attempts=machine.attempts,
+        attempts=attempts,
         tried=tuple(machine.tried),
         steps=tuple(machine.steps),
         legs=course.legs(),

@@ -99,7 +99,7 @@ def test_a_node_that_is_gone_is_replaced_and_not_tried_again() -> None:
     assert ask
     assert (ask.node.id, ask.delay) == ("c", 0.0)
     assert run.heard(ask.node, None, refusal(FailureKind.TIMEOUT), 0.2) is None
-    assert run.chosen == ["a", "b", "c"]
+    assert run.tried == ["a", "b", "c"]
 
 
 def test_a_busy_node_is_asked_again_after_a_pause_and_not_for_ever() -> None:
@@ -196,7 +196,7 @@ def test_no_order_of_replies_breaks_the_rules(
         gone |= {node.id} - {ask.node.id}
         open_nodes.append(ask.node)
     assert run.open == len(open_nodes), "every node is told to its end"
-    assert len(run.chosen) == len(set(run.chosen)) <= count
+    assert len(run.tried) == len(set(run.tried)) <= count
     assert paid <= floor * budget.span + 1e-9, "the budget is never exceeded"
     while open_nodes:
         run.heard(open_nodes.pop(), None, refusal(FailureKind.REJECTED), now)
