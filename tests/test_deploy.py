@@ -171,6 +171,16 @@ def test_everything_that_is_copied_is_there() -> None:
                 assert all((ROOT / source).exists() for source in sources), rest
 
 
+def test_nothing_that_is_copied_is_kept_from_the_build_and_what_lies_about_a_checkout_is() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    ignored = {line for line in lines if not line.startswith("#")}
+    copied = {
+        word.removeprefix("./") for stage in ("build", "proxy") for _, rest in steps(stage) for word in rest.split()
+    }
+    assert {".git", ".venv", "**/__pycache__"} <= ignored
+    assert not ignored & copied
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the build stage makes (/opt/rpcaccel), made by its own steps in a clean place."""
