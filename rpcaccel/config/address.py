@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from rpcaccel.stores import redis_url
 
-LISTEN = 'an address HOST:PORT such as "127.0.0.1:8888", "[::1]:8888" or ":8888" (every interface)'
+LISTEN = 'an address HOST:PORT such as "127.0.0.1:8888", "[::1]:8888" or ":8888" (every IPv4 interface)'
 REVEAL: dict[str, bool] = {"reveal": True}
 """Serialisation context with which a document holds the secrets themselves; without it they are hidden."""
 
