@@ -72,6 +72,13 @@ def test_every_metric_that_is_shown_is_exposed() -> None:
     assert named
 
 
+def test_every_alert_has_its_row_of_what_to_do() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text()
+    rows = page.partition("## When something is red")[2].partition("\n## ")[0]
+    alerts = re.findall(r"alert: (\w+)", (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+    assert set(re.findall(r"`(Rpcaccel\w+)`", rows)) == set(alerts)
+
+
 def sections(page: str) -> list[int]:
     return [int(number) for number in re.findall(r"^## (\d+)\.", (ROOT / "docs" / page).read_text(), re.MULTILINE)]
 
