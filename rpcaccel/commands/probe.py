@@ -63,10 +63,10 @@ async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
 
 def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
     """The findings with what is wrong written in: another chain or shard, or far behind the best head."""
-    said = Counter(finding.chain_id for finding in found if finding.chain_id >= 0)
+    said = Counter(finding.chain_id for finding in found if not finding.trouble)
     usual = said.most_common(1)[0][0] if said else -1
     expected = usual if network.chain_id is None else network.chain_id
-    right = [finding.head for finding in found if finding.chain_id == expected]
+    right = [finding.head for finding in found if finding.chain_id == expected and not finding.trouble]
     best = max(right, default=-1)
     return [_judged(finding, expected, best, network) for finding in found]
 
@@ -88,7 +88,8 @@ def _judged(finding: Finding, expected: int, best: int, network: NetworkSettings
 async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
     asked = Asked(Upstream(node), node.timeout)
     try:
-        return await find(Finding(network_name, node.id, str(node.url)), chains.load(network.chain).identity, asked)
+        found = await find(Finding(network_name, node.id, str(node.url)), chains.load(network.chain).identity, asked)
+        return await of_its_chain(found, network.chain, asked)
     finally:
         await asked.upstream.close()
 
@@ -113,11 +114,31 @@ async def find(finding: Finding, identity: Identity, asked: Asked) -> Finding:
     return replace(finding, chain_id=chain_id, head=head, latency=latency, shard=shard, role=role_of(facts))
 
 
+async def of_its_chain(finding: Finding, chain: str, asked: Asked) -> Finding:
+    """The finding, with trouble where the node tells its head as the nodes of another chain do, and those of its own do
+    not. Rules of another chain would take a lagging node's answers for true ones."""
+    own = chains.load(chain)
+    for other in chains.names() if asked.answers else ():
+        head = chains.load(other).identity.head
+        if head == own.identity.head or (not finding.trouble and own.rules.get(head.method).known):
+            continue  # every node of this chain may answer so
+        try:
+            number(await asked.fact(head))
+        except ProbeError:
+            continue
+        if finding.trouble:
+            return replace(finding, trouble=f"{finding.trouble}; it answers {head.method}: a node of {other}?")
+        return replace(finding, trouble=f"answers {head.method}: a {other} node, not one of {chain}")
+    return finding
+
+
 class Asked:
     """A node that is asked; what it answered once is not asked again."""
 
     def __init__(self, upstream: Asks, timeout: float) -> None:
         self.upstream = upstream
+        self.answers = False
+        """Has anything come from it?"""
         self._timeout = timeout
         self._results: dict[tuple[str, str], Any] = {}
 
@@ -135,6 +156,7 @@ class Asked:
         answer = await self.upstream.send(probe.method, probe.params.encode(), timeout=self._timeout)
         if isinstance(answer, Failure):
             raise ProbeError(_plain(answer.text, _LONGEST_TROUBLE))
+        self.answers = True
         if answer.result is None:
             _, message = error_parts(answer.error or b"")
             raise ProbeError(f"{probe.method}: {_plain(message, _LONGEST_TROUBLE)}")

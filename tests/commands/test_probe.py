@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.commands.probe import FAR_BEHIND, Asked, Finding, find, judge, probe_network, role_of
+from rpcaccel.commands.probe import FAR_BEHIND, Asked, Finding, find, judge, of_its_chain, probe_network, role_of
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind
@@ -85,6 +85,42 @@ async def test_a_node_without_chain_or_head_is_trouble(replies: dict[str, Any], 
     assert trouble in (await found(replies)).trouble
 
 
+@pytest.mark.parametrize(
+    ("replies", "trouble"),
+    [
+        ({"hmyv2_blockNumber": 7}, "answers hmyv2_blockNumber: a harmony node, not one of ethereum"),
+        ({"hmyv2_blockNumber": Answer(error=b'{"code":-32601,"message":"no such method"}')}, ""),
+        ({"hmyv2_blockNumber": "a page"}, ""),
+        ({}, ""),
+    ],
+)
+async def test_a_node_of_another_chain_is_known_by_what_it_answers(replies: dict[str, Any], trouble: str) -> None:
+    said = Said({"eth_chainId": "0x63564c40", "eth_blockNumber": "0x10", **replies})
+    asked = Asked(said, 1.0)
+    assert (await of_its_chain(await find(finding(), ETHEREUM, asked), "ethereum", asked)).trouble == trouble
+
+
+async def test_a_node_that_answers_as_another_chain_alone_is_told_by_its_name() -> None:
+    refusal = Answer(error=b'{"code":-32601,"message":"no such method"}')
+    asked = Asked(Said({"eth_chainId": "0x1", "hmyv2_blockNumber": refusal, "eth_blockNumber": "0x10"}), 1.0)
+    made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
+    assert made.trouble == "hmyv2_blockNumber: no such method; it answers eth_blockNumber: a node of ethereum?"
+
+
+async def test_a_node_of_which_nothing_comes_is_asked_no_more() -> None:
+    said = Said({})
+    asked = Asked(said, 1.0)
+    made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
+    assert (made.trouble, said.asked) == ("no answer within 1 s", ["eth_chainId"])
+
+
+async def test_nodes_are_asked_as_what_they_are_not_too() -> None:
+    async with harmony_nodes(1) as (node,):
+        network = NetworkSettings.model_validate({"chain": "ethereum", "nodes": [node.url]})
+        (made,) = await probe_network("x", network)
+        assert "a harmony node" in made.trouble
+
+
 def test_a_role_is_a_few_words() -> None:
     assert role_of({"role": "Validator", "archive": False, "version": "v"}) == "Validator"
     assert role_of({"role": None, "archive": True, "version": "v"}) == "archive"
@@ -111,6 +147,12 @@ def test_the_odd_chain_id_is_wrong_and_its_head_sets_no_measure() -> None:
 
 def test_the_chain_id_of_the_settings_counts_more_than_the_most() -> None:
     assert judge([finding(chain_id=1, head=5)], network(chain_id=7))[0].trouble == "chain id 1, the settings say 7"
+
+
+def test_a_node_that_is_wrong_anyway_is_no_measure_for_the_others() -> None:
+    wrong = finding(chain_id=5, head=900, trouble="answers hmyv2_blockNumber")
+    made = judge([wrong, wrong, finding(chain_id=1, head=7)], NetworkSettings.model_validate({"nodes": ["http://a"]}))
+    assert [one.trouble for one in made] == [wrong.trouble, wrong.trouble, ""]
 
 
 def test_another_shard_is_wrong() -> None:
