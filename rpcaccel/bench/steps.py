@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from prometheus_client.parser import text_string_to_metric_families
 
 from rpcaccel.bench.report import Bars, Report, Table, machine, milliseconds, percent
+from rpcaccel.core.cells import PARSED_OF, Step
 from rpcaccel.core.histogram import BOUNDS, BUCKETS, Histogram
 
 _METRIC = "rpcaccel_step_seconds"
-ORDER = ("parse", "plan", "memory", "redis", "flight", "forward", "encode")
+ORDER = tuple(map(str, Step))
 """The way of a call."""
+_TIMED_OF = {str(Step.PARSE): PARSED_OF}
+"""How many of a step are as many as one that was timed."""
 
 
 def read(exposition: str) -> dict[str, Histogram]:
@@ -43,14 +46,18 @@ def passed(before: Mapping[str, Histogram], after: Mapping[str, Histogram]) -> d
 
 def reported(steps: Mapping[str, Histogram], seconds: float, admin: str, *, stopped: bool = False) -> Report:
     """The report on what was counted in `seconds`; 0: since the proxy's start."""
-    total = sum(histogram.seconds for histogram in steps.values())
+    spent = {step: histogram.seconds * _TIMED_OF.get(step, 1) for step, histogram in steps.items()}
+    total = sum(spent.values())
     order = sorted(steps, key=lambda step: (ORDER.index(step) if step in ORDER else len(ORDER), step))
     taken = [step for step in order if steps[step].count]
-    rows = [_row(step, steps[step], total) for step in taken]
+    rows = [_row(step, steps[step], spent[step] / total if total else None) for step in taken]
     facts = machine() | {"proxy": admin, "time": f"{seconds:.1f} s" if seconds else "since its start"}
-    note = f"Milliseconds. Read from the proxy's own buckets, the finest of which ends at {BOUNDS[0] * 1e6:g} µs."
-    table = Table("Steps of a call", ("step", "times", "mean", "p50", "p99", "share of all"), rows, note)
-    shares = [steps[step].seconds / total * 100 if total else 0.0 for step in taken]
+    note = (
+        f"Milliseconds. Read from the proxy's own buckets, the finest of which ends at {BOUNDS[0] * 1e6:g} µs. Of "
+        f"parsing one in {PARSED_OF} is timed; its share is that of all. Answers from memory are not timed by step."
+    )
+    table = Table("Steps of a call", ("step", "timed", "mean", "p50", "p99", "share of all"), rows, note)
+    shares = [spent[step] / total * 100 if total else 0.0 for step in taken]
     plot = Bars("Share of the time", "%", tuple(taken), {"share": [*shares]})
     remarks = ["interrupted: what was measured until then"] if stopped else []
     if not taken:
@@ -62,6 +69,6 @@ def reported(steps: Mapping[str, Histogram], seconds: float, admin: str, *, stop
     return Report("Where the time goes", facts, [table], [plot] if taken else [], remarks, data)
 
 
-def _row(step: str, found: Histogram, total: float) -> tuple[str, ...]:
+def _row(step: str, found: Histogram, share: float | None) -> tuple[str, ...]:
     times = [milliseconds(value) for value in (found.mean, found.quantile(0.5), found.quantile(0.99))]
-    return (step, f"{found.count:,}", *times, percent(found.seconds / total if total else None))
+    return (step, f"{found.count:,}", *times, percent(share))

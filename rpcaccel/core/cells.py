@@ -41,16 +41,17 @@ HITS = (Source.LOCAL, Source.MEMORY, Source.REDIS)
 """Answered without any node's help; a flight spares a node call but waits for one."""
 
 
+PARSED_OF = 64
+"""Requests of which one has its parsing timed, a power of 2: the clock would cost as much as what it measures."""
+
+
 class Step(StrEnum):
     """A stage of the way of a call, each timed by itself."""
 
     PARSE = "parse"
-    PLAN = "plan"
-    MEMORY = "memory"
     REDIS = "redis"
     FLIGHT = "flight"
     FORWARD = "forward"
-    ENCODE = "encode"
 
 
 def _histograms() -> list[Histogram]:

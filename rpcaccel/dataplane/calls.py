@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core import jsonrpc, wording
-from rpcaccel.core.cells import Source, Step
+from rpcaccel.core.cells import PARSED_OF, Source, Step
 from rpcaccel.core.client import Client
 from rpcaccel.core.jsonrpc import Call, Invalid
 from rpcaccel.core.outcome import Outcome
@@ -23,8 +23,7 @@ from rpcaccel.dataplane.observer import Observer
 from rpcaccel.dataplane.routes import Route
 from rpcaccel.dataplane.waiting import Waiting
 
-_SAMPLED = 63
-"""Of 64 requests one has its parsing timed: the clock would cost as much as what it measures."""
+_UNTIMED = PARSED_OF - 1
 TURN = 0.0005
 """Seconds that a batch may hold the loop before others get their turn."""
 
@@ -60,7 +59,7 @@ class Calls:
             ends: when the client wants its answer (monotonic seconds); None: it waits as long as the network does.
         """
         tally = self._engine.tally
-        decoded = jsonrpc.decode(body) if tally.requests & _SAMPLED else self._decode_timed(body)
+        decoded = jsonrpc.decode(body) if tally.requests & _UNTIMED else self._decode_timed(body)
         if isinstance(decoded, list):
             return self._batch(decoded, route, client, guest, ends)
         if isinstance(decoded, Invalid):
