@@ -32,6 +32,15 @@ def configure(settings: LogSettings) -> None:
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(
-        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
-    )
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[Libraries()])
+
+
+class Libraries(logging.Handler):
+    """Hands what libraries log to the program's own log, in its form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told: dict[str, Any] = {"logger": record.name}
+        if record.exc_info:
+            told["exc_info"] = record.exc_info
+        level = min(record.levelno // 10 * 10, logging.CRITICAL)  # structlog knows the five levels alone
+        structlog.get_logger().log(level, record.getMessage(), **told)

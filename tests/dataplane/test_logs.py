@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Literal
 
 import pytest
@@ -28,6 +29,21 @@ def test_lines_for_people_begin_at_the_level_chosen(capsys: pytest.CaptureFixtur
     assert "too little" not in written
     assert "enough" in written
     assert "node" in written
+
+
+def test_what_libraries_log_has_the_form_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings(format="json"))
+    library = logging.Logger("a.library")
+    library.addHandler(logs.Libraries())
+    library.log(35, "retrying in %.1f s {x}", 0.5)
+    try:
+        dict[int, int]().pop(7)
+    except KeyError:
+        library.exception("failed")
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (first["event"], first["level"], first["logger"]) == ("retrying in 0.5 s {x}", "warning", "a.library")
+    assert (second["event"], second["level"]) == ("failed", "error")
+    assert "KeyError: 7" in second["exception"]
 
 
 @pytest.mark.parametrize("form", ["console", "json"])
