@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Annotated, Any, TypeVar
 from urllib.error import HTTPError, URLError
@@ -171,9 +172,17 @@ def _base(admin: str) -> str:
 
 
 def _headers() -> dict[str, str]:
-    token = os.environ.get("RPCACCEL_TOKEN", "")
+    """Raises RemoteError for a token that cannot be sent."""
+    token = _token()
+    if not token.isprintable():
+        raise RemoteError("RPCACCEL_TOKEN: expected NAME:PASSWORD in one line")
+    token = token.encode().decode("latin-1")  # as which headers are written: UTF-8 arrives
     headers = {"Content-Type": "application/json", "X-Rpcaccel-Request": "cli"}
     return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _token() -> str:
+    return os.environ.get("RPCACCEL_TOKEN", "").strip()
 
 
 def _refusal(error: HTTPError, admin: str) -> str:
@@ -181,6 +190,10 @@ def _refusal(error: HTTPError, admin: str) -> str:
     if 300 <= error.code < 400:
         where = shown_url(error.headers.get("Location", ""))
         return f"what answers at {admin} sends on to {where}: say --admin {where} if that is the admin side"
+    if error.code == HTTPStatus.UNAUTHORIZED:
+        if _token():
+            return "the name or the password in RPCACCEL_TOKEN is wrong"
+        return "the admin side asks who it is: set RPCACCEL_TOKEN to NAME:PASSWORD"
     try:
         document = json.loads(error.read())
         return str(document.get("detail") or document["title"])

@@ -42,6 +42,33 @@ async def test_a_refusal_is_told_in_its_own_words(status: int, body: bytes, said
     await server.close()
 
 
+async def test_a_password_may_have_any_letters_and_a_line_break_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, seen = await served(200, b"{}")
+    for password in ("pässwörd", "пароль"):
+        monkeypatch.setenv("RPCACCEL_TOKEN", f"ops:{password}\n")
+        await asyncio.to_thread(post, f"127.0.0.1:{server.port}", "/x", "{}")
+        assert seen[-1]["Authorization"] == f"Bearer ops:{password}"
+    await server.close()
+
+
+async def test_who_is_not_logged_in_is_told_how_a_command_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, _ = await served(401, b'{"title": "Log in first"}')
+    admin = f"127.0.0.1:{server.port}"
+    monkeypatch.delenv("RPCACCEL_TOKEN", raising=False)
+    with pytest.raises(RemoteError, match=r"^the admin side asks who it is: set RPCACCEL_TOKEN to NAME:PASSWORD$"):
+        await asyncio.to_thread(post, admin, "/x", "{}")
+    monkeypatch.setenv("RPCACCEL_TOKEN", "ops:secret")
+    with pytest.raises(RemoteError, match=r"^the name or the password in RPCACCEL_TOKEN is wrong$"):
+        await asyncio.to_thread(post, admin, "/x", "{}")
+    await server.close()
+
+
+def test_a_token_of_several_lines_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RPCACCEL_TOKEN", "ops:secret\nX-Other: 1")
+    with pytest.raises(RemoteError, match=r"^RPCACCEL_TOKEN: expected NAME:PASSWORD in one line$"):
+        post("127.0.0.1:1", "/x", "{}")
+
+
 @pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/settings", "/api/v1/record", "/api/v1/purge"])
 async def test_another_program_that_speaks_json_is_not_the_admin_side(path: str) -> None:
     for body in (b'{"jsonrpc": "2.0", "id": null, "error": {}}', b"[]", b"5"):
