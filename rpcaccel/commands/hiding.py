@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from hashlib import blake2b
@@ -9,10 +10,12 @@ from hashlib import blake2b
 from rpcaccel.testing.address import parse as read
 from rpcaccel.testing.address import to_hex, to_one
 
-_ADDRESS = re.compile(r'"(0x[0-9a-fA-F]{40}|one1[02-9ac-hj-np-z]{38})"')
-_DATA = re.compile(r'"0x((?:[0-9a-fA-F]{2}){32,})"')
+_ADDRESS = re.compile(r'"((?:0[xX])?[0-9a-fA-F]{40}|one1[02-9ac-hj-np-z]{38}|ONE1[02-9AC-HJ-NP-Z]{38})"')
+"""In every spelling that some node takes."""
+_ESCAPED = re.compile(r'"(?=[^"]*\\)(?:[^"\\]|\\.)*"')
+_DATA = re.compile(r'"0[xX]((?:[0-9a-fA-F]{2}){32,})"')
 """Calldata (a selector, then words, perhaps a tag behind them), or words alone, as topics are."""
-_SELECTOR, _WORD_LENGTH = 8, 64
+_SELECTOR, _ADDRESS_LENGTH, _WORD_LENGTH = 8, 40, 64
 """Hex digits."""
 _WORD = re.compile(r"^0{24}([0-9a-fA-F]{40})$")
 _SMALL = bytes(8)
@@ -32,16 +35,17 @@ class Hidden:
 
     def params(self, text: str) -> str:
         """Raw JSON text with other addresses in it: where one stands for itself, and in the words of calldata."""
-        return _DATA.sub(self._data, _ADDRESS.sub(self._named, text))
+        plain = _ESCAPED.sub(_unescaped, text) if "\\" in text else text
+        return _DATA.sub(self._data, _ADDRESS.sub(self._named, plain))
 
     def _named(self, found: re.Match[str]) -> str:
-        text = found[1]
+        text = found[1].lower()
+        if not text.startswith("one1"):
+            return f'"{to_hex(self._other(bytes.fromhex(text[-_ADDRESS_LENGTH:])))}"'
         try:
-            known = read(text)
+            return f'"{to_one(self._other(read(text)))}"'
         except ValueError:
             return found[0]
-        other = self._other(known)
-        return f'"{to_one(other) if text.startswith("one1") else to_hex(other)}"'
 
     def _data(self, found: re.Match[str]) -> str:
         return f'"0x{self._call(found[1]) if len(found[1]) % _WORD_LENGTH else self._words(found[1])}"'
@@ -72,6 +76,15 @@ class Hidden:
         if address.startswith(_SMALL):
             return address
         return blake2b(address, digest_size=20, key=self._salt).digest()
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """A JSON text without escapes, if it is an address or data."""
+    try:
+        plain = f'"{json.loads(found[0])}"'
+    except ValueError:
+        return found[0]
+    return plain if _ADDRESS.fullmatch(plain) or _DATA.fullmatch(plain) else found[0]
 
 
 def _call_length(word: str, data: str, at: int) -> int:

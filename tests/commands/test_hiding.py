@@ -33,6 +33,29 @@ def test_addresses_in_the_words_of_calldata_and_of_topics_are_hidden_too() -> No
     assert topic == f"0x{'0' * 24}{other}"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'["0X{ADDRESS.hex()}"]',
+        f'["{ADDRESS.hex()}"]',
+        f'["\\u0030x{ADDRESS.hex()}"]',
+        f'["{to_one(ADDRESS).upper()}"]',
+        f'["0X70a08231{"0" * 24}{ADDRESS.hex()}"]',
+        f'["\\u0030x70a08231{"0" * 24}{ADDRESS.hex()}"]',
+    ],
+)
+def test_an_address_is_hidden_however_some_reader_would_take_it(text: str) -> None:
+    hidden = HIDDEN.params(text).lower()
+    assert ADDRESS.hex() not in hidden
+    assert to_one(ADDRESS) not in hidden
+    assert len(json.loads(hidden)) == 1
+
+
+def test_other_texts_keep_their_escapes() -> None:
+    text = f'["a \\"word\\" \\u00e4 \\\\", "{to_hex(ADDRESS)}"]'
+    assert HIDDEN.params(text).startswith('["a \\"word\\" \\u00e4 \\\\", "0x')
+
+
 def test_addresses_in_calls_within_calldata_are_hidden_too() -> None:
     word = "0" * 24 + ADDRESS.hex()
     inner = f"70a08231{word}"  # balanceOf
