@@ -58,21 +58,19 @@ export function liveButton(changed) {
 
 export function themeButton(changed) {
   const button = byId("theme");
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  let theme = THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "system";
+  const { theme } = globalThis; // theme.js has set the colours before the first paint
   const show = () => {
-    document.documentElement.dataset.theme = theme === "system" ? (dark.matches ? "dark" : "light") : theme;
-    button.replaceChildren("◐", h("span", { class: "wide" }, ` ${theme}`));
-    setAttribute(button, "aria-label", `Theme: ${theme}`);
+    theme.show();
+    button.replaceChildren("◐", h("span", { class: "wide" }, ` ${theme.chosen}`));
+    setAttribute(button, "aria-label", `Theme: ${theme.chosen}`);
     setAttribute(button, "title", "Colours: as the system has them, light, dark");
     changed();
   };
   button.addEventListener("click", () => {
-    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-    localStorage.setItem("theme", theme);
+    theme.choose(THEMES[(THEMES.indexOf(theme.chosen) + 1) % THEMES.length]);
     show();
   });
-  dark.addEventListener("change", show);
+  theme.dark.addEventListener("change", show);
   show();
 }
 

@@ -143,3 +143,14 @@ async def test_a_command_is_shown_without_a_button_where_nothing_can_be_copied(v
         }"""
     )
     assert without
+
+
+async def test_the_page_is_dark_before_it_is_painted(visitor: Visitor, admin: Admin) -> None:
+    visitor.expected = ["ERR_FAILED"]
+    page = await visitor.open(admin.address, color_scheme="dark")
+    await page.route("**/src/app.js", lambda route: route.abort())
+    await page.reload()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.evaluate("localStorage.setItem('theme', 'light')")
+    await page.reload()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "light")
