@@ -69,7 +69,7 @@ export class Chart {
   }
 
   update(columns, seconds = this.seconds) {
-    Object.assign(this, { columns, seconds });
+    Object.assign(this, { columns: onward(columns), seconds });
     this.plot?.setData(this.data());
     this.tell();
   }
@@ -132,6 +132,12 @@ export class Chart {
     const near = this.plot ? marksAt(this.plot.posToVal(this.plot.cursor.left, "x"), (this.shown / this.plot.bbox.width) * 8 * devicePixelRatio) : null;
     return near ?? clock(times[index]);
   }
+}
+
+/** From where time runs forward: what a clock told before it was put back cannot be drawn with what it tells now. */
+function onward(columns) {
+  const from = columns.at.findLastIndex((at, index) => index && at <= columns.at[index - 1]);
+  return from > 0 ? Object.fromEntries(Object.entries(columns).map(([key, column]) => [key, column.slice(from)])) : columns;
 }
 
 const decade = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;

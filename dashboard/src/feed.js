@@ -135,7 +135,8 @@ export class Feed {
     if (overview && this.askedAt.overview) {
       const { readings, networks, in_flight, connections, revision, point } = stats;
       Object.assign(overview, { readings, networks, in_flight, connections, revision, at: stats.at });
-      if (point && !(overview.history.at.at(-1) >= point.at)) {
+      const behind = overview.history.at.at(-1) - point?.at; // seconds; so many that the server's clock was put back
+      if (point && !(behind >= 0 && behind < COLUMNS)) {
         for (const [name, column] of Object.entries(overview.history)) {
           column.push(point[name] ?? null);
           if (column.length > COLUMNS) column.shift();

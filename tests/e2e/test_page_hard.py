@@ -154,3 +154,19 @@ async def test_the_page_is_dark_before_it_is_painted(visitor: Visitor, admin: Ad
     await page.evaluate("localStorage.setItem('theme', 'light')")
     await page.reload()
     await expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+async def test_a_clock_that_was_put_back_leaves_charts_that_go_on(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    drawn = await page.evaluate(
+        """async () => {
+            const { Chart } = await import("/src/chart.js");
+            const format = (value) => [String(value), ""];
+            const chart = new Chart({ label: "Calls", series: [{ key: "calls", format }] });
+            chart.update({ at: [5000, 5001, 100, 101, 102], calls: [1, 2, 3, 4, 5] });
+            const found = [chart.data(), chart.span()];
+            chart.gone();
+            return found;
+        }"""
+    )
+    assert drawn == [[[100, 101, 102], [3, 4, 5]], [42, 102]]
