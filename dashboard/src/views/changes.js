@@ -85,7 +85,7 @@ function settingsSection() {
   return { element, update: (settings) => {
     if (asked !== settings.revision) {
       asked = settings.revision;
-      read("settings/difference").then((found) => { base = found; }).catch(() => {});
+      read("settings/difference").then((found) => { base = found; }).catch(() => { asked = null; });
     }
     undo.hidden = settings.undo === null || !store.writable;
     reload.hidden = !store.writable || base.base === null;

@@ -48,8 +48,10 @@ function detail(first) {
     }
   };
   const collect = button("Collect this rule", () => {
-    store.set(path, [...(store.value(path) ?? []), rule()]);
-    setText(word, "It is applied with the bar below.");
+    const [mine, rules] = [rule(), store.value(path) ?? []];
+    const there = rules.some((one) => one.kind === mine.kind && String(one.contains) === String(mine.contains));
+    if (!there) store.set(path, [...rules, mine]);
+    setText(word, there ? "It is there already." : "It is applied with the bar below.");
   });
   const form = h("div", { class: "inline" }, h("label", {}, "class it as", kind), h("label", {}, "when it contains", text), button("Try", attempt), collect, word);
   return {
