@@ -7,7 +7,7 @@ import { Feed } from "./feed.js";
 import { setMarks } from "./marks.js";
 import { loginForm, logOut, session } from "./session.js";
 import { store } from "./store.js";
-import { liveButton, measureStrip, showLost, showNetworks, showRevision, themeButton } from "./strip.js";
+import { liveButton, measureStrip, showLost, showNetworks, showNobody, showRevision, themeButton } from "./strip.js";
 import { VIEWS } from "./views/index.js";
 
 const always = () => ({
@@ -18,6 +18,7 @@ const always = () => ({
 const main = document.getElementById("main");
 let name = null;
 let open = null; // what the view built, once its first documents are there
+let made = null; // and what for
 let user = null;
 
 const chosen = () => {
@@ -49,6 +50,12 @@ function shut() {
   open = null;
 }
 
+/** What a view is built for: another server may serve other networks at the same address, or let nothing be changed. */
+function servedBy({ overview, settings }) {
+  const inForce = settings?.document;
+  return JSON.stringify([overview.networks.map(({ network }) => network), inForce && Object.keys(inForce.networks), Boolean(inForce?.redis?.url), store.role]);
+}
+
 function show(documents) {
   if (!user || !Object.keys(needs()).every((need) => need in documents)) return; // the view changed while these were on their way
   showNetworks(documents.overview.networks);
@@ -56,7 +63,9 @@ function show(documents) {
   if (documents.settings && documents.settings.revision < documents.overview.revision) feed.stale("settings", "changes");
   store.adopt(documents.settings, feed.readAt.settings);
   if (setMarks(documents.changes?.changes)) remark();
+  if (made !== servedBy(documents)) shut();
   if (open === null) {
+    made = servedBy(documents);
     open = VIEWS[name].build(documents, feed);
     main.replaceChildren(...open.elements);
     if (place()) open.at?.(place());
@@ -90,6 +99,9 @@ async function enter() {
     feed.setPaused(true);
     live.shown(false);
     shut();
+    showNetworks([]);
+    showNobody();
+    store.become("read"); // nobody may change anything until it is known who looks
     const form = loginForm(enter);
     main.replaceChildren(form.element);
     form.focus();
@@ -97,7 +109,7 @@ async function enter() {
     return;
   }
   user = found;
-  store.role = found.role ?? "read";
+  store.become(found.role ?? "read");
   const leave = document.getElementById("leave");
   leave.hidden = !found.required;
   leave.replaceChildren("Log out", h("span", { class: "wide" }, ` ${found.user}`));
@@ -119,7 +131,10 @@ store.answered = () => feed.stale("settings", "changes", "overview"); // whoever
 
 measureStrip();
 themeButton(recolour);
-document.getElementById("leave").addEventListener("click", () => logOut().then(enter));
+document.getElementById("leave").addEventListener("click", () => {
+  store.discard();
+  logOut().catch(() => {}).then(enter); // whether it was heard, the session says
+});
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the hash names the view
   main.focus();

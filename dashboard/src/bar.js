@@ -54,7 +54,7 @@ export class Bar {
 
   show() {
     const edits = store.edits();
-    const open = edits.length > 0 || store.problem !== null || store.applied !== null;
+    const open = store.writable && (edits.length > 0 || store.problem !== null || store.applied !== null);
     this.element.hidden = !open;
     document.body.classList.toggle("barred", open);
     if (!open) return;
@@ -70,8 +70,14 @@ export class Bar {
     if (store.applied !== this.said) {
       this.said = store.applied;
       clearTimeout(this.timer);
-      if (store.applied) this.timer = setTimeout(() => this.hide(), STAYS);
+      if (store.applied) this.timer = setTimeout(() => this.pass(), STAYS);
     }
+  }
+
+  /** It goes when its time is over, but not from under a pointer or a focus. */
+  pass() {
+    if (this.element.matches(":hover, :focus-within")) this.timer = setTimeout(() => this.pass(), STAYS);
+    else this.hide();
   }
 
   words(edits) {

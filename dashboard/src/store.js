@@ -36,6 +36,12 @@ export class Store {
     for (const hear of this.heard) hear();
   }
 
+  /** Somebody else looks, or in another role. */
+  become(role) {
+    this.role = role;
+    this.tell();
+  }
+
   /** May this viewer change anything? */
   get writable() {
     return Boolean(this.current) && this.role === "admin";

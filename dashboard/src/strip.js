@@ -30,11 +30,19 @@ export function showNetworks(networks) {
   }));
 }
 
+/** Nobody is logged in: nothing is told about what runs. */
+export function showNobody() {
+  redraw(byId("revision"), "", () => []);
+  byId("revision").removeAttribute("title");
+  byId("leave").hidden = true;
+}
+
 export function showRevision({ revision, workers }, settings) {
   const there = settings ? settings.adopted : workers.filter((worker) => worker.revision === revision).length;
   const all = settings ? settings.workers.length : workers.length;
   const line = byId("revision");
   redraw(line, `${revision} ${there} ${all}`, () => (workers.length ? [`r${revision} · ${there}/${all}`, h("span", { class: "wide" }, all === 1 ? " worker" : " workers")] : "no worker"));
+  line.classList.toggle("iswarn", there < all);
   setAttribute(line, "title", `settings revision ${revision}, in force in ${there} of ${all}`);
 }
 

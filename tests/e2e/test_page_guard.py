@@ -120,3 +120,20 @@ async def test_without_a_stream_the_page_asks_by_itself(page: Page, visitor: Vis
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
     await control.ledger.change(reweighted(9), Author("ops", "api"))
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9", timeout=20_000)
+
+
+async def test_who_logs_out_leaves_nothing_to_see_or_to_apply(page: Page) -> None:
+    await page.get_by_label("Weight of node a, as a number").fill("9")
+    await expect(page.locator(".bar")).to_be_visible()
+    await page.get_by_role("button", name="Log out ops").click()
+    await expect(page.get_by_label("Password")).to_be_visible()
+    await expect(page.locator(".bar")).to_be_hidden()
+    for shown in ("#networks", "#revision"):
+        await expect(page.locator(shown)).to_have_text("")
+    await expect(page.locator("#live")).to_be_hidden()
+    await page.get_by_label("User").fill("ops")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await expect(page.locator("#networks")).to_contain_text("nodes")
+    await expect(page.locator("#live")).to_contain_text("Live")

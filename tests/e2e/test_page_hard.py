@@ -1,6 +1,7 @@
 """The page where it is hard: answers that come late or are none, a view opened on held figures, lists that change under
 a choice."""
 
+import msgspec
 import pytest
 from playwright.async_api import Route, expect
 
@@ -145,17 +146,6 @@ async def test_a_command_is_shown_without_a_button_where_nothing_can_be_copied(v
     assert without
 
 
-async def test_the_page_is_dark_before_it_is_painted(visitor: Visitor, admin: Admin) -> None:
-    visitor.expected = ["ERR_FAILED"]
-    page = await visitor.open(admin.address, color_scheme="dark")
-    await page.route("**/src/app.js", lambda route: route.abort())
-    await page.reload()
-    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    await page.evaluate("localStorage.setItem('theme', 'light')")
-    await page.reload()
-    await expect(page.locator("html")).to_have_attribute("data-theme", "light")
-
-
 async def test_a_clock_that_was_put_back_leaves_charts_that_go_on(visitor: Visitor, admin: Admin) -> None:
     page = await visitor.open(admin.address)
     drawn = await page.evaluate(
@@ -170,3 +160,26 @@ async def test_a_clock_that_was_put_back_leaves_charts_that_go_on(visitor: Visit
         }"""
     )
     assert drawn == [[[100, 101, 102], [3, 4, 5]], [42, 102]]
+
+
+async def test_another_server_at_the_same_address_is_shown_as_what_it_is(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    page = await visitor.open(admin.address, "methods")
+    await expect(page.locator("tr.row").first).to_be_visible()
+    await expect(page.locator("thead")).not_to_contain_text("Network")
+    head = view.heads()[0]
+    view.heads = lambda: [head, msgspec.structs.replace(head, network="ethereum-mainnet")]  # type: ignore[method-assign]
+    admin.sample()
+    await expect(page.locator("thead")).to_contain_text("Network")
+
+
+async def test_the_page_is_dark_before_it_is_painted(visitor: Visitor, admin: Admin) -> None:
+    visitor.expected = ["ERR_FAILED"]
+    page = await visitor.open(admin.address, color_scheme="dark")
+    await page.route("**/src/app.js", lambda route: route.abort())
+    await page.reload()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.evaluate("localStorage.setItem('theme', 'light')")
+    await page.reload()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "light")
