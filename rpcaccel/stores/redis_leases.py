@@ -13,6 +13,7 @@ from secrets import token_bytes
 from typing import Any
 
 from rpcaccel.core.entry import Entry
+from rpcaccel.stores.ending import end
 from rpcaccel.stores.memory import NoLease
 from rpcaccel.stores.redis_reads import Reads
 from rpcaccel.stores.redis_server import Server, Topology
@@ -75,7 +76,11 @@ class Leases:
         if server is None:
             return NoLease()
         asked = asyncio.create_task(self._set(server, name, token, ttl))
-        done, _ = await asyncio.wait({asked}, timeout=self._read_timeout)
+        try:
+            done, _ = await asyncio.wait({asked}, timeout=self._read_timeout)
+        except asyncio.CancelledError:
+            self._abandon(self._give_up(asked, name, token))
+            raise
         if not done:
             # It may have been set nevertheless, and must not make others wait for nothing.
             self._abandon(self._give_up(asked, name, token))
@@ -118,9 +123,7 @@ class Leases:
 
     async def close(self) -> None:
         """Let go of what was abandoned."""
-        for task in self._abandoned:
-            task.cancel()
-        await asyncio.gather(*self._abandoned, return_exceptions=True)
+        await end(*self._abandoned)
 
     def _server(self, name: bytes) -> Server | None:
         return next((server for server, _ in self._topology.for_writing([name])), None)

@@ -96,6 +96,7 @@ class Writes:
         await end(self._task)
         self.dropped += self.queued
         self._waiting, self._hand, self._bytes = {}, {}, 0
+        self._round.set()
 
     async def _run(self) -> None:
         while True:
@@ -106,7 +107,11 @@ class Writes:
                 size = sum(len(waiting.entry.result) for waiting in self._hand.values())
                 keys = list(self._hand)
                 for start in range(0, len(keys), CHUNK):
-                    await self._write(keys[start : start + CHUNK])
+                    part = keys[start : start + CHUNK]
+                    try:
+                        await self._write(part)
+                    except Exception:  # whatever it was, what follows is written
+                        self.failed += len(part)
                 self._hand = {}
                 self._bytes -= size
                 self._round.set()
@@ -122,7 +127,7 @@ class Writes:
                 continue
             try:
                 encoded[self._prefix + key] = await self._encode(entry, now, wall), life
-            except ValueError:
+            except Exception:  # one that is no entry spoils no other
                 self.failed += 1
         routes = self._topology.for_writing(list(encoded)) if encoded else []
         self.dropped += len(encoded) - sum(len(group) for _, group in routes)

@@ -104,3 +104,15 @@ async def test_a_frozen_redis_grants_within_the_deadline_and_keeps_no_lease_behi
     own_server.thaw()
     await until(lambda: own_server.calls("set") > 0)
     await until(lambda: own_server.command("DBSIZE") == b":0")
+
+
+async def test_who_leaves_while_it_asks_for_the_lease_holds_none(store: RedisStore, other: RedisStore) -> None:
+    asking = asyncio.create_task(store.lease(KEY, 60.0))
+    await asyncio.sleep(0)  # it is on its way
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    async with asyncio.timeout(20):
+        while (lease := await other.lease(KEY, 5.0)) is None:
+            await asyncio.sleep(0.01)
+    await lease.release()
