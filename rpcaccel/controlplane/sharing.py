@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -30,7 +31,9 @@ LOCAL = ("listen", "admin", "workers", "redis", "log", "tracing")
 EVERY = 0.2
 """Seconds between two looks at the board."""
 AGAIN = 5.0
-"""Seconds after which something that could not be adopted is tried again."""
+"""Seconds after which something that could not be adopted is tried again,"""
+LONGEST_PAUSE = 300.0
+"""and at the most, doubled each time a worker refuses it: each of its refusals is a line of the audit."""
 
 log = structlog.get_logger("rpcaccel.sharing")
 
@@ -88,6 +91,7 @@ class Sharing:
         host: str = "",
         every: float = EVERY,
         again: float = AGAIN,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.host = host or f"{socket.gethostname()}-{secrets.token_hex(2)}"
         self.up = False
@@ -100,9 +104,13 @@ class Sharing:
         self._purges = Purges(board, self.host, purged)
         self._told = told
         self._every = every
-        self._again = again
+        self._again = self._pause = again
+        self._clock = clock
+        self._retry_at = 0.0
+        """When what is not in force here is tried again."""
         self._overlay: dict[str, Any] = {}
         self._pending: dict[str, Any] = {}
+        self._pending_by = ""
         self._unfit = False
         self._look_now = asyncio.Event()
         self._posting = asyncio.Lock()
@@ -143,18 +151,21 @@ class Sharing:
             return True
         async with self._posting:
             if self._pending or not self.up:
-                self._pending = compose(self._pending, change)
+                self._wait_to_post(change, author)
                 self._look_now.set()
                 return True
             try:
                 if await self._post(compose(self._overlay, change), author, before=self.mark):
                     return True
             except UnreachableError:
-                self._pending = compose(self._pending, change)
+                self._wait_to_post(change, author)
                 self._is(False)
                 return True
             self._look_now.set()
             return False
+
+    def _wait_to_post(self, change: dict[str, Any], author: str) -> None:
+        self._pending, self._pending_by = compose(self._pending, change), author
 
     async def tell_purge(self, body: bytes) -> None:
         """Have the other hosts carry out a purge; those that are cut off do it when they are back."""
@@ -175,11 +186,8 @@ class Sharing:
             wait = self._every
             try:
                 await self.look()
-            except Exception as error:
-                if not isinstance(error, RefusedError):
-                    log.exception("sharing failed and is tried again")
-                wait = self._again
-            if self._unfit:
+            except Exception:
+                log.exception("sharing failed and is tried again")
                 wait = self._again
             self._look_now.clear()
             with contextlib.suppress(TimeoutError):
@@ -187,13 +195,10 @@ class Sharing:
                     await self._look_now.wait()
 
     async def look(self) -> None:
-        """Adopt what is new on the board, post what is not there yet, hear the words.
-
-        Raises RefusedError when a worker here does not adopt it.
-        """
+        """Adopt what is new on the board, post what is not there yet, hear the words."""
         try:
             brought = self._overlay if not self.mark else {}
-            if await self._board.mark() != self.mark or self._pending or brought or self._unfit:
+            if await self._board.mark() != self.mark or self._pending or brought or self._is_due:
                 await self._meet()
             await self._purges.catch_up()
         except UnreachableError:
@@ -204,7 +209,7 @@ class Sharing:
     async def _meet(self) -> None:
         last = self.mark
         posted = await self._board.read()
-        if posted is not None and (posted.mark != self.mark or self._unfit):
+        if posted is not None and (posted.mark != self.mark or self._is_due):
             try:
                 await self._adopt(posted, last)
             except _OvertakenError:
@@ -213,13 +218,13 @@ class Sharing:
             overlay = compose(self._overlay, self._pending)
             # An empty board, also one that was emptied, gets everything that is in force here.
             if self._pending or (posted is None and overlay):
-                by = self._ledger.audit.newest(1)[0].by
+                by = self._pending_by if self._pending else self._ledger.audit.newest(1)[0].by
                 if await self._post(overlay, by, before=self.mark if posted is not None else ""):
                     self._pending = {}
 
     async def _adopt(self, posted: Posted, last: str) -> None:
-        """Take over what others made, with what was changed here meanwhile on top. Raises RefusedError, and
-        _OvertakenError when the board was not read since something was posted from here: `last` is no longer that."""
+        """Take over what others made, with what was changed here meanwhile on top. Raises _OvertakenError
+        when the board was not read since something was posted from here: `last` is no longer that."""
         try:
             sheet = msgspec.json.decode(posted.document, type=Sheet)
         except msgspec.DecodeError:
@@ -242,10 +247,13 @@ class Sharing:
                 if not self._pending:
                     raise
                 await self._ledger.take_over(theirs, author)
-            self._unfit, self.note = False, ""
-        except InvalidSettingsError as error:
+            self._unfit, self.note, self._pause = False, "", self._again
+        except (InvalidSettingsError, RefusedError) as error:
             # It is remembered all the same: what is changed here goes on top of it, and nobody's change is lost.
             self._does_not_fit(str(error))
+            self._retry_at = self._clock() + self._pause
+            if isinstance(error, RefusedError):
+                self._pause = min(LONGEST_PAUSE, 2 * self._pause)
         self.mark, self._overlay = posted.mark, sheet.overlay
 
     def _does_not_fit(self, why: str) -> None:
@@ -253,6 +261,11 @@ class Sharing:
         if note != self.note:
             log.error("settings of other hosts are not adopted", reason=why)
         self._unfit, self.note = True, note
+
+    @property
+    def _is_due(self) -> bool:
+        """Is something not in force here, and to be tried again now?"""
+        return self._unfit and self._clock() >= self._retry_at
 
     def _is(self, up: bool) -> None:
         if up != self.up:

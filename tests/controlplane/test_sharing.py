@@ -14,7 +14,7 @@ from rpcaccel.config.difference import difference
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import merge
 from rpcaccel.controlplane.audit import Author
-from rpcaccel.controlplane.settings import ChangedMeanwhileError, Ledger, RefusedError
+from rpcaccel.controlplane.settings import ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.sharing import Sharing, compose
 from rpcaccel.stores.redis_board import Heard, Place, Posted, UnreachableError
 
@@ -90,7 +90,7 @@ class Side:
 class Host:
     """A ledger that shares."""
 
-    def __init__(self, wall: Wall, name: str, nodes: str = "ab", **more: Any) -> None:
+    def __init__(self, wall: Wall, name: str, nodes: str = "ab", again: float = 0.0, **more: Any) -> None:
         base = Settings.model_validate(
             {"networks": {"x": {"nodes": [f"http://{node},id={node}" for node in nodes]}}, **more}
         )
@@ -98,8 +98,16 @@ class Host:
         self.side = Side(wall)
         self.purges: list[bytes] = []
         self.told: list[bool] = []
+        self.now = 0.0
         self.sharing = Sharing(
-            self.side, self.ledger, purged=self._purged, told=self.told.append, host=name, every=0.01, again=0.01
+            self.side,
+            self.ledger,
+            purged=self._purged,
+            told=self.told.append,
+            host=name,
+            every=0.01,
+            again=again,
+            clock=lambda: self.now,
         )
 
     async def _purged(self, body: bytes) -> bool:
@@ -290,11 +298,59 @@ async def test_a_worker_that_refuses_is_asked_again(wall: Wall) -> None:
 
     other.ledger.publish = publish
     await one.weigh("a", 5)
-    with pytest.raises(RefusedError):
-        await other.sharing.look()
+    await other.sharing.look()
+    assert other.weights()["a"] == 1
+    assert other.sharing.note == "what other hosts changed is not in force here: worker w1: no"
     refusing = False
     await other.sharing.look()
     assert other.weights()["a"] == 5
+    assert other.sharing.note == ""
+
+
+async def test_while_a_worker_refuses_purges_are_heard_and_changes_here_go_on(wall: Wall) -> None:
+    one, other = await hosts(wall)
+
+    async def publish(settings: Settings, _revision: int) -> str:
+        return "worker w1: no" if settings.networks["x"].nodes[0].weight == 5 else ""
+
+    other.ledger.publish = publish
+    await one.weigh("a", 5)
+    await one.sharing.tell_purge(b"{}")
+    await other.sharing.look()
+    assert other.purges == [b"{}"]
+    await other.weigh("b", 3)
+    await one.sharing.look()
+    assert one.weights() == {"a": 5, "b": 3}
+    assert other.weights() == {"a": 1, "b": 3}
+
+
+async def test_a_worker_that_goes_on_refusing_does_not_fill_the_audit(wall: Wall) -> None:
+    one, other = await hosts(wall, again=5.0)
+
+    async def publish(_settings: Settings, _revision: int) -> str:
+        return "worker w1: no"
+
+    other.ledger.publish = publish
+    await one.weigh("a", 5)
+    for _ in range(1000):
+        other.now += 1.0
+        await other.sharing.look()
+    refused = [line for line in other.ledger.audit.lines() if line.outcome == "refused"]
+    assert 3 < len(refused) < 12
+    await one.weigh("a", 6)
+    await other.sharing.look()
+    again = [line for line in other.ledger.audit.lines() if line.outcome == "refused"]
+    assert len(again) == len(refused) + 1, "what is new is tried at once"
+
+
+async def test_what_was_changed_while_redis_was_away_is_posted_under_the_name_of_who_changed_it(wall: Wall) -> None:
+    one, other = await hosts(wall)
+    one.side.down = True
+    await one.weigh("a", 5)
+    await other.ledger.change({"networks": {"x": {"nodes": {"b": {"weight": 3}}}}}, Author("you", "page"))
+    one.side.down = False
+    await looked([one, other])
+    assert other.ledger.audit.newest(1)[0].by == "me at h0"
 
 
 async def test_the_config_file_of_a_host_is_its_own(wall: Wall) -> None:
