@@ -95,12 +95,12 @@ class Purges:
         heard = await self._board.heard(self._place)
         now = self._clock()
         away, self._heard_at = now - self._heard_at, now
-        self._place = heard.place
         if heard.lost == "older" or (heard.lost and away > AGAIN_FOR):
             log.warning("purges of other hosts may have been missed: the memory of this one is purged")
             await self._purged(EVERYTHING)
         for text in heard.words:
             await self._hear(text)
+        self._place = heard.place  # not before: what could not be carried out is heard again
         if heard.lost == "all":  # who was cut off when we told it did not hear it
             self._unsaid.extendleft(body for at, body in reversed(self._said) if now - at < AGAIN_FOR)
             self._said.clear()

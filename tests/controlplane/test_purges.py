@@ -24,10 +24,15 @@ class Host:
         self.purged: list[bytes] = []
         self.reached = True
         """Do its workers reach Redis?"""
+        self.fails = 0
+        """Purges that end in an unforeseen way."""
         self.board = Board(Settings(url=Url(redis.url), prefix="test"))
         self.purges = Purges(self.board, name, self._purge, clock=lambda: self.now)
 
     async def _purge(self, body: bytes) -> bool:
+        if self.fails:
+            self.fails -= 1
+            raise RuntimeError("a bug")
         if b"newer" in body:
             raise Refusal(400, "not-json", "unknown member")
         self.purged.append(body)
@@ -72,6 +77,17 @@ async def meet(redis: Redis) -> AsyncIterator[Meet]:
     yield met
     for host in made:
         await host.board.close()
+
+
+async def test_a_purge_that_could_not_be_carried_out_is_heard_again_and_those_behind_it(meet: Meet) -> None:
+    one, other = await meet("one"), await meet("other")
+    for body in (b"1", b"2"):
+        await one.purges.tell(body)
+    other.fails = 1
+    with pytest.raises(RuntimeError):
+        await other.caught_up()
+    assert await other.caught_up() == [b"1", b"2"]
+    assert await other.caught_up() == []
 
 
 async def test_others_do_what_one_did_and_it_does_not_do_it_twice(meet: Meet) -> None:
