@@ -11,7 +11,7 @@ from msgspec import Struct
 from rpcaccel.chains import Identity, Probe
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.chainview import Sighting
-from rpcaccel.core.failure import BARRING, Failure
+from rpcaccel.core.failure import BARRING, Failure, policy
 from rpcaccel.core.identity import Claims
 from rpcaccel.core.numbers import number_at
 
@@ -106,7 +106,11 @@ class Questions:
     async def _ask(self, asker: Asker, probe: Probe) -> Answer | Failure:
         if not probe.method:
             return Answer(result=b"null")
-        return await asker.send(probe.method, probe.params.encode(), timeout=self._timeout)
+        reply = await asker.send(probe.method, probe.params.encode(), timeout=self._timeout)
+        if isinstance(reply, Failure) and policy(reply.kind).retry == "same-node":
+            # It closed an idle connection as we wrote: what it has to say is on a new one.
+            reply = await asker.send(probe.method, probe.params.encode(), timeout=self._timeout)
+        return reply
 
 
 def _at(probe: Probe, block: str) -> Probe:

@@ -64,6 +64,27 @@ async def test_where_blocks_can_be_replaced_hash_parent_old_hash_and_finalized_b
     assert got == Look(Sighting(100, "a100", "a99", 36), 0.5, "b98")
 
 
+class Closing(Node):
+    """Closes a connection it kept open, as we write on it, so many times."""
+
+    def __init__(self, times: int, **results: Any) -> None:
+        super().__init__(**results)
+        self.times = times
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        self.times -= 1
+        if self.times >= 0:
+            return Failure(FailureKind.RESET_BEFORE_REPLY, "the node had closed a connection")
+        return await super().send(method, params, timeout=timeout)
+
+
+async def test_an_idle_connection_that_the_node_closed_is_no_word_about_the_node() -> None:
+    assert await look(HARMONY, Closing(1, hmyv2_blockNumber=123)) == Look(Sighting(123), 0.5)
+    down = Failure(FailureKind.CONNECT, "connection refused")
+    assert await look(HARMONY, Closing(1, hmyv2_blockNumber=down)) == Unseen("connection refused")
+    assert await look(HARMONY, Closing(9, hmyv2_blockNumber=123)) == Unseen("the node had closed a connection")
+
+
 async def test_a_node_without_the_tag_or_the_old_block_still_tells_its_head() -> None:
     node = Node(**{"eth_getBlockByNumber latest": block(100)})
     assert await look(ETHEREUM, node, again=98, deep=True) == Look(Sighting(100, "a100", "a99"), 0.5)
