@@ -255,7 +255,8 @@ class Worker:
             if network.view.head < 0:
                 reasons.append(f"{network.name}: no node has told its head yet")
                 continue
-            refused = _refusals(network, self._clock())
+            silent = (node.id for node in network.pool.nodes if node.answering is False)
+            refused = {one: f"node {one} does not answer" for one in silent} | _refusals(network, self._clock())
             if len(refused) == len(network.pool.nodes):
                 reasons.append(f"{network.name}: " + "; ".join(refused.values()))
         return reasons

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.core.entry import Selection
+from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
 from rpcaccel.dataplane.worker import Worker
 from rpcaccel.testing.factories import harmony_nodes
 from tests.proxy import proxying, settings_for
@@ -86,6 +87,19 @@ async def test_it_is_not_ready_before_a_node_has_told_its_head() -> None:
             assert response.status == 503
             assert "harmony-s0: no node has told its head yet" in await response.text()
         await worker.drain(0.0)
+        assert (await proxy.get("/readyz")).status == 200
+
+
+async def test_it_is_not_ready_while_no_node_answers_the_looks_at_its_head() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes) as proxy:
+        for silent, status in (({0}, 200), ({0, 1}, 503), ({1}, 200)):
+            heads = tuple(
+                NodeHead(id=node.name, head=node.head, chain_ok=True, answering=number not in silent, note="refused")
+                for number, node in enumerate(nodes)
+            )
+            proxy.worker.see(NetworkHeads(network=proxy.network, served=Served(head=nodes[0].head), nodes=heads))
+            assert (await proxy.get("/readyz")).status == status
+        proxy.see()
         assert (await proxy.get("/readyz")).status == 200
 
 
