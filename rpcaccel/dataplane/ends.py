@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from rpcaccel.core import jsonrpc
@@ -12,6 +14,9 @@ from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass
 from rpcaccel.dataplane.forward import Forwarded
+
+_ADDRESS = re.compile(r"https?://\S+?(?=:?(?:\s|$))")
+"""Where a node is: for the operator, in log and page, and not for clients."""
 
 
 def miss_reason(plan: Plan) -> str:
@@ -48,7 +53,7 @@ def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]
     row = policy(failure.kind)
     return Outcome(
         source=Source.NODE,
-        error=jsonrpc.error_object(row.code, failure.text),
+        error=jsonrpc.error_object(row.code, _ADDRESS.sub("the node's URL", failure.text)),
         node=forwarded.node_id,
         block=head,
         attempts=forwarded.attempts,

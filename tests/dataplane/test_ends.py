@@ -59,3 +59,17 @@ def test_a_client_that_gave_too_little_time_gets_a_504() -> None:
     outcome = ends.out_of_time(7)
     assert (outcome.http, outcome.block, outcome.kind) == (504, 7, FailureKind.TIMEOUT)
     assert b"-32603" in (outcome.error or b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no connection to http://10.0.0.5:9500: refused", "no connection to the node's URL: refused"),
+        ("no connection to https://[fd00::5]:9500 within 2 s", "no connection to the node's URL within 2 s"),
+        ("no address for the name in https://inner.example", "no address for the name in the node's URL"),
+        ("no answer within 10 s", "no answer within 10 s"),
+    ],
+)
+def test_a_client_is_not_told_where_nodes_are(text: str, told: str) -> None:
+    forwarded = Forwarded(answer=None, failure=Failure(FailureKind.CONNECT, text))
+    assert json.loads(ends.failed(forwarded, 7, ()).error or b"")["message"] == told
