@@ -169,6 +169,8 @@ class Knobs:
 
 
 _TYPES = get_type_hints(Knobs)
+_NOT_BELOW_0 = ("lag", "prune_depth", "gossip", "retry_after", "rate_limit", "logs_range", "logs_results")
+_LEAST = {"branch": -1, **dict.fromkeys(_NOT_BELOW_0, 0)}
 
 
 def _latency(value: Any) -> Any:
@@ -188,6 +190,20 @@ def _fit(name: str, value: Any) -> Any:
         fitted = msgspec.convert(value, _TYPES[name])
     except msgspec.ValidationError as error:
         raise ValueError(f"knob {name!r}: {error}") from None
+    _check_bounds(name, fitted)
     if name in ("faults", "next_faults") and not set(fitted) <= {*FAULTS, ""}:
         raise ValueError(f"knob {name!r}: the faults are {', '.join(FAULTS)}")
     return fitted
+
+
+def _check_bounds(name: str, value: Any) -> None:
+    """That a node can be so. Raises ValueError."""
+    if name in _LEAST and value < _LEAST[name]:
+        raise ValueError(f"knob {name!r}: expected {_LEAST[name]} at the least")
+    if name == "wander" and not 0 <= value <= 1:
+        raise ValueError(f"knob {name!r}: expected a share of 0 to 1")
+    if name == "faults" and (min(value.values(), default=0) < 0 or sum(value.values()) > 1 + 1e-9):
+        raise ValueError(f"knob {name!r}: expected shares that make 1 at the most")
+    times = value.values() if name == "method_work" else [value]
+    if any(isinstance(time, Latency) and min(time.mean, time.spread) < 0 for time in times):
+        raise ValueError(f"knob {name!r}: expected no time below 0")

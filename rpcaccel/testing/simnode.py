@@ -31,6 +31,9 @@ MAX_BODY = 5 << 20
 """Bytes of a request that a node takes."""
 
 
+MAX_ADVANCE = 1_000_000
+
+
 class SimNode:
     """One simulated node. `port=0` takes a free port and keeps it over restarts."""
 
@@ -83,7 +86,13 @@ class SimNode:
         if self._listener is not None:
             return self.url
         loop = asyncio.get_running_loop()
-        self._web = web.Server(self._handle, keepalive_timeout=120, access_log=None, handler_cancellation=True)
+        self._web = web.Server(
+            self._handle,
+            keepalive_timeout=120,
+            access_log=None,
+            handler_cancellation=True,
+            auto_decompress=False,  # a Go node reads a body as it came
+        )
         self._listener = await loop.create_server(self._accept, host, self.port, reuse_address=True)
         self.port = self._listener.sockets[0].getsockname()[1]
         return self.url
@@ -125,8 +134,9 @@ class SimNode:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path.startswith("/simnode/"):
             return await self._control(request)
-        refused = self._without_body(request)
-        return refused if refused is not None else await self._serve(request, (await request.read())[:MAX_BODY])
+        if (refused := self._without_body(request)) is not None:
+            return refused
+        return await self._serve(request, (await request.read())[:MAX_BODY])
 
     def _without_body(self, request: web.BaseRequest) -> web.Response | None:
         """The answer to what is no JSON-RPC request, None when it is one."""
@@ -147,7 +157,7 @@ class SimNode:
             return plain(200, content_type="application/json")
         try:
             parsed = parse(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return await send(request, PARSE_ERROR + b"\n", self.knobs)
         except DropConnection:
             return cut(request)
@@ -193,6 +203,7 @@ class SimNode:
     def _turn(self, asked: tuple[str, str], changes: dict[str, Any]) -> dict[str, Any] | None:
         match asked:
             case ("GET" | "POST", "knobs"):
+                _within(changes, "branch", -1, len(self.chain.branches) - 1)
                 self.knobs.turn(changes)
                 return self.knobs.positions()
             case ("GET", "counts"):
@@ -200,9 +211,17 @@ class SimNode:
             case ("DELETE", "counts"):
                 self.counts.reset()
             case ("POST", "advance"):
-                return {"head": self.chain.advance(int(changes.get("blocks", 1)))}
+                return {"head": self.chain.advance(_within(changes, "blocks", 0, MAX_ADVANCE))}
             case ("POST", "reorg"):
-                self.chain.reorg(int(changes.get("depth", 1)))
+                self.chain.reorg(_within(changes, "depth", 1, self.chain.head))
             case _:
                 return None
         return {}
+
+
+def _within(changes: dict[str, Any], name: str, least: int, most: int) -> int:
+    """A whole number that was sent, or 1. Raises ValueError."""
+    value = changes.get(name, 1)
+    if name in changes and (type(value) is not int or not least <= value <= most):
+        raise ValueError(f"{name}: expected a whole number of {least} to {most}")
+    return int(value)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,28 @@ def test_knobs_are_turned_all_or_none() -> None:
     assert (knobs.lag, knobs.latency, knobs.work) == (3, Latency(0.005), Latency(0.1))
     assert (knobs.method_work, knobs.missing) == ({"a": Latency(0.001)}, {"b"})
     assert Knobs().positions() | {"lag": 3} == Knobs(lag=3).positions()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"lag": -1}, "knob 'lag': expected 0 at the least"),
+        ({"retry_after": -0.5}, "knob 'retry_after': expected 0 at the least"),
+        ({"branch": -2}, "knob 'branch': expected -1 at the least"),
+        ({"wander": 1.5}, "knob 'wander': expected a share of 0 to 1"),
+        ({"faults": {"reset": 5}}, "knob 'faults': expected shares that make 1 at the most"),
+        ({"faults": {"reset": -0.1}}, "knob 'faults': expected shares"),
+        ({"faults": {"reset": 0.6, "html": 0.6}}, "knob 'faults': expected shares"),
+        ({"latency": -1}, "knob 'latency': expected no time below 0"),
+        ({"method_work": {"a": -1}}, "knob 'method_work': expected no time below 0"),
+    ],
+)
+def test_what_no_node_does_is_refused_with_its_bound(change: dict[str, Any], said: str) -> None:
+    knobs = Knobs()
+    with pytest.raises(ValueError, match=said):
+        knobs.turn(change)
+    assert knobs == Knobs()
+    knobs.turn({"faults": {"reset": 0.1, "html": 0.9}, "wander": 1.0, "skew": -1.0})
 
 
 def test_faults_in_line_come_first_and_shares_are_kept() -> None:

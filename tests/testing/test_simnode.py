@@ -37,6 +37,7 @@ async def test_an_id_is_echoed_byte_for_byte(sent: bytes, served: SimNode, post:
         (b'{"method":"hmyv2_blockNumber"}', b""),
         (b'[{"method":"hmyv2_blockNumber"}]', b""),
         (b"[]", b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"empty batch"}}\n'),
+        (b"[" * 5000, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}\n'),
         (b"{oh", b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}\n'),
         (b"5", b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}\n'),
         (b'{"id":{}}', b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}\n'),
@@ -143,11 +144,29 @@ async def test_knobs_are_turned_over_http(served: SimNode, session: aiohttp.Clie
         assert await response.json() == {"head": 180}
     async with session.post(at + "reorg", json={"depth": 2}) as response:
         assert served.chain.branch.turns == ((179, 1),)
-    for body, status in (({"lagg": 1}, 400), ({"lag": "x"}, 400)):
-        async with session.post(at + "knobs", json=body) as response:
-            assert response.status == status
+    for path, body in (
+        ("knobs", {"lagg": 1}),
+        ("knobs", {"lag": "x"}),
+        ("knobs", {"branch": 2}),
+        ("reorg", {"depth": 0}),
+        ("reorg", {"depth": 181}),
+        ("reorg", {"depth": "x"}),
+        ("advance", {"blocks": -1}),
+    ):
+        async with session.post(at + path, json=body) as response:
+            assert response.status == 400, path
+            assert "expected" in (said := (await response.text()).lower()) or "no knob" in said
     async with session.get(at + "nothing") as response:
         assert response.status == 404
+
+
+async def test_a_body_is_read_as_it_came_whatever_its_header_says(
+    served: SimNode, session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    async with session.post(served.url, data=b"no gzip", headers=headers) as response:
+        assert (response.status, b"-32700" in await response.read()) == (200, True)
+    assert not caplog.records
 
 
 async def test_asking_in_process_counts_nothing(node: SimNode) -> None:
