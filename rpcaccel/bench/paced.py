@@ -17,7 +17,7 @@ from rpcaccel.bench.calls import Call
 from rpcaccel.bench.client import Outcome, Pool
 from rpcaccel.bench.http import Reply
 from rpcaccel.bench.series import Series, percentile
-from rpcaccel.bench.steady import Held
+from rpcaccel.bench.steady import TURN, Held
 from rpcaccel.bench.verdict import verdict
 from rpcaccel.bench.watch import Watch
 
@@ -100,11 +100,14 @@ class Paced:
 
     def _tick(self) -> None:
         """Send everything that is due, and come back when the next call is."""
-        now = self._clock()
+        began = now = self._clock()
         while self._next is not None and not self._watch.stopped:
             due = self._began + self._next.at
             if due > now:
                 self._again(due - now)
+                return
+            if now - began > TURN:
+                self._loop.call_soon(self._tick)  # answers are read in between
                 return
             self._send(due, self._next.call)
             self._next, now = next(self._calls, None), self._clock()

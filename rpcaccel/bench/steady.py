@@ -25,6 +25,10 @@ LATE = 0.01
 says nothing else."""
 SHORT = 0.99
 """Share of the calls due that must have been sent."""
+BEHIND = 1.0
+"""Seconds behind its time at which a run that does not hold its rate is given up."""
+TURN = 0.005
+"""Seconds that sending what is overdue may keep the loop from anything else."""
 _NEAR = 0.002
 """Seconds before a call is due from which the loop spins: its timers are no finer than a millisecond."""
 
@@ -90,7 +94,7 @@ class Steady:
         self._clock = time.perf_counter  # uvloop's own clock counts whole milliseconds
         self._lateness = array("d")
         self._waited = 0
-        self._sent = 0
+        self._sent = self._too_late = 0
         self._open = 0
         self._over = False
         self._began = 0.0
@@ -143,17 +147,27 @@ class Steady:
 
     def _tick(self) -> None:
         """Send everything that is due, and come back when the next call is."""
-        now = self._clock()
-        while self._sent < self._last and not self._watch.stopped:
+        began = now = self._clock()
+        while self._sent < self._last and not self._watch.stopped and not self._hopeless:
             due = self._began + self._sent / self._rate
             if due > now:
                 self._again(due - now)
+                return
+            if now - began > TURN:
+                self._loop.call_soon(self._tick)  # answers are read in between
                 return
             self._send(due)
             now = self._clock()
         self._sending = max(now - self._began, self._sent / self._rate)
         self._last = self._sent
         self._maybe_finished()
+
+    @property
+    def _hopeless(self) -> bool:
+        """Whether it is far behind, and the rate not held whatever becomes of the calls left: to send them would fill
+        the memory with calls that wait."""
+        behind = self._lateness[-1] if self._lateness else 0.0
+        return behind > BEHIND and self._too_late > (1 - SHORT) * self._last
 
     def _again(self, wait: float) -> None:
         if self._spin and wait < _NEAR:
@@ -177,7 +191,9 @@ class Steady:
 
         if not self._pool.send(call.body(number), self._timeout, done):
             self._waited += 1
-        self._lateness.append(self._clock() - due)
+        late = self._clock() - due
+        self._lateness.append(late)
+        self._too_late += late > self._late_most
 
     def _maybe_finished(self) -> None:
         if self._sent >= self._last and not self._open:

@@ -63,6 +63,20 @@ async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
     assert 1 <= run.series[0]["net_version"].calls <= 3
 
 
+async def test_answers_are_read_while_much_is_overdue() -> None:
+    async with responding() as url:
+        pool, watch = Pool(parse(url), 2), Watch()
+        run = Paced([pool], timeout=30.0)
+        running = asyncio.create_task(run.run([Due(0.0, Call("eth_chainId"))] * 500_000, watch))
+        while not run.series[0]:
+            await asyncio.sleep(0)
+        watch.stop.set()
+        async with asyncio.timeout(20.0):
+            await running
+        assert run.held.calls < 500_000
+        await pool.close()
+
+
 async def test_nothing_to_do_is_done_at_once() -> None:
     async with responding() as url:
         pool = Pool(parse(url), 1)

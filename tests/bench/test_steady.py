@@ -63,6 +63,33 @@ def test_a_rate_that_was_not_held_is_told_with_its_reason() -> None:
     assert "too busy" in late.reason(512)
 
 
+async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() -> None:
+    responder = Responder()
+    async with responding(responder) as url:
+        pool = Pool(parse(url), 2)
+        run = Steady(pool, calls(), rate=1e6, timeout=30.0, late_most=1e-6)
+        async with asyncio.timeout(20.0):
+            await run.run(Watch(), 10.0)
+        assert 0 < responder.calls < 2_000_000
+        assert not run.held.yes
+        assert run.held.sent < 900_000
+        await pool.close()
+
+
+async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> None:
+    async with responding() as url:
+        pool, watch = Pool(parse(url), 2), Watch()
+        run = Steady(pool, calls(), rate=1e6, timeout=30.0, late_most=1e9)
+        running = asyncio.create_task(run.run(watch, 60.0))
+        while not run.series.calls:
+            await asyncio.sleep(0)
+        watch.stop.set()
+        async with asyncio.timeout(20.0):
+            await running
+        assert run.summary().calls < 1_000_000
+        await pool.close()
+
+
 async def test_a_stopped_run_keeps_what_it_has() -> None:
     async with responding() as url:
         pool, watch = Pool(parse(url), 4), Watch()
