@@ -32,10 +32,15 @@ export function redraw(element, signature, make) {
   element.replaceChildren(...[make()].flat().filter((child) => child !== null && child !== undefined));
 }
 
+let marked = null; // where somebody marks text; heard of, since to ask lays out the page each time
+document.addEventListener("selectionchange", () => {
+  const selection = document.getSelection();
+  marked = selection && !selection.isCollapsed ? selection.anchorNode : null;
+});
+
 /** The same, each second: what somebody is marking in it, to copy it, stays until it is let go. */
 export function refresh(element, signature, make) {
-  const marked = document.getSelection();
-  if (!marked || marked.isCollapsed || !element.contains(marked.anchorNode)) redraw(element, signature, make);
+  if (!marked || !element.contains(marked)) redraw(element, signature, make);
 }
 
 /** Figure and thin unit. */

@@ -14,6 +14,9 @@ const widths = new ResizeObserver((entries) => {
 });
 
 /** Is there more to the right than is seen? */
+const MANY = 60; // rows: beyond, one that is far out of sight is drawn when it comes near
+const NEAR = { rootMargin: "50% 0px" };
+
 function showEnd(frame) {
   frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"));
 }
@@ -27,6 +30,8 @@ export class Table {
   constructor({ label, columns, key, detail = null, find = null, sort = null, down = true }) {
     Object.assign(this, { columns, key, detail, find: find ?? ((row) => columns[0].text(row)), sorted: sort, down, needle: "", rows: new Map(), opened: new Set(), data: [] });
     this.heads = columns.map((column, index) => this.head(column, index));
+    this.lines = new WeakMap();
+    this.near = new IntersectionObserver((entries) => entries.forEach((entry) => this.came(this.lines.get(entry.target), entry.isIntersecting)), NEAR);
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
     const table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
     this.none = h("p", { class: "note", hidden: true });
@@ -71,13 +76,16 @@ export class Table {
       const key = this.key(item);
       present.add(key);
       if (!this.rows.has(key)) this.rows.set(key, this.row(key, item));
-      this.draw(this.rows.get(key), item);
+      const row = this.rows.get(key);
+      row.late = row.far && data.length > MANY && !this.opened.has(key) ? item : null;
+      if (!row.late) this.draw(row, item);
     }
     for (const [key, row] of this.rows) {
       if (present.has(key)) continue;
       this.shut(row);
       this.opened.delete(key);
       row.line.remove();
+      this.near.unobserve(row.line);
       row.more.remove();
       this.rows.delete(key);
     }
@@ -87,6 +95,7 @@ export class Table {
   gone() {
     for (const row of this.rows.values()) this.shut(row);
     for (const one of this.observed) widths.unobserve(one);
+    this.near.disconnect();
   }
 
   shut(row) {
@@ -102,7 +111,9 @@ export class Table {
       if (control) cells[index].append(control.element);
       return control;
     });
-    const row = { cells, built, line: h("tr", { class: "row" }, cells), hold: h("div"), inside: null };
+    const row = { cells, built, line: h("tr", { class: "row" }, cells), hold: h("div"), inside: null, far: false, late: null };
+    this.lines.set(row.line, row);
+    this.near.observe(row.line);
     row.more = h("tr", { class: "detail", hidden: true }, h("td", { colspan: String(this.columns.length) }, row.hold));
     if (this.detail) {
       row.opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: () => this.toggle(key) });
@@ -117,6 +128,14 @@ export class Table {
   }
 
   /** Up and down arrows move between the names of the rows. */
+  /** A row came near what is seen, or went far from it. */
+  came(row, near) {
+    row.far = !near;
+    if (!near || !row.late) return;
+    this.draw(row, row.late);
+    row.late = null;
+  }
+
   walk(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || !event.target.matches("button.open")) return;
