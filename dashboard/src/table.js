@@ -9,14 +9,15 @@ const widths = new ResizeObserver((entries) => {
     const frame = target.closest(".scroll");
     if (!frame) continue;
     frame.classList.toggle("fits", frame.querySelector("table").offsetWidth <= frame.clientWidth);
+    setAttribute(frame, "tabindex", frame.classList.contains("fits") ? null : "0"); // a stop for the keyboard where it scrolls
     showEnd(frame);
   }
 });
 
-/** Is there more to the right than is seen? */
 const MANY = 60; // rows: beyond, one that is far out of sight is drawn when it comes near
 const NEAR = { rootMargin: "50% 0px" };
 
+/** Is there more to the right than is seen? */
 function showEnd(frame) {
   frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"));
 }
@@ -29,13 +30,13 @@ export class Table {
    */
   constructor({ label, columns, key, detail = null, find = null, sort = null, down = true }) {
     Object.assign(this, { columns, key, detail, find: find ?? ((row) => columns[0].text(row)), sorted: sort, down, needle: "", rows: new Map(), opened: new Set(), data: [] });
-    this.heads = columns.map((column, index) => this.head(column, index));
     this.lines = new WeakMap();
     this.near = new IntersectionObserver((entries) => entries.forEach((entry) => this.came(this.lines.get(entry.target), entry.isIntersecting)), NEAR);
+    this.heads = columns.map((column, index) => this.head(column, index));
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
     const table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
     this.none = h("p", { class: "note", hidden: true });
-    this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label, onscroll: () => showEnd(this.element) }, table, this.none);
+    this.element = h("div", { class: "scroll", role: "region", "aria-label": label, onscroll: () => showEnd(this.element) }, table, this.none);
     this.observed = [table, this.element];
     for (const one of this.observed) widths.observe(one);
     this.showSort();
@@ -84,8 +85,8 @@ export class Table {
       if (present.has(key)) continue;
       this.shut(row);
       this.opened.delete(key);
-      row.line.remove();
       this.near.unobserve(row.line);
+      row.line.remove();
       row.more.remove();
       this.rows.delete(key);
     }
@@ -94,8 +95,8 @@ export class Table {
 
   gone() {
     for (const row of this.rows.values()) this.shut(row);
-    for (const one of this.observed) widths.unobserve(one);
     this.near.disconnect();
+    for (const one of this.observed) widths.unobserve(one);
   }
 
   shut(row) {
@@ -127,7 +128,6 @@ export class Table {
     this.draw(this.rows.get(key), this.data.find((item) => this.key(item) === key));
   }
 
-  /** Up and down arrows move between the names of the rows. */
   /** A row came near what is seen, or went far from it. */
   came(row, near) {
     row.far = !near;
@@ -136,6 +136,7 @@ export class Table {
     row.late = null;
   }
 
+  /** Up and down arrows move between the names of the rows. */
   walk(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || !event.target.matches("button.open")) return;

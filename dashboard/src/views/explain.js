@@ -40,7 +40,7 @@ function told(plan) {
     list("Keeping", plan.keeping),
     list(plan.forced ? "Nodes, though none is well" : "Nodes, in the order they would be asked",
       plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`]), "ol"),
-    list("Not asked", plan.refused.map((node) => [h("b", {}, node.id), `: ${node.why}`])),
+    list("Not asked", plan.refused.map((node) => [h("b", {}, node.id), node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`])),
   ];
 }
 
