@@ -59,8 +59,9 @@ class Cluster:
         # A node is down: perhaps another has its slots by now.
         await self._client.nodes_manager.initialize()
         present = self._client.nodes_manager.nodes_cache
-        for name in [name for name, server in self._known.items() if name not in present and server.up]:
-            await self._known.pop(name).close()
+        for name in [name for name in self._known if name not in present]:
+            if (server := self._known.pop(name, None)) is not None:  # another probe may look at the same moment
+                await server.close()
 
     def _server(self, node: ClusterNode) -> Server:
         server = self._known.get(node.name)

@@ -106,6 +106,8 @@ class Server:
             try:
                 if self._refresh is not None:
                     await self._refresh()
+                if self._closed:
+                    return  # by that very look: it is no more
                 await self._ask()
             except Exception as error:
                 self.error = f"{type(error).__name__}: {error}"[:200]
@@ -177,7 +179,7 @@ class Server:
         """Stop probing. The client belongs to whoever made it."""
         self._closed = True
         self.up = False
-        if self._probing is not None:
+        if self._probing is not None and self._probing is not asyncio.current_task():
             await end(self._probing)
 
     def stats(self) -> ServerStats:

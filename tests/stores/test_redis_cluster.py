@@ -96,6 +96,10 @@ async def test_a_promoted_replica_is_found(open_store: Opener, nodes: list[Redis
             await asyncio.sleep(0.05)
     await until(lambda: store.stats().queued == 0)
     assert await store.get(own) is not None
+    gone = f"127.0.0.1:{nodes[0].port}"
+    await until(lambda: gone not in [server.name for server in store.stats().servers], within=15.0)
+    probes = [task for task in asyncio.all_tasks() if task.get_name().startswith("redis probe")]
+    assert not [task for task in probes if gone in task.get_name()], "nobody asks it any more"
 
 
 async def test_before_the_slots_are_known_nobody_is_asked() -> None:
