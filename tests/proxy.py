@@ -121,14 +121,16 @@ def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: 
 
 @asynccontextmanager
 async def proxying(nodes: Sequence[SimNode], **more: Any) -> AsyncIterator[Proxy]:
-    """A worker that serves `nodes`, heads told, drained at the end; `clock` instead of the real one, if given."""
+    """A worker that serves `nodes`, heads told, drained at the end; `clock` instead of the real one, and `final` instead
+    of the head, if given."""
+    final = more.pop("final", None)
     network, clock = more.pop("network", "harmony-s0"), more.pop("clock", time.monotonic)
     worker = Worker("w1", settings_for(nodes, network, **more), clock=clock)
     sock = socket.create_server(("127.0.0.1", 0))
     await worker.start(sock)
     async with aiohttp.ClientSession() as http:
         proxy = Proxy(worker, nodes, http, network)
-        proxy.see()
+        proxy.see(final=final)
         try:
             yield proxy
         finally:

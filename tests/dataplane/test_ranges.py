@@ -318,8 +318,7 @@ async def test_a_refusal_is_passed_on_when_pieces_would_be_too_many() -> None:
 
 async def test_logs_that_are_not_final_are_asked_of_one_node_and_go_with_the_fork() -> None:
     net = {"chain": "ethereum", "ranges": {"segment": 32, "divide_from": 10}}
-    async with ethereum_nodes(2, head=300) as nodes, proxying(nodes, net=net) as proxy:
-        proxy.see(final=200)
+    async with ethereum_nodes(2, head=300) as nodes, proxying(nodes, net=net, final=200) as proxy:
         await same(proxy, LOGS, window(100, 300))
         assert (await same(proxy, LOGS, window(100, 300))).cache == "memory"
         nodes[0].chain.reorg(50)
@@ -332,15 +331,13 @@ async def test_logs_that_are_not_final_are_asked_of_one_node_and_go_with_the_for
 async def test_a_refused_end_is_divided_where_what_is_final_ends() -> None:
     async with (
         ethereum_nodes(2, head=300, logs_range=110) as nodes,
-        proxying(nodes, net={"chain": "ethereum"}) as proxy,
+        proxying(nodes, net={"chain": "ethereum"}, final=200) as proxy,
     ):
-        proxy.see(final=200)
         assert (await same(proxy, LOGS, window(100, 300))).cache == "miss"
         assert (await same(proxy, LOGS, window(100, 300))).cache == "memory"
 
 
 async def test_a_range_no_longer_than_what_is_not_final_goes_the_ordinary_way() -> None:
-    async with ethereum_nodes(1, head=300) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
-        proxy.see(final=200)
+    async with ethereum_nodes(1, head=300) as nodes, proxying(nodes, net={"chain": "ethereum"}, final=200) as proxy:
         assert [(await same(proxy, LOGS, window(260, 300))).cache for _ in range(2)] == ["miss", "memory"]
         assert (await same(proxy, LOGS, window(300, 260))).error["message"] == "invalid block range params"
