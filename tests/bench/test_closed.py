@@ -12,6 +12,7 @@ from rpcaccel.bench.target import parse
 from rpcaccel.bench.watch import Watch
 from tests.bench.responder import Responder
 from tests.bench.serving import Scripted, http, responding, serving
+from tests.services import free_port
 
 
 def calls() -> Iterator[Call]:
@@ -56,6 +57,14 @@ async def test_a_lying_server_fails_every_call() -> None:
         series = await Loop(pool, calls(), connections=1, timeout=5.0).run(Watch(), total=10)
         assert series.errors == {"wrong id": 10}
         await pool.close()
+
+
+async def test_where_nobody_listens_every_call_fails_and_none_waits_for_its_time_to_be_over() -> None:
+    pool = Pool(parse(f"http://127.0.0.1:{free_port()}"), 4)
+    async with asyncio.timeout(30.0):
+        series = await Loop(pool, calls(), connections=4, timeout=600.0).run(Watch(), total=20)
+    assert series.errors == {"connect": 20}
+    await pool.close()
 
 
 async def test_a_stopped_loop_keeps_what_it_has() -> None:
