@@ -27,7 +27,7 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
         nodes = ", ".join(f"{node.id} (weight {node.weight})" for node in network.nodes)
         place = f"{base}/" if name == settings.main_network else f"{base}/{name}"
         served.append(f"  {name:<14} {place}  <- {nodes}")
-    memory = f"{format_size(settings.memory.size)} of memory"
+    memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
     redis = f", then {settings.redis.url}" if settings.redis.url else ""
     return [
         "rpcaccel serves",

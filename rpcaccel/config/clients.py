@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rpcaccel.config.fields import MethodPatterns, Whole, listed
+from rpcaccel.config.fields import MethodPatterns, Number, Whole, listed
 from rpcaccel.config.naming import NAME
 from rpcaccel.config.section import Section
 from rpcaccel.core.client import ANONYMOUS, Limits
@@ -36,7 +36,7 @@ Ranges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeVal
 class LimitSettings(Section):
     """What a caller may do; 0 and empty lists limit nothing."""
 
-    rate: float = Field(
+    rate: Number = Field(
         default=0.0, ge=0, le=1e9, allow_inf_nan=False, description="Calls a second; heavy ones count as heavy_cost."
     )
     burst: Whole = Field(default=0, ge=0, le=10**9, description="Calls that may come at once; those of a second if 0.")

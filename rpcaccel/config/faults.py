@@ -32,6 +32,9 @@ _EXPECTED = {
     "int_parsing": "a whole number",
     "int_parsing_size": "a whole number of a sensible size",
     "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
@@ -42,6 +45,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "too_short": "at least {min_length}",
+    "too_long": "at most {max_length}",
     "literal_error": "one of {expected}",
     "string_pattern_mismatch": "a name of a-z, 0-9, dots, dashes and underscores that begins with a letter or digit",
 }

@@ -32,6 +32,12 @@ def _whole(value: object) -> object:
     return value
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number")  # noqa: TRY004 -- pydantic turns only ValueError into a fault
+    return value
+
+
 def _worker_count(value: object) -> object:
     """ "auto" is one for each processor that this program may use."""
     if isinstance(value, str) and value.strip().lower() == "auto":
@@ -75,6 +81,7 @@ def _unit(pattern: str, number: str) -> WithJsonSchema:
 Size = Annotated[int, BeforeValidator(parse_size), _unit(SIZE_PATTERN, "integer")]
 Duration = Annotated[float, BeforeValidator(parse_duration), _unit(DURATION_PATTERN, "number")]
 WorkerTimeout = Annotated[Duration, AfterValidator(_worker_timeout)]
+Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 WorkerCount = Annotated[
     int,

@@ -19,6 +19,7 @@ from rpcaccel.config.fields import (
     ListenText,
     MethodPattern,
     MethodPatterns,
+    Number,
     Origins,
     RedisUrls,
     Roles,
@@ -232,7 +233,7 @@ class NetworkSettings(ResilientNetwork):
         description="Seconds between blocks; if unset the chain's own, or less where they are seen to come quicker.",
     )
     ranges: RangeSettings = Field(default=RangeSettings(), description="How long ranges are put together.")
-    refresh: float = Field(
+    refresh: Number = Field(
         default=0.05,
         ge=0,
         le=1,

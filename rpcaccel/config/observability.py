@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from rpcaccel.config.fields import Duration
+from rpcaccel.config.fields import Duration, Number
 from rpcaccel.config.plugins import trace_receiver
 from rpcaccel.config.section import Section
 
@@ -21,7 +21,7 @@ class LogSettings(Section):
         default="console", description="Lines for people, or a JSON object a line."
     )
     access: bool = Field(default=False, description="Whether calls write a line each, at level info.")
-    access_share: float = Field(
+    access_share: Number = Field(
         default=1.0, gt=0, le=1, description="Share of the requests whose calls do; slow ones write theirs anyway."
     )
     slow: Duration = Field(
@@ -36,7 +36,7 @@ class TracingSettings(Section):
         default="",
         description="http:// or https:// address of the receiver, /v1/traces if it has no path; empty: none.",
     )
-    sample: float = Field(
+    sample: Number = Field(
         default=0.01, ge=0, le=1, description="Share of the requests that are traced, where a client does not say so."
     )
     service: str = Field(

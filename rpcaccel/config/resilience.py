@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rpcaccel.config.fields import Duration, MethodPatterns, Tag, Tags, Whole, WorkerTimeout
+from rpcaccel.config.fields import Duration, MethodPatterns, Number, Tag, Tags, Whole, WorkerTimeout
 from rpcaccel.config.section import Section
 
 
@@ -12,10 +12,10 @@ class QuotaSettings(Section):
     """What a node may be asked for, all workers together. Days and months are those of UTC; what is used is
     kept over restarts beside the state file."""
 
-    second: float = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.")
-    day: float = Field(default=0, ge=0, le=1e15, description="Calls a day; 0 for no limit.")
-    month: float = Field(default=0, ge=0, le=1e15, description="Calls a calendar month; 0 for no limit.")
-    heavy: float = Field(default=1, ge=0, le=1e6, description="Calls that one of a heavy method counts as.")
+    second: Number = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.")
+    day: Number = Field(default=0, ge=0, le=1e15, description="Calls a day; 0 for no limit.")
+    month: Number = Field(default=0, ge=0, le=1e15, description="Calls a calendar month; 0 for no limit.")
+    heavy: Number = Field(default=1, ge=0, le=1e6, description="Calls that one of a heavy method counts as.")
 
 
 class RouteSettings(Section):
@@ -28,7 +28,7 @@ class RouteSettings(Section):
 class HedgeSettings(Section):
     """A second node asked beside a slow one: reads that cost little, within the budget, never of a higher tier."""
 
-    quantile: float = Field(
+    quantile: Number = Field(
         default=0.95, ge=0, lt=1, description="Share of a method's answers on a node that are quicker; 0 for no hedges."
     )
     at_least: Duration = Field(default=0.1, le=60, description="Seconds a node is given in any case.")
@@ -37,15 +37,15 @@ class HedgeSettings(Section):
 class BudgetSettings(Section):
     """Attempts beyond the first, retries and hedges together: hedges leave half of it to retries."""
 
-    share: float = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
-    floor: float = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")
+    share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
+    floor: Number = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")
 
 
 class BreakerSettings(Section):
     """When a node that fails gets no more calls, and how it comes back."""
 
     failures: Whole = Field(default=5, ge=1, le=1000, description="Failures in a row that are enough.")
-    ratio: float = Field(default=0.5, gt=0, le=1, description="Share of failures in the last 10 s that is enough.")
+    ratio: Number = Field(default=0.5, gt=0, le=1, description="Share of failures in the last 10 s that is enough.")
     volume: Whole = Field(default=20, ge=1, le=100_000, description="Calls in those 10 s before the share counts.")
     rest: Duration = Field(default=1.0, gt=0, le=3600, description="Seconds of the first rest; each is twice as long.")
     rest_max: Duration = Field(default=15.0, gt=0, le=3600, description="Seconds of the longest rest.")
@@ -54,11 +54,11 @@ class BreakerSettings(Section):
 class OutlierSettings(Section):
     """When a node that answers, but much slower than the others, gets no calls for a while."""
 
-    factor: float = Field(
+    factor: Number = Field(
         default=5.0, ge=0, le=1000, description="Times the others' seconds for the same methods; 0: never."
     )
     by: Duration = Field(default=0.5, le=60, description="Seconds it must be slower as well.")
-    share: float = Field(default=0.5, gt=0, le=1, description="Of the nodes that may be out; one in any case.")
+    share: Number = Field(default=0.5, gt=0, le=1, description="Of the nodes that may be out; one in any case.")
     rest: Duration = Field(default=10.0, gt=0, le=3600, description="Seconds of the first time; each is twice as long.")
 
 
@@ -73,7 +73,7 @@ class ConcurrencySettings(Section):
 class TransactionSettings(Section):
     """Signed transactions: they are told to several nodes at once."""
 
-    share: float = Field(
+    share: Number = Field(
         default=0.67, gt=0, le=1, description="Share of the nodes that may be asked to which a transaction is told."
     )
     at_least: Whole = Field(default=2, ge=1, le=1000, description="Nodes it is told to in any case, if there are.")

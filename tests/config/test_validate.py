@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,21 @@ def test_all_faults_are_told_at_once_with_place_and_expectation() -> None:
     assert faults[f"{nodes}[0].weight"].expected == "at most 1000"
     assert faults[f"{nodes}[2]"].expected.endswith("did you mean weight= for wieght=?")
     assert faults[f"{nodes}[1].id"].expected == f"another id than that of {nodes}[0]"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(True, "a number"), ("x", "a number"), ([], "a number"), (nan, "a finite number")],
+)
+def test_a_number_is_no_switch_and_no_text(value: object, expected: str) -> None:
+    faults = faults_of({"networks": {"x": {"nodes": ["http://a"]}}, "clients": {"anonymous": {"rate": value}}})
+    assert {path: fault.expected for path, fault in faults.items()} == {"clients.anonymous.rate": expected}
+
+
+def test_a_share_is_no_switch() -> None:
+    network = {"nodes": ["http://a"], "refresh": True, "hedge": {"quantile": True}, "transactions": {"share": True}}
+    faults = faults_of({"networks": {"x": network}, "log": {"access_share": True}})
+    assert [fault.expected for fault in faults.values()] == ["a number"] * 4
 
 
 @pytest.mark.parametrize("document", [{}, {"networks": {}}, {"networks": None}])
