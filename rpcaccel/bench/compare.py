@@ -105,6 +105,17 @@ class Found(Struct):
         """What was measured of one side, run by run."""
         return [value for run in self.runs if run.side == side and (value := measure.of(run)) is not None]
 
+    def pairs(self, measure: Measure) -> tuple[list[float], list[float]]:
+        """The same of both sides, of the pairs of runs in which both have it."""
+        a: list[float] = []
+        b: list[float] = []
+        for pair in zip(self.runs[::2], self.runs[1::2], strict=False):
+            one, other = (measure.of(run) for run in (pair if pair[0].side == self.asked.a else pair[::-1]))
+            if one is not None and other is not None:
+                a.append(one)
+                b.append(other)
+        return a, b
+
 
 async def compare(asked: Asked, sides: tuple[Side, Side], watch: Watch) -> Found:
     """Measure: A B, B A, A B … so that a machine that grows slower favours none. Raises NoEndpointError, OSError."""
@@ -208,7 +219,7 @@ def _row(found: Found, measure: Measure) -> tuple[str, ...] | None:
     a, b = (found.values(side, measure) for side in (found.asked.a, found.asked.b))
     if not a and not b:
         return None
-    both = ratio(a, b) if len(a) == len(b) else None
+    both = ratio(*found.pairs(measure))
     return (f"{measure.name} ({measure.unit})", _spread(a), _spread(b), *_ratio(both, measure))
 
 

@@ -71,6 +71,14 @@ def test_failures_unheld_rates_and_unknown_processes_are_remarked() -> None:
     assert "http 502: 2" in remarks[0]
 
 
+def test_runs_are_compared_with_those_of_their_own_pair() -> None:
+    cores = [(None, 1.0), (2.0, 4.0), (8.0, 16.0), (4.0, None)]
+    runs = [made for a, b in cores for made in (run("A side", 100, cores=a), run("B side", 100, cores=b))]
+    table = reported(Found(ASKED, [*runs[:2], runs[3], runs[2], *runs[4:]])).tables[0]
+    cpu = next(row for row in table.rows if row[0] == "CPU (cores)")
+    assert cpu[3:] == ("2.00", "2.00 to 2.00", "yes: A is better")
+
+
 def test_noise_is_called_noise() -> None:
     rates = [(100, 103), (104, 100), (98, 97), (101, 102)]
     runs = [made for a, b in rates for made in (run("A side", a), run("B side", b))]
