@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -29,10 +30,21 @@ def configure(settings: LogSettings) -> None:
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=lambda *_: Lines(sys.stderr),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[Libraries()])
+
+
+class Lines(structlog.PrintLogger):
+    """Writes lines; one that cannot be written, on a disk that is full or to a program that has ended, is lost: no call
+    fails for want of it."""
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError, ValueError):  # the latter: the stream is closed
+            super().msg(message)
+
+    log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
 
 
 class Libraries(logging.Handler):

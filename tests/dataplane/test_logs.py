@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
 from typing import Literal
 
 import pytest
@@ -11,6 +13,8 @@ import structlog
 
 from rpcaccel.config.observability import LogSettings
 from rpcaccel.dataplane import logs
+
+FORMS: tuple[Literal["console", "json"], ...] = ("console", "json")
 
 
 def test_json_lines_hold_level_time_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,6 +35,30 @@ def test_lines_for_people_begin_at_the_level_chosen(capsys: pytest.CaptureFixtur
     assert "node" in written
 
 
+def unwritable(kind: str) -> int:
+    """A descriptor."""
+    if kind == "full disk":
+        return os.open("/dev/full", os.O_WRONLY)
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["closed", "full disk", "nobody reads"])
+def test_a_line_that_cannot_be_written_stops_nobody(kind: str, form: Literal["console", "json"]) -> None:
+    stream = open(unwritable(kind), "w", encoding="utf-8", buffering=1)  # noqa: SIM115 -- to close it fails as well
+    with contextlib.redirect_stderr(stream):
+        logs.configure(LogSettings(format=form, level="debug"))
+        if kind == "closed":
+            stream.close()
+        log = structlog.get_logger()
+        for write in (log.debug, log.info, log.warning, log.error, log.critical, log.exception):
+            write("said", to="nobody")
+    with contextlib.suppress(OSError):
+        stream.close()
+
+
 def test_what_libraries_log_has_the_form_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(LogSettings(format="json"))
     library = logging.Logger("a.library")
@@ -46,7 +74,7 @@ def test_what_libraries_log_has_the_form_of_the_log(capsys: pytest.CaptureFixtur
     assert "KeyError: 7" in second["exception"]
 
 
-@pytest.mark.parametrize("form", ["console", "json"])
+@pytest.mark.parametrize("form", FORMS)
 def test_what_went_wrong_is_told_without_what_the_program_held_in_its_hands(
     capsys: pytest.CaptureFixture[str], form: Literal["console", "json"]
 ) -> None:
