@@ -32,7 +32,7 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
     return [
         "rpcaccel serves",
         *served,
-        f"  page           http://{reachable(admin)}/",
+        f"  page           {'https' if settings.admin.tls_cert else 'http'}://{reachable(admin)}/",
         f"  cache          {memory}{redis}",
     ]
 

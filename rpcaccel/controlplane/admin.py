@@ -94,7 +94,7 @@ class Admin:
         return f"<Admin {self.address} {'up' if self._runner else 'down'}>"
 
     async def start(self) -> str:
-        """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError."""
+        """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError, ListenError."""
         tls = tls_context(self._settings())
         self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+from pathlib import Path
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.controlplane.auth import is_loopback
+from rpcaccel.controlplane.listening import ListenError, reason_of
 
 
 def host_and_port(listen: str) -> tuple[str, int] | None:
@@ -46,9 +48,19 @@ def check_admin_address(listen: str, settings: AdminSettings | None = None) -> s
 
 
 def tls_context(settings: AdminSettings) -> ssl.SSLContext | None:
-    """The server's side of TLS; None without a certificate. Raises OSError, of which ssl's errors are a kind."""
+    """The server's side of TLS; None without a certificate. Raises ListenError."""
     if not settings.tls_cert:
         return None
+    for name, file in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
+        try:
+            Path(file).open("rb").close()
+        except OSError as error:
+            raise ListenError(f"admin.{name}: {file} cannot be read: {reason_of(error)}") from None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")  # never asked for in the terminal
+    except (OSError, ValueError):
+        files = f"{settings.tls_cert} and {settings.tls_key}"
+        expected = "a certificate and its key without password, as PEM"
+        raise ListenError(f"admin.tls_cert, admin.tls_key: found {files}, expected {expected}") from None
     return context

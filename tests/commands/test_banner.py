@@ -26,6 +26,12 @@ def test_every_network_is_shown_with_its_address_and_no_secret() -> None:
     assert "hunter2" not in text
 
 
+def test_a_page_behind_tls_is_shown_with_its_scheme() -> None:
+    admin = SETTINGS.admin.model_copy(update={"tls_cert": "c.pem", "tls_key": "k.pem"})
+    said = lines(SETTINGS.model_copy(update={"admin": admin}), "127.0.0.1:8888", "127.0.0.1:8889")
+    assert "  page           https://127.0.0.1:8889/" in said
+
+
 @pytest.mark.parametrize(
     ("listen", "shown"),
     [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "127.0.0.1:80"), ("[::1]:80", "[::1]:80"), ("host:1", "host:1")],

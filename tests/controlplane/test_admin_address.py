@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, name_asked, tls_context
+from rpcaccel.controlplane.listening import ListenError
 from tests.sample_view import SampleView
 
 
@@ -40,6 +44,18 @@ def test_with_an_account_others_may_reach_it() -> None:
 def test_a_certificate_comes_with_its_key() -> None:
     assert "together" in (check_admin_address("127.0.0.1:1", AdminSettings(tls_cert="x")) or "")
     assert tls_context(AdminSettings()) is None
+
+
+def test_what_is_wrong_with_a_certificate_is_said_of_its_file(tmp_path: Path) -> None:
+    text = tmp_path / "text.pem"
+    text.write_text("no certificate")
+    for cert, key, said in (
+        ("none.pem", str(text), "admin.tls_cert: none.pem cannot be read: No such file or directory"),
+        (str(text), str(tmp_path), f"admin.tls_key: {tmp_path} cannot be read: Is a directory"),
+        (str(text), str(text), "expected a certificate and its key without password, as PEM"),
+    ):
+        with pytest.raises(ListenError, match=re.escape(said)):
+            tls_context(AdminSettings(tls_cert=cert, tls_key=key))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.listening import ListenError
 from rpcaccel.controlplane.pages import Page
 from rpcaccel.controlplane.routes import ROUTES, Route
 from tests.sample_control import SampleControl, sample_settings
@@ -203,7 +204,7 @@ async def test_a_certificate_without_its_key_or_that_is_not_there_is_said() -> N
     with pytest.raises(ValueError, match="together or not at all"):
         Admin(SampleView(), "127.0.0.1:0", settings=lambda: half, files={})
     nowhere = sample_settings(admin={"tls_cert": "/none", "tls_key": "/none"}).admin
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ListenError, match=r"admin.tls_cert: /none cannot be read"):
         await Admin(SampleView(), "127.0.0.1:0", settings=lambda: nowhere, files={}).start()
 
 
