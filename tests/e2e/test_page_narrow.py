@@ -58,3 +58,15 @@ async def test_without_calls_the_cache_says_how_to_fill_it(visitor: Visitor) -> 
     await expect(page.locator("main")).to_contain_text("No method was called yet")
     await page.close()
     await admin.close()
+
+
+async def test_every_field_of_a_form_is_there_on_a_phone(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "nodes", width=390)
+    await page.get_by_role("button", name="Add a node").click()
+    await expect(page.get_by_label("Address")).to_be_visible()
+    await page.evaluate("location.hash = '#/cache'")
+    await page.get_by_role("button", name="a key", exact=True).click()
+    await expect(page.get_by_label("Key", exact=True)).to_be_visible()
+    await page.evaluate("location.hash = '#/errors'")
+    await page.get_by_role("button", name="is on holiday").click()
+    await expect(page.get_by_label("The message contains")).to_be_visible()
