@@ -1,5 +1,6 @@
 // The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in reach.
 
+import { describe } from "./described.js";
 import { confirm } from "./dialog.js";
 import { h, redraw, setText, state } from "./dom.js";
 import { weightsAfter } from "./shares.js";
@@ -20,6 +21,7 @@ export class Bar {
     this.element = h("aside", { class: "bar", "aria-label": "Changes", hidden: true }, this.text,
       h("div", { class: "buttons" }, this.discard, this.apply, this.undo, this.close));
     this.timer = null;
+    this.described = false;
     this.said = null;
     store.listen(() => this.show());
     addEventListener("keydown", (event) => {
@@ -52,8 +54,16 @@ export class Bar {
     if (held && !this.undo.hidden) this.undo.focus();
   }
 
+  /** Values have their units in words once the settings are described. */
+  async describe() {
+    await describe().catch(() => []); // then they are told without
+    this.described = true;
+    this.show();
+  }
+
   show() {
     const edits = store.edits();
+    if (edits.length && !this.described) this.describe();
     const open = store.writable && (edits.length > 0 || store.problem !== null || store.applied !== null);
     this.element.hidden = !open;
     document.body.classList.toggle("barred", open);
@@ -65,7 +75,7 @@ export class Bar {
     for (const button of [this.apply, this.discard, this.undo]) button.disabled = store.busy;
     if (store.faults.length) this.apply.disabled = true;
     setText(this.apply, store.busy ? "Applying …" : "Apply");
-    const signature = JSON.stringify([edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.current?.adopted, store.current?.workers?.length]);
+    const signature = JSON.stringify([this.described, edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.current?.adopted, store.current?.workers?.length]);
     redraw(this.text, signature, () => this.words(edits));
     if (store.applied !== this.said) {
       this.said = store.applied;

@@ -28,6 +28,9 @@ function shapeOf([top, name, ...rest]) {
 /** The description of the setting at a path of names; undefined while none is known. */
 export const about = (path) => known.get(shapeOf(path).filter((name) => name !== undefined).join("."));
 
+/** What the setting at a path is called, described or not. */
+export const nameOf = (path) => label(shapeOf(path).filter((name) => name !== undefined).join(".")).name;
+
 /** A value at this path in words. */
 export const inWords = (path, value) => told(about(path)?.kind, value);
 

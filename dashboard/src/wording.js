@@ -1,6 +1,6 @@
 // Changes of the settings in words.
 
-import { about, inWords } from "./described.js";
+import { inWords, nameOf } from "./described.js";
 import { joined, percent, rate } from "./format.js";
 import { ruleWords } from "./views/rule.js";
 
@@ -15,7 +15,7 @@ function ofClient(name, what, before, after, path) {
 }
 
 /** "Memory 256 MB → 512 MB" */
-function changed(path, before, after, name = about(path)?.label.name ?? path.join(".")) {
+function changed(path, before, after, name = nameOf(path)) {
   return `${name} ${inWords(path, before)} → ${inWords(path, after)}`;
 }
 

@@ -22,6 +22,7 @@ async def test_several_edits_are_collected_and_applied_together(page: Page, cont
     await weight(page, "b").fill("3")
     bar = page.locator(".bar")
     await expect(bar).to_contain_text("2 changes")
+    await expect(bar).to_contain_text("node a: weight 5 → 1")
     await expect(page.locator("tr.row", has_text="b.example").or_(page.locator(".tune").nth(1))).to_contain_text(
         "3 of 4"
     )
