@@ -16,6 +16,8 @@ const colour = (name) => {
   if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   return colours.get(name);
 };
+/** Seconds between two times on an axis: with two minutes among them, five minutes have more than one in a narrow chart. */
+const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200];
 const FONT = "11px system-ui, sans-serif";
 
 /** The theme has changed: canvases do not follow by themselves. */
@@ -92,7 +94,7 @@ export class Chart {
         y: this.log ? { distr: 3, log: 10, range: (_, low, high) => logRange(low, high) } : { range: (_, low, high) => [0, Math.max(high ?? 0, this.floor) * 1.05 || 1] },
       },
       axes: this.small ? [{ show: false }, { show: false }] : [
-        { ...axis, size: 24, space: 56, values: (_, splits) => splits.map((at) => clock(at, this.shown > 600 ? "minutes" : "seconds")) },
+        { ...axis, size: 24, space: 56, incrs: STEPS, values: (_, splits) => splits.map((at) => clock(at, this.shown > 600 ? "minutes" : "seconds")) },
         { ...axis, grid: only ? { ...grid, filter: only } : grid, size: 62, space: 28, values: (_, splits) => splits.map((value) => (value === null || (this.log && !decade(value)) ? "" : joined(format(value)))) },
       ],
       series: [{}, ...this.series.map((line) => ({

@@ -16,7 +16,7 @@ export function measureStrip() {
 export function showNetworks(networks) {
   const list = byId("networks");
   const chips = new Map([...list.children].map((chip) => [chip.dataset.network, chip]));
-  list.replaceChildren(...networks.map((network) => {
+  const shown = networks.map((network) => {
     const chip = chips.get(network.network) ?? h("li", { class: "chip", "data-network": network.network });
     const nodes = network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}` : "no nodes";
     const late = network.age !== null && network.age > Math.max(10 * network.block_time, 15);
@@ -27,7 +27,8 @@ export function showNetworks(networks) {
       state(LEVELS[network.state], nodes),
     ]);
     return chip;
-  }));
+  });
+  if (shown.length !== list.children.length || shown.some((chip, index) => chip !== list.children[index])) list.replaceChildren(...shown);
 }
 
 /** Nobody is logged in: nothing is told about what runs. */

@@ -238,3 +238,38 @@ async def test_figures_have_one_width_and_focus_is_always_seen(visitor: Visitor,
 
 def test_the_network_of_the_samples_is_the_one_that_is_served() -> None:
     assert NETWORK in SampleControl().ledger.settings.networks
+
+
+async def test_a_narrow_chart_of_five_minutes_has_more_than_one_time_below_it(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    times = await page.evaluate(
+        """async () => {
+            const { Chart } = await import("/src/chart.js");
+            const format = (value) => [String(value), ""];
+            const chart = new Chart({ label: "Calls", series: [{ key: "calls", format }] });
+            const at = [...Array(301).keys()].map((second) => 1700000000 + second);
+            chart.update({ at, calls: at.map(() => 1) });
+            document.body.append(chart.element);
+            chart.resize(300);
+            while (!chart.plot.axes[0]._values) await new Promise(requestAnimationFrame);
+            return chart.plot.axes[0]._values;
+        }"""
+    )
+    assert len(times) >= 2
+
+
+async def test_networks_that_stay_as_they_are_are_not_touched(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    touched = await page.evaluate(
+        """async () => {
+            const { showNetworks } = await import("/src/strip.js");
+            const one = { network: "s0", nodes: 1, eligible: 1, state: "ok", head: 7, age: 1, block_time: 2 };
+            const networks = [one, { ...one, network: "s1" }];
+            showNetworks(networks);
+            const watch = new MutationObserver(() => {});
+            watch.observe(document.getElementById("networks"), { childList: true, subtree: true });
+            showNetworks(networks);
+            return watch.takeRecords().length;
+        }"""
+    )
+    assert touched == 0
