@@ -75,7 +75,7 @@ export class Bar {
     for (const button of [this.apply, this.discard, this.undo]) button.disabled = store.busy;
     if (store.faults.length) this.apply.disabled = true;
     setText(this.apply, store.busy ? "Applying …" : "Apply");
-    const signature = JSON.stringify([this.described, edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.current?.adopted, store.current?.workers?.length]);
+    const signature = JSON.stringify([this.described, edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.current?.adopted, store.current?.workers?.map(({ revision }) => revision)]);
     redraw(this.text, signature, () => this.words(edits));
     if (store.applied !== this.said) {
       this.said = store.applied;
@@ -101,7 +101,8 @@ export class Bar {
         h("p", { class: "edits" }, edits.map(([path, before, after]) => h("span", {}, sentence(path, before, after)))));
     } else if (store.applied) {
       const { revision, adopted, workers, note } = store.current;
-      said.push(h("p", {}, state("good", ""), h("b", {}, `r${revision}`), ` ${store.applied.text} `, h("span", { class: "quiet" }, `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${note ? ` · ${note}` : ""}`)));
+      const late = workers.filter((worker) => worker.revision < revision).map(({ id }) => id);
+      said.push(h("p", {}, state("good", ""), h("b", {}, `r${revision}`), ` ${store.applied.text} `, h("span", { class: "quiet" }, `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`)));
     }
     return said;
   }

@@ -33,6 +33,14 @@ async def test_several_edits_are_collected_and_applied_together(page: Page, cont
     assert (in_force(control, "a"), in_force(control, "b")) == (1, 3)
 
 
+async def test_what_is_applied_names_the_workers_that_do_not_have_it_yet(page: Page, control: SampleControl) -> None:
+    (first,) = control.workers()
+    control.workers = lambda: [{**first, "revision": 2}, {**first, "id": "w2", "revision": 1}]  # type: ignore[method-assign]
+    await weight(page, "a").fill("8")
+    await page.get_by_role("button", name="Apply", exact=True).click()
+    await expect(page.locator(".bar")).to_contain_text("1 of 2 workers have it, not yet w2")
+
+
 async def test_a_slider_moves_by_one_with_the_arrow_keys_and_mirrors_the_number(page: Page) -> None:
     slider = page.get_by_label("Weight of node a", exact=True)
     await slider.focus()
