@@ -108,8 +108,11 @@ class Proxy:
 
 
 def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: Any) -> Settings:
-    """Settings that serve these nodes; `more` goes to the top level, `net` to the network."""
+    """Settings that serve these nodes; `more` goes to the top level, `net` to the network. A Redis is waited for as
+    long as it takes on a busy machine."""
     net = more.pop("net", {})
+    if "redis" in more:
+        more["redis"] = {"read_timeout": 5, "write_timeout": 5, **more["redis"]}
     return Settings.model_validate(
         {
             "listen": "127.0.0.1:0",
@@ -121,8 +124,8 @@ def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: 
 
 @asynccontextmanager
 async def proxying(nodes: Sequence[SimNode], **more: Any) -> AsyncIterator[Proxy]:
-    """A worker that serves `nodes`, heads told, drained at the end; `clock` instead of the real one, and `final` instead
-    of the head, if given."""
+    """A worker that serves `nodes`, heads told, drained at the end; `clock` instead of the real one, and `final`
+    instead of the head, if given."""
     final = more.pop("final", None)
     network, clock = more.pop("network", "harmony-s0"), more.pop("clock", time.monotonic)
     worker = Worker("w1", settings_for(nodes, network, **more), clock=clock)

@@ -7,6 +7,7 @@ import pytest
 from rpcaccel.controlplane.exposed import EXPOSED
 from rpcaccel.testing.factories import harmony_nodes
 from tests.e2e.conftest import Serve
+from tests.e2e.running import PATIENT
 from tests.services import Redis
 
 pytestmark = pytest.mark.e2e
@@ -16,7 +17,7 @@ NET = {"network": "harmony-s0"}
 
 async def test_traffic_shows_in_every_family_that_it_touches(serve: Serve, redis_server: Redis) -> None:
     async with harmony_nodes(2) as nodes:
-        proxy = await serve(nodes, "--redis", redis_server.url)
+        proxy = await serve(nodes, "--redis", redis_server.url, env=PATIENT)
         for _ in range(3):
             await proxy.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 11)])
         await proxy.call("hmyv2_blockNumber")

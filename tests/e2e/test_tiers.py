@@ -12,15 +12,13 @@ import pytest
 
 from rpcaccel.testing.factories import harmony_nodes
 from tests.e2e.conftest import Serve
-from tests.e2e.running import Running, until
+from tests.e2e.running import PATIENT, Running, until
 from tests.proxy import Reply
 from tests.services import START_SECONDS, Redis
 
 pytestmark = pytest.mark.e2e
 
 COUNT = "hmyv2_getBlockTransactionCountByNumber"
-PATIENT = {"RPCACCEL_REDIS__READ_TIMEOUT": "5s"}
-"""For tests that count what Redis answered: on a busy machine a read may take longer than its 30 ms."""
 
 
 def about(numbers: range) -> list[tuple[str, list[int]]]:
