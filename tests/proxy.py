@@ -84,15 +84,17 @@ class Proxy:
         nodes: Sequence[int] = (),
         final: int | None = None,
         fork_epoch: int = 0,
+        doubted: int = -1,
     ) -> None:
         """Tell the heads: of every node `head`, or of each its own in `nodes`; `serve` is what clients see, and
-        `final` what of it is."""
+        `final` what of it is; `doubted`: the fork epoch since which that is in doubt."""
         told = list(nodes) or [head if head is not None else node.head for node in self.nodes]
         served = max(told) if serve is None else serve
+        final = served if final is None else final
         self.worker.see(
             NetworkHeads(
                 network=self.network,
-                served=Served(head=served, final=served if final is None else final, fork_epoch=fork_epoch),
+                served=Served(head=served, final=final, fork_epoch=fork_epoch, doubted=doubted),
                 eth_chain_id=HARMONY_ID,
                 network_id=2,
                 nodes=tuple(

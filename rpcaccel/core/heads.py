@@ -29,6 +29,9 @@ class Served(Struct, frozen=True):
     replaced, and only when the head falls below it."""
     fork_epoch: int = 0
     """Goes up each time blocks that were served may have been replaced; always 0 where blocks are final at once."""
+    doubted: int = -1
+    """The fork epoch at which the head last fell below what was final, and may have fallen to another chain: what was
+    kept as final is in doubt since then. -1: never."""
     since: float = 0.0
     """Monotonic seconds at which `head` took its number."""
     note: str = ""
@@ -92,25 +95,9 @@ class HeadBook:
     `stall` after how many seconds without a new block that is said; `fork_epoch` where to go on counting.
     """
 
-    __slots__ = (
-        "_branch",
-        "_depth",
-        "_epoch",
-        "_fallen_from",
-        "_final",
-        "_finality",
-        "_finalized",
-        "_fresh",
-        "_head",
-        "_may_reorganise",
-        "_missing",
-        "_moved",
-        "_since",
-        "_stall",
-        "_turns",
-        "_views",
-        "_wait",
-    )
+    __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality", "_finalized",
+                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_same", "_since", "_stall", "_turns",
+                 "_views", "_wait")  # fmt: skip
 
     def __init__(
         self,
@@ -134,6 +121,9 @@ class HeadBook:
         self._final = -1
         self._finalized = -1
         self._epoch = fork_epoch
+        self._doubted = -1
+        self._same = False
+        """Did the head fall to nodes that are known to be on the branch that was served?"""
         self._since = 0.0
         self._moved = False
         self._turns = 0
@@ -216,7 +206,7 @@ class HeadBook:
                 if self._head < 0
                 else f"no node tells its head; block {self._head} was the last"
             )
-        return Served(self._head, self._final, self._epoch, self._since, note or self._standstill(now))
+        return Served(self._head, self._final, self._epoch, self._doubted, self._since, note or self._standstill(now))
 
     def _view(self, node_id: str) -> ChainView:
         view = self._views.get(node_id)
@@ -259,7 +249,7 @@ class HeadBook:
         best = max(view.head for view in live)
         if reached >= self._head or self._moved:
             if self._moved:
-                self._fallen_from = -1
+                self._fallen_from, self._same = -1, False
             self._move(reached, now)
         elif best >= self._head:
             self._missing = None
@@ -269,6 +259,7 @@ class HeadBook:
             if now - self._missing < self._wait:
                 return f"waiting for a node at block {self._head}: the best one left is at block {best}"
             self._fallen_from = max(self._fallen_from, self._head)
+            self._same = self._know_the_branch(live)
             if self._may_reorganise:
                 self._fork()
             self._move(best, now)
@@ -280,6 +271,13 @@ class HeadBook:
         self._fallen_from = -1
         return ""
 
+    def _know_the_branch(self, live: list[ChainView]) -> bool:
+        """Did one of them and another node, which had the served head, tell the same of a block?"""
+        had = [view for view in self._views.values() if view.head >= self._head]
+        return any(
+            view.hashes.get(number) == told for view in live for other in had for number, told in other.hashes.items()
+        )
+
     def _move(self, head: int, now: float) -> None:
         if head != self._head:
             self._since = now
@@ -287,6 +285,8 @@ class HeadBook:
 
     def _settle_final(self, live: list[ChainView]) -> None:
         if self._may_reorganise and self._head < self._final:
+            if not self._same:
+                self._doubted = self._epoch
             self._withdraw_final()
         if self._finality == "instant":
             final = self._head

@@ -1,8 +1,8 @@
 """What was kept as final and is not: forgotten before any block is called final again.
 
-The final block goes back only when the served head falls below it (core.heads): the chain may have begun anew, under
-the same id, or it was said wrongly. Answers about final blocks are kept for good, under keys that a new chain's blocks
-have as well.
+When the served head falls below what was final, to nodes that know no block of the branch that was served (core.heads),
+the chain may have begun anew under the same id. Answers about final blocks are kept for good, under keys that a new
+chain's blocks have as well.
 """
 
 from __future__ import annotations
@@ -44,13 +44,11 @@ class Anew:
     def look(self, network: Network, served: Served) -> bool:
         """To be told before these heads are seen. True: `forget` is to be run, and until it has ended nothing of this
         network is final; what was in memory is gone at once."""
-        sight = network.sight
-        if served.head < 0:
+        sight, known = network.sight, network.view.head >= 0
+        news, sight.doubted = served.doubted > sight.doubted, max(served.doubted, sight.doubted)
+        if not (news and known) or sight.forgetting:  # before its first head a worker has kept nothing
             return False
-        fell, sight.final = served.final < sight.final, served.final
-        if not fell or sight.doubted:
-            return False
-        sight.doubted = True
+        sight.forgetting = True
         self._memory.purge(Selection(network=network.name))
         return True
 
@@ -64,7 +62,7 @@ class Anew:
             await asyncio.sleep(self._again)
         self._memory.purge(selection)
         self._waits.pop(network.name, None)
-        network.sight.doubted = False
+        network.sight.forgetting = False
 
     def warnings(self) -> tuple[str, ...]:
         """What keeps blocks from being called final, in sentences."""

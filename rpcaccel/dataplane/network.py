@@ -25,13 +25,13 @@ class Sight:
     """What is known of a network, for every settings it is served with: calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_changed", "doubted", "final", "view")
+    __slots__ = ("_changed", "doubted", "forgetting", "view")
 
     def __init__(self) -> None:
         self.view = View()
-        self.final = -1
-        """The final block that was told last."""
-        self.doubted = False
+        self.doubted = -1
+        """What was told last of Served.doubted."""
+        self.forgetting = False
         """Is what was kept as final being forgotten? Until then no block is."""
         self._changed = asyncio.Event()
 

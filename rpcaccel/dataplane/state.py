@@ -86,7 +86,7 @@ class State:
             # As long as it is out, and not once: not everything may be paid for at the same time.
             if now < node.ejected_until or not node.breaker.allows(now):
                 network.pool.desert(node.id)
-        view = _view(network.view, heads, doubted=network.sight.doubted)
+        view = _view(network.view, heads, forgetting=network.sight.forgetting)
         if view != network.view:
             network.see(view)
 
@@ -120,14 +120,14 @@ def _set_head(node: Node, head: int, now: float) -> None:
         node.head, node.head_at = head, now
 
 
-def _view(before: View, heads: NetworkHeads, *, doubted: bool) -> View:
+def _view(before: View, heads: NetworkHeads, *, forgetting: bool) -> View:
     """The view that follows from the heads; the serial moves only when something did."""
     best = max((node.head for node in heads.nodes if node.chain_ok is not False), default=-1)
     view = View(
         serial=before.serial,
         head=heads.served.head,
         best=max(best, heads.served.head),
-        final=-1 if doubted else heads.served.final,
+        final=-1 if forgetting else heads.served.final,
         finalized=heads.finalized,
         fork_epoch=heads.served.fork_epoch,
         epoch=heads.epoch,

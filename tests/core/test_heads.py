@@ -233,8 +233,27 @@ def test_what_was_called_final_above_the_chain_that_is_served_was_not(finality: 
         heads.observe("a", Sighting(number, f"b{number}", f"b{number - 1}"), 2.0)
         served = heads.served(2.0)
     assert (served.head, served.final, heads.finalized) == (5, -1, -1)
+    assert served.doubted > 0
     heads.observe("a", Sighting(20, "b20", "b19", final=8), 3.0)
     assert heads.served(3.0).final == 8
+
+
+@pytest.mark.parametrize(("behind", "doubted"), [(50, False), (500, True)])
+def test_what_was_final_is_in_doubt_unless_the_nodes_that_are_left_know_the_branch(behind: int, doubted: bool) -> None:
+    """A node that lags says the hashes that are known; of one far behind, or of another chain, that cannot be told."""
+    heads = book("depth", depth=5)
+    for number in range(1000 - 60, 1001):
+        block(heads, "a", number)
+        heads.served(1.0)
+    block(heads, "b", 1000 - behind)
+    assert heads.served(1.0).final == 995
+    heads.gone("a")
+    heads.served(2.0)
+    block(heads, "b", 1000 - behind)
+    served = heads.served(2.0 + WAIT)
+    assert (served.head, served.final) == (1000 - behind, 1000 - behind - 5)
+    assert (served.doubted == served.fork_epoch) is doubted
+    assert served.doubted in {-1, served.fork_epoch}
 
 
 def test_finality_by_depth_is_never_below_nothing() -> None:

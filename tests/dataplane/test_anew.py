@@ -14,6 +14,7 @@ from rpcaccel.core.heads import Served
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.rules import CacheClass
 from rpcaccel.core.tally import Tally
+from rpcaccel.core.view import View
 from rpcaccel.dataplane.anew import Anew
 from rpcaccel.dataplane.network import Network
 from rpcaccel.dataplane.state import State
@@ -31,10 +32,10 @@ async def test_what_was_kept_of_final_blocks_is_not_served_of_a_chain_that_began
         old = (await proxy.call(*asked)).result["hash"]
         assert (await proxy.call(*asked)).cache == "memory"
         nodes[0].chain.reorg(199)
-        proxy.see(8, final=-1, fork_epoch=1)
+        proxy.see(8, final=-1, fork_epoch=1, doubted=1)
         new = await proxy.call(*asked)
         assert new.result["hash"] != old
-        proxy.see(100, final=90, fork_epoch=2)
+        proxy.see(100, final=90, fork_epoch=2, doubted=1)
         assert (await proxy.call(*asked)).result["hash"] == new.result["hash"]
         assert (await proxy.call(*asked)).cache == "memory"
 
@@ -65,6 +66,7 @@ class World:
         build = state.build()
         settings = NetworkSettings.model_validate({"chain": "ethereum", "nodes": ["http://127.0.0.1:1"]})
         self.network: Network = build._network("eth", settings, 1)
+        self.network.sight.see(View(head=1000, final=900))
         self.put()
 
     def put(self) -> None:
@@ -80,20 +82,27 @@ async def world() -> World:
     return World()
 
 
-async def test_as_long_as_the_final_block_rises_everything_stays(world: World) -> None:
-    for head, final in ((-1, -1), (10, 4), (-1, -1), (11, 4), (9, 5)):
+async def test_as_long_as_nothing_is_in_doubt_everything_stays(world: World) -> None:
+    for head, final in ((10, 4), (3, 2), (11, 5)):
         assert not world.anew.look(world.network, Served(head, final))
     assert world.kept()
-    assert not world.network.sight.doubted
+    assert not world.network.sight.forgetting
+
+
+async def test_a_doubt_from_before_a_workers_first_head_is_none_of_its_own(world: World) -> None:
+    world.network.sight.see(View())
+    assert not world.anew.look(world.network, Served(10, 4, doubted=3))
+    world.network.sight.see(View(head=10))
+    assert not world.anew.look(world.network, Served(11, 5, doubted=3))
+    assert world.anew.look(world.network, Served(2, 0, doubted=4))
 
 
 async def test_nothing_is_final_until_both_tiers_are_purged_and_what_was_under_way_has_come(world: World) -> None:
     coming: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     world.flights.append(coming)
-    assert not world.anew.look(world.network, Served(1000, 900))
-    assert world.anew.look(world.network, Served(7, 2))
+    assert world.anew.look(world.network, Served(7, 2, doubted=1))
     assert not world.kept(), "at once"
-    assert not world.anew.look(world.network, Served(5, 1)), "it is being forgotten already"
+    assert not world.anew.look(world.network, Served(5, 1, doubted=2)), "it is being forgotten already"
     forgetting = asyncio.create_task(world.anew.forget(world.network))
     await asyncio.sleep(0)
     assert world.tier.purged == []
@@ -102,21 +111,20 @@ async def test_nothing_is_final_until_both_tiers_are_purged_and_what_was_under_w
     await forgetting
     assert world.tier.purged == [Selection(network="eth")]
     assert not world.kept()
-    assert not world.network.sight.doubted
+    assert not world.network.sight.forgetting
 
 
 async def test_it_waits_for_a_second_tier_that_is_away_and_says_so(world: World) -> None:
     world.tier.up = False
-    world.anew.look(world.network, Served(1000, 900))
-    assert world.anew.look(world.network, Served(7, 2))
+    assert world.anew.look(world.network, Served(7, 2, doubted=1))
     forgetting = asyncio.create_task(world.anew.forget(world.network))
     while len(world.tier.purged) < 3:
         await asyncio.sleep(0)
-    assert world.network.sight.doubted
+    assert world.network.sight.forgetting
     (warning,) = world.anew.warnings()
     assert warning.startswith("the head of eth fell below what was final")
     assert repr(world.anew) == "<Anew eth>"
     world.tier.up = True
     await forgetting
     assert world.anew.warnings() == ()
-    assert not world.network.sight.doubted
+    assert not world.network.sight.forgetting
