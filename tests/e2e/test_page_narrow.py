@@ -72,3 +72,23 @@ async def test_every_field_of_a_form_is_there_on_a_phone(visitor: Visitor, admin
     await page.evaluate("location.hash = '#/errors'")
     await page.get_by_role("button", name="is on holiday").click()
     await expect(page.get_by_label("The message contains")).to_be_visible()
+
+
+async def test_a_lag_that_comes_and_goes_moves_nothing(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    await expect(page.locator(".reading").first).to_be_visible()
+    assert await page.evaluate(PLACE_OF_HEAD, 0) == await page.evaluate(PLACE_OF_HEAD, 14)
+
+
+PLACE_OF_HEAD = """async (lag) => {
+    const { nodeTable } = await import("/src/views/node_table.js");
+    const table = nodeTable(false);
+    const figures = { weight: 1, failures: {}, share_got: 0.5, share_wanted: 0.5, calls_per_second: 1, in_flight: 0 };
+    document.querySelector("main").prepend(table.element);
+    table.update([{ network: "s0", id: "a", state: "serving", why: "", since: 1, head: 61204811, lag, ...figures }]);
+    const { width, height } = table.element.querySelector("tr.row > td:nth-child(3)").getBoundingClientRect();
+    table.gone();
+    table.element.remove();
+    return [width, height];
+}"""
+"""How wide and high the head of a node is shown that lags by so many blocks."""

@@ -26,7 +26,7 @@ export const identity = (severalNetworks) => [
   },
   {
     title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
-    cell: (node) => [block(node.head), node.lag > 0 ? h("span", { class: "iswarn" }, ` −${node.lag}`) : ""],
+    cell: (node) => [block(node.head), node.lag > 0 ? h("span", { class: "lag iswarn" }, ` −${node.lag}`) : ""],
   },
 ];
 
