@@ -26,7 +26,7 @@ export const weightsAfter = (store, nodes, network) => sum(store, serving(store,
 export function meaning(store, nodes, node) {
   const weight = weightAfter(store, node);
   if (!canServe(node)) return `${weight}, once it may take calls`;
-  if (!weight) return "no calls";
+  if (!weight) return store.drafts.size && node.share_wanted ? `${joined(percent(node.share_wanted))} now, then no calls` : "no calls";
   const all = serving(store, nodes, node.network);
   const tier = Math.min(...all.map((one) => tierAfter(store, one)));
   if (tierAfter(store, node) > tier) return `stands by in tier ${tierAfter(store, node)}`;

@@ -41,6 +41,11 @@ async def test_what_is_applied_names_the_workers_that_do_not_have_it_yet(page: P
     await expect(page.locator(".bar")).to_contain_text("1 of 2 workers have it, not yet w2")
 
 
+async def test_what_a_drain_takes_from_a_node_is_told_before_it_is_applied(page: Page) -> None:
+    await page.get_by_role("button", name="Drain node a", exact=True).click()
+    await expect(page.locator(".tune").first).to_contain_text("71.4\u202f% now, then no calls")
+
+
 async def test_a_slider_moves_by_one_with_the_arrow_keys_and_mirrors_the_number(page: Page) -> None:
     slider = page.get_by_label("Weight of node a", exact=True)
     await slider.focus()
