@@ -64,7 +64,8 @@ def _sparks(plot: Bars) -> Iterator[str]:
     top = max((value or 0.0 for value in line), default=0.0) or 1.0
     width = max((len(group) for group in plot.groups), default=0)
     for group, value in zip(plot.groups, line, strict=True):
-        yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {_plain(value or 0.0)}"
+        said = "–" if value is None else _plain(value)
+        yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {said}"
 
 
 def _plain(value: float) -> str:

@@ -175,7 +175,7 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
 def _tell(written: Written, to: Path) -> None:
     typer.echo(f"{written.calls} calls, {written.size} bytes: {to}")
     if written.writes:
-        typer.echo(f"{written.writes} of them are transactions, as hashes: they are not replayed")
+        typer.echo(f"transactions among them, as hashes, which are not replayed: {written.writes}")
     if written.missed:
         typer.echo(f"rpcaccel: {written.missed} calls found no room in the proxy: try a smaller --sample", err=True)
     if written.full:

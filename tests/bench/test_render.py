@@ -31,12 +31,13 @@ def test_the_terminal_shows_everything_and_takes_no_text_for_markup() -> None:
 
 
 def test_bars_are_told_in_three_digits_and_left_out_where_there_are_none() -> None:
-    plots = [Bars("Shares", "%", ("a", "b"), {"share": [94.7421, 12.0]}), Bars("Empty", "ms", (), {"x": []})]
+    plots = [Bars("Shares", "%", ("a", "b", "c"), {"share": [94.7421, 12.0, None]}), Bars("Empty", "ms", (), {"x": []})]
     report = Report("T", {}, [], plots, [], {})
     out = io.StringIO()
     render.terminal(report, Console(file=out, width=120))
     assert " 94.7\n" in out.getvalue()
     assert " 12\n" in out.getvalue()
+    assert " –\n" in out.getvalue()
     assert "Empty" not in out.getvalue() + render.html(report)
 
 
