@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -21,6 +22,7 @@ import typer
 from rpcaccel.bench import processes
 from rpcaccel.bench.compare import Running, Side
 from rpcaccel.bench.target import parse
+from rpcaccel.config.environment import OTHERS
 
 START = 20.0
 """Seconds a proxy may take until it serves."""
@@ -98,7 +100,11 @@ def meanwhile(url: str, chain: str) -> Iterator[str]:
 def _proxy(arguments: Sequence[str], name: str) -> Iterator[Running]:
     command = [sys.executable, "-m", "rpcaccel", "serve", *arguments]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    # What is measured was named by its arguments: others, which variables name, are for the proxy that runs anyway.
+    environ = {variable: value for variable, value in os.environ.items() if variable not in OTHERS}
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, env=environ
+    )
     assert process.stderr is not None
     reading = threading.Thread(target=deque, args=(process.stderr, 0))
     try:

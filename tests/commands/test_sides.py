@@ -51,6 +51,19 @@ def test_a_config_file_is_served_for_as_long_as_it_is_looked_at(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_what_is_measured_is_what_was_named_and_not_what_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CONFIG", "STATE", "NODES", "CHAIN"):
+        monkeypatch.setenv(f"RPCACCEL_{name}", str(tmp_path / "none"))
+    file = tmp_path / "a.toml"
+    with responding_apart() as node:
+        file.write_text(f'[networks.x]\nnodes = ["{node}"]\n')
+        with sides.meanwhile(node, "harmony") as url, sides.side(str(file), ())() as running:
+            assert refused(url, BODIES["ids"](1)) == refused(running.target.shown, BODIES["ids"](1)) == ""
+
+
+@pytest.mark.slow
 def test_a_file_that_cannot_be_served_says_why(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("nonsense = 1\n")
