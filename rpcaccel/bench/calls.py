@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from random import Random
 from typing import Any
@@ -39,6 +40,7 @@ ETHEREUM = (
 REACH = 100
 """Blocks under the head that calls are about: no node has pruned them."""
 _TIMEOUT = 30.0
+_NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _encode = msgspec.json.Encoder().encode
 
 Ask = Callable[[str, list[Any]], Awaitable[Any]]
@@ -104,8 +106,8 @@ async def learn(ask: Ask, where: str = "it") -> World:
     head, chain = await ask("hmyv2_blockNumber", []), "harmony"
     if not isinstance(head, int):
         said, chain = await ask("eth_blockNumber", []), "ethereum"
-        if not isinstance(said, str):
-            raise NoEndpointError(f"{where} answers neither hmyv2_blockNumber nor eth_blockNumber")
+        if not isinstance(said, str) or not _NUMBER.fullmatch(said):
+            raise NoEndpointError(f"{where} answers neither hmyv2_blockNumber nor eth_blockNumber with a number")
         head = int(said, 16)
     found = await _transactions(ask, head)
     received = [tx["to"] for tx in found if tx.get("to")]

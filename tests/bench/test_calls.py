@@ -49,6 +49,15 @@ async def test_what_says_no_height_is_no_endpoint() -> None:
         await learn(nothing)
 
 
+@pytest.mark.parametrize("said", ["soon", "", 7, None, ["0x1"]])
+async def test_what_says_a_height_that_is_none_is_no_endpoint_either(said: object) -> None:
+    async def ask(method: str, _params: list[Any]) -> Any:
+        return said if method == "eth_blockNumber" else None
+
+    with pytest.raises(NoEndpointError, match="answers neither"):
+        await learn(ask)
+
+
 async def test_a_node_that_knows_nothing_else_is_still_measured() -> None:
     async def height(method: str, _params: list[Any]) -> Any:
         return 5 if method == "hmyv2_blockNumber" else None
