@@ -20,7 +20,9 @@ Files = Annotated[
 
 
 def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `rpcaccel record` wrote.", exists=True)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What `rpcaccel record` wrote.", exists=True, dir_okay=False)
+    ],
     url: Annotated[str, typer.Argument(metavar="URL", help="Who is called.")],
     against: Annotated[
         str, typer.Option(metavar="URL", help="Another one, called at the same moments: the answers are compared.")

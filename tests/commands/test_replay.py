@@ -107,3 +107,8 @@ def test_a_file_without_calls_to_replay_is_said_to_be_one(tmp_path: Path, capsys
     assert run(["replay", file, "http://127.0.0.1:1"]) == 1
     assert "no call in it may be replayed" in capsys.readouterr().err
     assert run(["replay", str(tmp_path / "none.jsonl"), "http://127.0.0.1:1"]) == 2
+
+
+def test_a_folder_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(tmp_path), "http://a"]) == 2
+    assert "is a directory" in capsys.readouterr().err
