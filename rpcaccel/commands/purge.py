@@ -34,7 +34,7 @@ def purge(
         counted = remote.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
         if network and not counted["memory"] + counted["store"]:
             remote.known_network(admin, network)  # of one that was removed, something may be kept
-        if dry_run or not (yes or typer.confirm(f"Remove {_amount(counted)}?", err=True)):
+        if dry_run or not (yes or _agreed(counted)):
             _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
             return 0
         done = remote.post(admin, "/api/v1/purge", json.dumps(meant))
@@ -43,6 +43,14 @@ def purge(
         return 1
     _say(done, f"{_amount(done)} removed", as_json=as_json)
     return 0 if done["complete"] else 1
+
+
+def _agreed(counted: dict[str, Any]) -> bool:
+    try:
+        return typer.confirm(f"Remove {_amount(counted)}?", err=True)
+    except typer.Abort:
+        typer.echo("\nrpcaccel: nothing is removed; --yes does it without asking", err=True)
+        raise
 
 
 def _amount(counted: dict[str, Any]) -> str:

@@ -71,6 +71,9 @@ def test_it_is_removed_once_it_was_agreed_to(side: AdminSide) -> None:
     refused = CliRunner().invoke(app, ["purge", "--all", "--admin", side.address], input="n\n")
     assert "would be removed" in refused.output
     assert side.asked[-1]["dry_run"] is True
+    nobody = CliRunner().invoke(app, ["purge", "--all", "--json", "--admin", side.address], input="")
+    assert "nothing is removed; --yes does it without asking" in nobody.stderr
+    assert (nobody.stdout.strip(), side.asked[-1]["dry_run"]) == ("", True)
 
 
 def test_what_could_not_be_reached_is_said(side: AdminSide, capsys: pytest.CaptureFixture[str]) -> None:
