@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.changing import line
+from rpcaccel.controlplane.change_routes import line
 from rpcaccel.controlplane.events import Events
 from rpcaccel.controlplane.settings import Ledger, Origin
 from rpcaccel.core.heads import NodeHead

@@ -13,10 +13,10 @@ from rpcaccel.bench import processes
 from rpcaccel.bench.calls import Call, World, asking, learn, mixed
 from rpcaccel.bench.client import Pool
 from rpcaccel.bench.closed import Loop
+from rpcaccel.bench.constant_rate import ConstantRate
 from rpcaccel.bench.report import Bars, Report, Table, failures, machine
 from rpcaccel.bench.series import Summary
 from rpcaccel.bench.statistics import Ratio, ratio, spread
-from rpcaccel.bench.steady import Steady
 from rpcaccel.bench.target import Target
 from rpcaccel.bench.watch import Watch
 
@@ -153,7 +153,7 @@ async def _run(asked: Asked, name: str, running: Running, world: World, number: 
             await warming.run(Watch(stop=watch.stop), seconds=asked.warmup)
         before = processes.use(running.pids)
         if asked.rate:
-            steady = Steady(pool, calls, rate=asked.rate, timeout=asked.timeout)
+            steady = ConstantRate(pool, calls, rate=asked.rate, timeout=asked.timeout)
             await steady.run(watch, asked.duration)
             summary, held = steady.summary(), steady.held.yes
         else:

@@ -10,10 +10,10 @@ from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.calls import Call, asking, learn, mixed
 from rpcaccel.bench.client import Pool
+from rpcaccel.bench.constant_rate import ConstantRate, Held
 from rpcaccel.bench.mix import Visitors
 from rpcaccel.bench.report import Bars, Curve, Report, Table, count, failures, machine, milliseconds, percent
 from rpcaccel.bench.series import Series, Summary, percentile
-from rpcaccel.bench.steady import Held, Steady
 from rpcaccel.bench.target import Target
 from rpcaccel.bench.watch import Watch
 
@@ -51,7 +51,7 @@ async def rate(asked: Asked, watch: Watch) -> tuple[Report, bool]:
     try:
         calls = await watch.unless_stopped(_calls(asked, pool))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
-        run = Steady(pool, calls, rate=asked.rate, timeout=asked.timeout, spin=asked.spin)
+        run = ConstantRate(pool, calls, rate=asked.rate, timeout=asked.timeout, spin=asked.spin)
         await run.run(watch, asked.duration)
         found, held = run.summary(), run.held
         return reported(asked, run.series, found, held, stopped=watch.stopped), held.yes and not found.dead

@@ -9,7 +9,7 @@ from msgspec import Struct, to_builtins
 from rpcaccel.bench.calls import Call, asking, learn
 from rpcaccel.bench.client import Outcome, Pool
 from rpcaccel.bench.differences import Differences
-from rpcaccel.bench.paced import Due, Paced
+from rpcaccel.bench.open_loop import Due, OpenLoop
 from rpcaccel.bench.recording import Chosen, call, follow
 from rpcaccel.bench.report import Bars, Plot, Report, Table, count, failures, machine, milliseconds, percent
 from rpcaccel.bench.series import Series, Summary, percentile, together
@@ -56,7 +56,7 @@ async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
                 differences.add(sent.method, sent.params, outcomes[0], outcomes[1])
 
         watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
-        run = Paced(pools, timeout=asked.timeout, told=told, spin=asked.spin)
+        run = OpenLoop(pools, timeout=asked.timeout, told=told, spin=asked.spin)
         await run.run(calls, watch)
         well = not differences.forbidden and not any(_dead(by_method) for by_method in run.series)
         return reported(asked, run, differences, stopped=watch.stopped), well
@@ -83,7 +83,7 @@ def schedule(asked: Asked, head: int = -1) -> list[Due]:
     return [one for one in due if not asked.duration or one.at < asked.duration]
 
 
-def reported(asked: Asked, run: Paced, differences: Differences, *, stopped: bool = False) -> Report:
+def reported(asked: Asked, run: OpenLoop, differences: Differences, *, stopped: bool = False) -> Report:
     """The report on a replay."""
     held = run.held
     names = [target.shown for target in asked.targets]

@@ -12,7 +12,7 @@ import typer
 from rpcaccel.bench.calls import Call, NoEndpointError, written
 from rpcaccel.bench.report import Report
 from rpcaccel.bench.target import Target, parse
-from rpcaccel.commands import remote, showing
+from rpcaccel.commands import progress_bar, remote
 from rpcaccel.config.units import parse_duration
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: lis
         _check(file)
 
     async def main() -> tuple[Report, int, bool]:
-        with showing.progress() as progress:
+        with progress_bar.progress() as progress:
             watch = Watch(progress)
             with watch.interruptible():
                 report, code = await measure(watch)
@@ -296,7 +296,7 @@ def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: lis
     except (NoEndpointError, remote.RemoteError, ValueError, OSError) as error:
         typer.echo(f"rpcaccel: {error}", err=True)
         return 1
-    render.terminal(report, showing.console())
+    render.terminal(report, progress_bar.console())
     for file in out or ():
         try:
             render.write(report, file)

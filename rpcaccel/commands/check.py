@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel.commands import options, showing
+from rpcaccel.commands import options, progress_bar
 
 if TYPE_CHECKING:
     from rpcaccel.commands.probe import Finding
@@ -78,7 +78,7 @@ def _print(findings: Sequence[Finding]) -> None:
     for finding in findings:
         verdict = Text(finding.trouble or "right", style="bold red" if finding.trouble else "green")
         table.add_row(*(Text(cell) for cell in cells(finding)), verdict)
-    narrow.show(table, showing.console(), named=2)
+    narrow.show(table, progress_bar.console(), named=2)
 
 
 def cells(finding: Finding) -> list[str]:

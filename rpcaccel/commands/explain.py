@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.commands import remote, showing
+from rpcaccel.commands import progress_bar, remote
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +36,7 @@ def explain(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return 0
-    showing.console().print(table(found))
+    progress_bar.console().print(table(found))
     return 0
 
 

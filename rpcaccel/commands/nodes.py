@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.commands import remote, showing
+from rpcaccel.commands import progress_bar, remote
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +31,7 @@ def nodes(admin: remote.Admin = remote.DEFAULT, as_json: remote.AsJson = False) 
         return 0
     from rpcaccel.bench import narrow
 
-    narrow.show(table(found["nodes"]), showing.console(), named=2)
+    narrow.show(table(found["nodes"]), progress_bar.console(), named=2)
     return 0
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from rpcaccel import __version__
-from rpcaccel.commands import bench, remote, showing
-from rpcaccel.commands.hiding import Hidden
+from rpcaccel.commands import bench, progress_bar, remote
+from rpcaccel.commands.pseudonyms import Pseudonyms
 from rpcaccel.config.units import parse_size
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ EVERY = 0.5
 class Written:
     """The file while it is written."""
 
-    def __init__(self, file: BinaryIO, limit: int, network: str, hidden: Hidden | None) -> None:
+    def __init__(self, file: BinaryIO, limit: int, network: str, hidden: Pseudonyms | None) -> None:
         """`limit` in bytes."""
         self.calls = self.writes = self.missed = self.size = 0
         self.full = False
@@ -119,7 +119,7 @@ def record(
     except OSError as error:
         raise typer.BadParameter(f"--to {to} cannot be written: {error.strerror}") from None
     with open(descriptor, "wb") as file:
-        written = Written(file, most, network, Hidden(secrets.token_bytes(32)) if hash_addresses else None)
+        written = Written(file, most, network, Pseudonyms(secrets.token_bytes(32)) if hash_addresses else None)
         written.head(sample)
         code = _recorded(written, seconds, sample, admin)
     if code and not written.calls:
@@ -158,7 +158,7 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
         written.add(await ask(stop=True))
 
     async def main() -> None:
-        with showing.progress() as progress:
+        with progress_bar.progress() as progress:
             watch = Watch(progress)
             with watch.interruptible():
                 await watched(watch)

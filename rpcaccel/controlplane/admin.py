@@ -23,18 +23,18 @@ from rpcaccel.controlplane import clients, documents, errors, metrics, openapi
 from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, name_asked, tls_context
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.auth import PROOF, Gate, admit, is_loopback, same_site
-from rpcaccel.controlplane.changing import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, Changing
+from rpcaccel.controlplane.change_routes import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.control import Control
 from rpcaccel.controlplane.explain import explain
 from rpcaccel.controlplane.history import History
 from rpcaccel.controlplane.link import Link
+from rpcaccel.controlplane.live_events import LiveEvents
 from rpcaccel.controlplane.login import WHO, Login
-from rpcaccel.controlplane.looking import Looking
-from rpcaccel.controlplane.news import News
 from rpcaccel.controlplane.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.pages import Page, page_files
 from rpcaccel.controlplane.problem import TITLES, ProblemError, problem
 from rpcaccel.controlplane.purge import purge
+from rpcaccel.controlplane.query_routes import QueryRoutes
 from rpcaccel.controlplane.recording import record, wanted_of
 from rpcaccel.controlplane.refusal import Refusal, read
 from rpcaccel.controlplane.routes import HEADERS, ROUTES, Route
@@ -74,12 +74,12 @@ class Admin:
         self.history = History()
         self.address = listen
         self.gate = Gate(settings, clock)
-        self.changing = Changing(control)
+        self.change_routes = ChangeRoutes(control)
         self.session = Login(self.gate, settings)
-        self.looking = Looking(self.history, view)
+        self.query_routes = QueryRoutes(self.history, view)
         self._settings = settings
         self._control = control
-        self._news = News(control) if control is not None else None
+        self._live_events = LiveEvents(control) if control is not None else None
         self._host, self._port = parsed
         self._name = name_asked(f"{self._host}:0")
         self._links = links
@@ -126,8 +126,8 @@ class Admin:
             log.log(LEVELS[notice.level], notice.text)
         self._logged = self._frame
         self.history.add(self._frame.snapshot, self._clock(), self._wall())
-        if self._news is not None:
-            self._news.tell(self._frame, self.history, self._wall())
+        if self._live_events is not None:
+            self._live_events.tell(self._frame, self.history, self._wall())
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
         self.sample()

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.awaited import Awaited
 from rpcaccel.controlplane.link import GONE, BroughtTo, HintHandler, Link
+from rpcaccel.controlplane.pending_answers import PendingAnswers
 from rpcaccel.controlplane.spawn import Spare, spawn
 from rpcaccel.core import frames
 from rpcaccel.core.entry import Selection
@@ -82,7 +82,7 @@ class ProcessLink:
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
         self._report: Report | None = None
-        self._awaited = Awaited()
+        self._pending = PendingAnswers()
         self._why = ""
         """Why it was ended from here; empty when it was not."""
         self.heard_at = time.monotonic()
@@ -98,7 +98,7 @@ class ProcessLink:
         born = self._spare.born if self._spare is not None else await spawn(self.name, [self._socket])
         self._process, reader, self._writer = born
         self._socket.close()
-        self._awaited.begin()
+        self._pending.begin()
         self._listening = asyncio.create_task(self._listen(reader, born.process))
         if self._spare is not None:
             self._send(Place(self.name, self._spare.number))
@@ -109,7 +109,7 @@ class ProcessLink:
         adopt = _adopt(settings, revision)
         try:
             async with asyncio.timeout(START_WITHIN):
-                started = await self._awaited.answer(lambda number: self._send(adopt(number)), Started(NOWHERE))
+                started = await self._pending.answer(lambda number: self._send(adopt(number)), Started(NOWHERE))
         except TimeoutError:
             await self._end()
             raise RuntimeError(f"worker {self.name} did not listen within {START_WITHIN:g} s") from None
@@ -121,7 +121,7 @@ class ProcessLink:
     async def adopt(self, settings: Settings, revision: int) -> str:
         """Send the revision and wait for the acknowledgement."""
         adopt = _adopt(settings, revision)
-        answer = await self._awaited.answer(lambda number: self._send(adopt(number)), Adopted(revision, GONE))
+        answer = await self._pending.answer(lambda number: self._send(adopt(number)), Adopted(revision, GONE))
         return answer.refusal
 
     def see(self, heads: NetworkHeads) -> None:
@@ -146,20 +146,20 @@ class ProcessLink:
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
         """Send the order and wait until it is carried out."""
-        return await self._awaited.answer(
+        return await self._pending.answer(
             lambda number: self._send(PurgeOrder(number, selection, dry)), PurgeDone(0, 0, complete=False)
         )
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         """Send the question and wait for the answer."""
-        answer = await self._awaited.answer(
+        answer = await self._pending.answer(
             lambda number: self._send(ExplainOrder(number, network, method, params)), Explained(0, None)
         )
         return answer.explanation
 
     async def record(self, sample: float, *, stop: bool = False) -> Recorded:
         """Send the order and wait for what was kept."""
-        return await self._awaited.answer(lambda number: self._send(RecordOrder(number, sample, stop)), Recorded())
+        return await self._pending.answer(lambda number: self._send(RecordOrder(number, sample, stop)), Recorded())
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
         """Send the order and wait for the process to end; kill it when it takes much longer than it may."""
@@ -218,7 +218,7 @@ class ProcessLink:
             self._why = self._why or f"said what cannot be understood ({error})"
             self.kill()
         finally:
-            self._awaited.end()
+            self._pending.end()
         try:
             async with asyncio.timeout(self._end_within):
                 await process.wait()
@@ -237,7 +237,7 @@ class ProcessLink:
                 elif isinstance(word, Hint | Sent | Spent):
                     self._pass_on(word)
                 else:
-                    self._awaited.settle(word)
+                    self._pending.settle(word)
 
     def _pass_on(self, word: Hint | Sent | Spent) -> None:
         try:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.purges import Purges, WordsPort
 from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, RefusedError
-from rpcaccel.stores.ending import end
+from rpcaccel.stores.cancelling import cancel_and_wait
 from rpcaccel.stores.redis_board import Posted, UnreachableError
 
 LOCAL = ("listen", "admin", "workers", "redis", "log", "tracing")
@@ -141,7 +141,7 @@ class Sharing:
         self._ledger.offer = None
         if self._task is not None:
             async with self._ledger.changing:  # what is half adopted would be in force at workers and not in the ledger
-                await end(self._task)
+                await cancel_and_wait(self._task)
         await self._board.close()
 
     async def offer(self, patch: Mapping[str, Any], author: str) -> bool:

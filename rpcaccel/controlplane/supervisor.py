@@ -21,12 +21,12 @@ from rpcaccel.config.observability import LogSettings
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.controlplane.admin_address import check_admin_address
 from rpcaccel.controlplane.audit import Author, Change
-from rpcaccel.controlplane.changing import line
+from rpcaccel.controlplane.change_routes import line
 from rpcaccel.controlplane.events import Events
 from rpcaccel.controlplane.hosts import Hosts
 from rpcaccel.controlplane.link import Link, LocalLink
 from rpcaccel.controlplane.listening import ListenError, address_of, bind_workers, reason_of
-from rpcaccel.controlplane.panorama import Panorama
+from rpcaccel.controlplane.overview import Overview
 from rpcaccel.controlplane.probers import Probers
 from rpcaccel.controlplane.process_link import ProcessLink
 from rpcaccel.controlplane.quotafile import QuotaFile
@@ -34,7 +34,7 @@ from rpcaccel.controlplane.quotas import Quotas
 from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
 from rpcaccel.controlplane.spawn import Spare, spawn
 from rpcaccel.controlplane.view import Notice
-from rpcaccel.controlplane.vigil import Vigil
+from rpcaccel.controlplane.watchdog import Watchdog
 from rpcaccel.controlplane.workers import WorkerEvent, Workers
 from rpcaccel.core.heads import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Hint, Report, Spent
@@ -68,7 +68,7 @@ class Supervisor:
         self._probers = Probers(self._publish)
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links, lambda: self._workers.places)
-        self.panorama = Panorama(
+        self.overview = Overview(
             lambda: self.settings,
             self._probers.heads,
             self.links,
@@ -85,7 +85,7 @@ class Supervisor:
             bury=self._bury,
             heard=self._hear_worker,
         )
-        self._vigil = Vigil(self._workers.serving, lambda: self.settings.worker_timeout)
+        self._watchdog = Watchdog(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
         self._started = asyncio.Event()
         """Until then the admin side takes changes, and the program signals, for which there are no workers yet."""
@@ -123,7 +123,7 @@ class Supervisor:
         admin = await self._open_admin()
         await self._workers.start(settings, self.ledger.revision)
         self._quotas.start()
-        self._vigil.start()
+        self._watchdog.start()
         await self._probers.adopt(settings)
         self._started.set()
         await self._hosts.share(settings.redis)
@@ -136,7 +136,7 @@ class Supervisor:
     async def _open_admin(self) -> str:
         """Listen on the admin address, before any worker starts: that it is taken is said at once."""
         listen = self.settings.admin.listen
-        self._admin = Admin(self.panorama, listen, control=self, settings=lambda: self.settings.admin, links=self.links)
+        self._admin = Admin(self.overview, listen, control=self, settings=lambda: self.settings.admin, links=self.links)
         try:
             return await self._admin.start()
         except OSError as error:
@@ -148,7 +148,7 @@ class Supervisor:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
         await self._hosts.stop()
-        await self._vigil.stop()
+        await self._watchdog.stop()
         await self._workers.stop(self.settings.drain_timeout)
         await self._quotas.stop()
         await self._probers.stop()
@@ -258,7 +258,7 @@ class Supervisor:
 
     def _bury(self, report: Report) -> None:
         """A worker ended: its counts stay."""
-        self.panorama.bury(report)
+        self.overview.bury(report)
         self._quotas.bury(report)
 
     def _hear_worker(self, event: WorkerEvent) -> None:

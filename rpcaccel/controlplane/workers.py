@@ -67,7 +67,7 @@ MakeLink = Callable[[str, socket.socket, Spare | None], Link]
 
 
 class Workers:
-    """All workers. `links` is a list kept here for the panorama: it holds those whose counts are still to be added."""
+    """All workers. `links` is a list kept here for the overview: it holds those whose counts are still to be added."""
 
     def __init__(
         self,

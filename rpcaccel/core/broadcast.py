@@ -22,9 +22,9 @@ from msgspec import Struct
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.commands import Settle
+from rpcaccel.core.error_rank import error_rank
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.node import Node
-from rpcaccel.core.telling import telling
 
 BUSY = frozenset({FailureKind.RATE_LIMITED, FailureKind.BUSY})
 HAS_IT = frozenset({FailureKind.ALREADY_KNOWN, FailureKind.NONCE_TOO_LOW})
@@ -170,7 +170,7 @@ class Broadcast:
             self.accepted = end
 
     def _remember(self, end: Settle) -> None:
-        rank = telling(end)
+        rank = error_rank(end)
         if rank > self._best_rank:
             self._best, self._best_rank = end, rank
 

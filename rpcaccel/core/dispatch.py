@@ -31,11 +31,11 @@ from typing import Protocol
 from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.commands import CancelAttempt, Command, SetTimer, Settle, StartAttempt
+from rpcaccel.core.dispatch_settings import DispatchSettings
+from rpcaccel.core.error_rank import error_rank
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.node import Node
-from rpcaccel.core.patience import DispatchSettings
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.telling import telling
 
 
 class State(StrEnum):
@@ -269,7 +269,7 @@ class Dispatch:
         return [self._attempt(node, now)]
 
     def _remember(self, end: Settle) -> None:
-        rank = telling(end)
+        rank = error_rank(end)
         if rank > self._best_rank:
             self._best, self._best_rank = end, rank
 

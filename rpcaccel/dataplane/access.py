@@ -17,7 +17,7 @@ from rpcaccel.core.client import Client
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.slowness import reason
-from rpcaccel.dataplane.doorman import Headers
+from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.traced import CURRENT
 
 HEADER = "X-Request-ID"

@@ -19,8 +19,8 @@ from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.recent import hash_text
 from rpcaccel.core.transaction import hash_of
+from rpcaccel.dataplane.attempts import Attempts
 from rpcaccel.dataplane.chooser import PoolChooser
-from rpcaccel.dataplane.course import Course
 from rpcaccel.dataplane.forward import Forwarded, Pool, concluded
 
 Taken = Callable[[bytes, tuple[str, ...]], None]
@@ -72,7 +72,7 @@ class Broadcasts:
         named = hash_of(plan.params)
         sure = named if plan.rule.names_itself == "keccak" else None
         machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
-        telling = _Telling(machine, Course(plan, pool), deadline, taken)
+        telling = _Telling(machine, Attempts(plan, pool), deadline, taken)
         for node in machine.start(pool.clock()):
             self._spawn(telling.tell(node, cell))
         if machine.open:
@@ -84,7 +84,7 @@ class Broadcasts:
                 or end
             )
         bump(cell.broadcasts, _word(end, machine))
-        return concluded(end, machine, telling.course, attempts=telling.course.made, forced=chooser.forced)
+        return concluded(end, machine, telling.attempts, count=telling.attempts.made, forced=chooser.forced)
 
     async def close(self, grace: float = 0.0) -> None:
         """Give what is being told `grace` seconds, then tell nobody any more."""
@@ -104,28 +104,28 @@ class Broadcasts:
 class _Telling:
     """One broadcast as it is carried out: a task for each node."""
 
-    __slots__ = ("course", "decided", "ends", "machine", "taken")
+    __slots__ = ("attempts", "decided", "ends", "machine", "taken")
 
-    def __init__(self, machine: Broadcast, course: Course, ends: float, taken: Taken) -> None:
+    def __init__(self, machine: Broadcast, attempts: Attempts, ends: float, taken: Taken) -> None:
         self.machine = machine
-        self.course = course
+        self.attempts = attempts
         self.ends = ends
         self.taken = taken
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def tell(self, first: Node, cell: NetworkCell) -> None:
         """Tell one node, again if it is busy, and another in its place if it is gone."""
-        machine, course = self.machine, self.course
+        machine, attempts = self.machine, self.attempts
         ask: Ask | None = Ask(first)
         attempt = 0
         try:
             while ask is not None:
                 attempt += 1
                 await asyncio.sleep(ask.delay)
-                node, timeout = ask.node, min(ask.node.timeout, self.ends - course.clock())
-                reply, kind = await course.send(StartAttempt(attempt, node, timeout))
+                node, timeout = ask.node, min(ask.node.timeout, self.ends - attempts.clock())
+                reply, kind = await attempts.send(StartAttempt(attempt, node, timeout))
                 answer, failure = _parts(reply, kind, node)
-                ask = machine.heard(node, answer, failure, course.clock())
+                ask = machine.heard(node, answer, failure, attempts.clock())
                 self._note(node, answer, failure)
         finally:
             if ask is not None:  # cancelled: nobody hears of this node any more
@@ -152,8 +152,8 @@ def _parts(reply: Answer | Failure, kind: FailureKind | None, node: Node) -> tup
 
 async def _look_up(node: Node, named: bytes, plan: Plan, pool: Pool, deadline: float) -> Settle | None:
     """Has `node` the transaction itself? Success may be claimed only when it is found by its exact hash."""
-    course = Course(plan, pool)
-    reply, kind = await course.send(StartAttempt(1, node, min(node.timeout, deadline - course.clock())))
+    attempts = Attempts(plan, pool)
+    reply, kind = await attempts.send(StartAttempt(1, node, min(node.timeout, deadline - attempts.clock())))
     if kind is not None or not isinstance(reply, Answer) or reply.result is None or bytes(reply.result) == NULL:
         return None
     return Settle(Answer(result=_own_name(bytes(reply.result)) or named), None, node)

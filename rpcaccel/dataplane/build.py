@@ -27,8 +27,8 @@ from rpcaccel.dataplane import tuning
 from rpcaccel.dataplane.forward import Pool
 from rpcaccel.dataplane.gather import Gatherer
 from rpcaccel.dataplane.network import Network, Sight
-from rpcaccel.dataplane.room import Room
 from rpcaccel.dataplane.upstream import Upstream
+from rpcaccel.dataplane.wait_queue import WaitQueue
 
 _CONNECTOR_FIELDS = ("url", "headers", "max_connections", "keepalive", "connect_timeout", "timeout")
 """What an upstream is made from: when one of these changes, a new one is opened."""
@@ -102,7 +102,7 @@ class Build:
             hedging=tuning.hedging(settings),
             outliers=tuning.outliers(settings),
             busy_wait=settings.concurrency.wait,
-            room=before.pool.room if before is not None else Room(),
+            room=before.pool.room if before is not None else WaitQueue(),
             broadcast=tuning.broadcast(settings),
             budget=before.pool.budget if before is not None else Budget(),
         )

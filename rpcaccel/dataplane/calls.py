@@ -16,10 +16,10 @@ from rpcaccel.core.jsonrpc import Call, Invalid
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.planner import full_method
-from rpcaccel.dataplane.ends import out_of_time
 from rpcaccel.dataplane.engine import Engine
 from rpcaccel.dataplane.known import Known
 from rpcaccel.dataplane.observer import Observer
+from rpcaccel.dataplane.outcomes import out_of_time
 from rpcaccel.dataplane.routes import Route
 from rpcaccel.dataplane.waiting import Waiting
 

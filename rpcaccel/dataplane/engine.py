@@ -23,8 +23,8 @@ from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.recent import Sent
 from rpcaccel.core.tally import Step, Tally
-from rpcaccel.dataplane import ends, filters
-from rpcaccel.dataplane.arrivals import Arrivals
+from rpcaccel.dataplane import filters, outcomes
+from rpcaccel.dataplane.answer_handler import AnswerHandler
 from rpcaccel.dataplane.broadcast import Broadcasts
 from rpcaccel.dataplane.flights import Flights
 from rpcaccel.dataplane.forward import Forwarded, forward
@@ -32,9 +32,9 @@ from rpcaccel.dataplane.leasing import Leasing
 from rpcaccel.dataplane.network import Network
 from rpcaccel.dataplane.pinning import preferring
 from rpcaccel.dataplane.ranges import Ranges, Way
+from rpcaccel.dataplane.read_your_writes import ReadYourWrites
 from rpcaccel.dataplane.refresh import Refresh
-from rpcaccel.dataplane.sends import Sends
-from rpcaccel.dataplane.takeoff import TakeOffs
+from rpcaccel.dataplane.taskless import TasklessFetches
 from rpcaccel.dataplane.waiting import Waiting
 from rpcaccel.stores.base import Store
 
@@ -56,15 +56,17 @@ class Engine:
         self.store = store
         self.tally = tally
         self.flights = Flights()
-        self.sends = Sends(store, clock, on_hint)
+        self.sends = ReadYourWrites(store, clock, on_hint)
         self.leasing = Leasing(store, memory, clock)
         self.second_tier = store.name != "memory"
         self.broadcasts = Broadcasts()
         self._clock = clock
         stored = self._from_store if self.second_tier else None
-        self._arrivals = Arrivals(memory, store, tally, clock, rng, on_hint)
-        self._take_offs = TakeOffs(memory, store, self.sends, self._arrivals, tally, clock, self._ask)
-        self._ranges = Ranges(Way(self._fly, self._arrivals.keep, self._kept, stored), memory, self.flights, clock)
+        self._answer_handler = AnswerHandler(memory, store, tally, clock, rng, on_hint)
+        self._taskless = TasklessFetches(memory, store, self.sends, self._answer_handler, tally, clock, self._ask)
+        self._ranges = Ranges(
+            Way(self._fly, self._answer_handler.keep, self._kept, stored), memory, self.flights, clock
+        )
         self.refresh = Refresh(self._fly_alone, memory, self.flights, clock)
         self._denied: tuple[str, ...] = ()
 
@@ -79,7 +81,7 @@ class Engine:
     def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
         """What can be said without waiting: a refusal, a fact of the network, a kept answer. None: `fetch` it."""
         if plan.rule.deny or (self._denied and any(fnmatchcase(plan.method, name) for name in self._denied)):
-            return ends.refused(plan, network.view.head)
+            return outcomes.refused(plan, network.view.head)
         if plan.local is not None:
             return Outcome(source=Source.LOCAL, result=plan.local, block=network.view.head)
         if plan.range is not None and network.settings.ranges.enabled:
@@ -100,7 +102,7 @@ class Engine:
         waiting = self.join(network, plan, client)
         if waiting is not None:
             return await waiting
-        network.cell(plan).missed(ends.miss_reason(plan))
+        network.cell(plan).missed(outcomes.miss_reason(plan))
         if plan.rule.kind in filters.KINDS:
             return await self.flights.alone(lambda: self._filter(network, plan, client))
         if plan.rule.known and plan.rule.kind == "read":
@@ -112,21 +114,21 @@ class Engine:
         """The same where the call may share a flight: a wait that needs no task. None: it flies alone, `fetch` it."""
         if plan.flight_key is None or plan.rule.kind in filters.KINDS:
             return None
-        network.cell(plan).missed(ends.miss_reason(plan))
+        network.cell(plan).missed(outcomes.miss_reason(plan))
         # What was under way before a transaction was sent may not know it.
         flight = plan.flight_key + b":sent" if self.sends.holders(network, plan, b"") else plan.flight_key
-        begin, take_off = (
+        begin, start_taskless = (
             partial(self._begin, network, plan, client),
-            partial(self._take_offs.begin, network, plan, client),
+            partial(self._taskless.begin, network, plan, client),
         )
-        future, joined = self.flights.join(flight, begin, take_off)
+        future, joined = self.flights.join(flight, begin, start_taskless)
         return Waiting(future, partial(self._joined, self._clock()) if joined else _as_it_is)
 
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
         """The outcome of another caller's flight."""
         waited = self._clock() - started
         self.tally.step(Step.FLIGHT, waited)
-        return ends.joined(outcome, waited)
+        return outcomes.joined(outcome, waited)
 
     def _kept(self, network: Network, plan: Plan) -> Entry | None:
         now = self._clock()
@@ -166,7 +168,9 @@ class Engine:
         steps: list[tuple[Step, float]] = []
 
         def shared(entry: Entry) -> Outcome:
-            return Outcome(source=Source.REDIS, result=entry.result, block=plan.head, steps=self._arrivals.timed(steps))
+            return Outcome(
+                source=Source.REDIS, result=entry.result, block=plan.head, steps=self._answer_handler.timed(steps)
+            )
 
         started = self._clock()
         ends = started + network.settings.deadline if ends is None else ends
@@ -204,7 +208,7 @@ class Engine:
         ends = started + network.settings.deadline if ends is None else ends
         plan, forwarded = await self._forward(network, plan, client, ends)
         steps.append((Step.FORWARD, self._clock() - started))
-        return self._arrivals.conclude(network, plan, forwarded, steps)
+        return self._answer_handler.conclude(network, plan, forwarded, steps)
 
     async def _filter(self, network: Network, plan: Plan, client: bytes) -> Outcome:
         """A filter stays on the node that made it; the id the client has names that node."""
@@ -212,7 +216,7 @@ class Engine:
             return filters.named(network, await self._ask(network, plan, client, []))
         deadline = self._clock() + network.settings.deadline
         outcome = await filters.poll(
-            network, plan, deadline, lambda asked, end: self._arrivals.conclude(network, asked, end, [])
+            network, plan, deadline, lambda asked, end: self._answer_handler.conclude(network, asked, end, [])
         )
         return outcome or await self._ask(network, plan, client, [])
 

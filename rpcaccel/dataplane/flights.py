@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from rpcaccel.core.outcome import Outcome
 
 Begin = Callable[[], Coroutine[Any, Any, Outcome]]
-TakeOff = Callable[["Flight"], "Flying | None"]
+StartTaskless = Callable[["Flight"], "Flying | None"]
 """Begins a flight without a task, and sees to it that it lands later, not at once; None: it cannot."""
 
 
@@ -69,9 +69,9 @@ class Flight:
         else:
             self.land(outcome)
 
-    def begin(self, begin: Begin, take_off: TakeOff | None) -> None:
+    def begin(self, begin: Begin, start_taskless: StartTaskless | None) -> None:
         """Without a task if that can be."""
-        self._flying = None if take_off is None else take_off(self)
+        self._flying = None if start_taskless is None else start_taskless(self)
         if self._flying is None:
             self.carry(begin)
 
@@ -109,14 +109,16 @@ class Flights:
     def __repr__(self) -> str:
         return f"<flights {len(self)} under way, {self.started} begun, {self.joined} joined>"
 
-    def join(self, key: bytes, begin: Begin, take_off: TakeOff | None = None) -> tuple[asyncio.Future[Outcome], bool]:
+    def join(
+        self, key: bytes, begin: Begin, start_taskless: StartTaskless | None = None
+    ) -> tuple[asyncio.Future[Outcome], bool]:
         """A wait of the caller's own for the flight of `key`, beginning it when there is none; True when it was
         another caller's. Cancelling the wait leaves the flight alone."""
         flight = self._running.get(key)
         if flight is not None:
             self.joined += 1
             return flight.wait(), True
-        return self._start(key, begin, take_off).wait(), False
+        return self._start(key, begin, start_taskless).wait(), False
 
     async def fly(self, key: bytes, begin: Begin) -> tuple[Outcome, bool]:
         """The same, waited for."""
@@ -135,11 +137,11 @@ class Flights:
         if self._running.get(key) is flight:
             del self._running[key]
 
-    def _start(self, key: bytes, begin: Begin, take_off: TakeOff | None) -> Flight:
+    def _start(self, key: bytes, begin: Begin, start_taskless: StartTaskless | None) -> Flight:
         flight = self._running[key] = Flight(self, key)
         self.started += 1
         try:
-            flight.begin(begin, take_off)
+            flight.begin(begin, start_taskless)
         except BaseException:
             self.landed(key, flight)
             raise

@@ -22,18 +22,18 @@ from rpcaccel.core.budget import Budget
 from rpcaccel.core.cells import NodeCell
 from rpcaccel.core.commands import Command, SetTimer, Settle, StartAttempt
 from rpcaccel.core.dispatch import Chooser, Dispatch
+from rpcaccel.core.dispatch_settings import DispatchSettings, dispatch_settings
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.hedging import Hedging
 from rpcaccel.core.node import Node
 from rpcaccel.core.outcome import Leg
 from rpcaccel.core.outliers import OutlierSettings
-from rpcaccel.core.patience import DispatchSettings, patience
 from rpcaccel.core.plan import Plan
+from rpcaccel.dataplane.attempts import Attempts
 from rpcaccel.dataplane.chooser import PoolChooser
-from rpcaccel.dataplane.course import Course
 from rpcaccel.dataplane.deadlines import Deadlines
 from rpcaccel.dataplane.hedges import Hedge, hedged, report
-from rpcaccel.dataplane.room import Room
+from rpcaccel.dataplane.wait_queue import WaitQueue
 
 _LOOK_AGAIN = 0.05
 """Seconds: room also comes with time, where a node has a quota for each second."""
@@ -101,7 +101,7 @@ class Pool:
     unclassed: Unclassed | None = None
     """Told of every error that no rule knows."""
     broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
-    room: Room = field(default_factory=Room)
+    room: WaitQueue = field(default_factory=WaitQueue)
     """Where calls wait when every node has as many as it may have,"""
     busy_wait: float = 1.0
     """so many seconds at the most."""
@@ -160,8 +160,8 @@ async def forward(
         chooser: who is asked, where it is not for the balancer alone to say.
     """
     chooser = chooser or PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key)
-    course = Course(plan, pool)
-    settings = patience(pool.settings, plan, pool.nodes)
+    attempts = Attempts(plan, pool)
+    settings = dispatch_settings(pool.settings, plan, pool.nodes)
     hedge_after = None if pool.hedging is None else partial(pool.hedging.after, plan.method)
     busy_until, again = min(deadline, pool.clock() + pool.busy_wait), False
     while True:
@@ -172,8 +172,8 @@ async def forward(
         again = True
     if _busy(commands):
         pool.room.refused += 1
-    end = await drive(course, machine, commands)
-    return concluded(end, machine, course, attempts=machine.attempts, forced=chooser.forced)
+    end = await drive(attempts, machine, commands)
+    return concluded(end, machine, attempts, count=machine.attempts, forced=chooser.forced)
 
 
 def _busy(commands: list[Command]) -> bool:
@@ -182,29 +182,29 @@ def _busy(commands: list[Command]) -> bool:
     return isinstance(first, Settle) and first.failure is not None and first.failure.kind is FailureKind.BUSY
 
 
-async def drive(course: Course, machine: Dispatch, commands: list[Command]) -> Settle:
+async def drive(attempts: Attempts, machine: Dispatch, commands: list[Command]) -> Settle:
     """Carry out what the machine says, one thing after the other; a hedge alone goes beside another attempt."""
     while True:
         command = commands[-1]
         if isinstance(command, Settle):
             return command
         if isinstance(command, StartAttempt):
-            reply, kind = await course.send(command)
-            commands = report(machine, command.attempt, reply, kind, course.clock())
+            reply, kind = await attempts.send(command)
+            commands = report(machine, command.attempt, reply, kind, attempts.clock())
         elif isinstance(command, SetTimer):
             first = commands[0]
             if isinstance(first, StartAttempt):
-                commands = await hedged(course, machine, first, course.send(first), command.delay)
+                commands = await hedged(attempts, machine, first, attempts.send(first), command.delay)
             else:
                 await asyncio.sleep(command.delay)
-                commands = machine.timer(course.clock())
+                commands = machine.timer(attempts.clock())
 
 
 def _late(first: Late) -> None:
     first.late()
 
 
-def concluded(end: Settle, machine: Asked, course: Course, *, attempts: int, forced: bool) -> Forwarded:
+def concluded(end: Settle, machine: Asked, attempts: Attempts, *, count: int, forced: bool) -> Forwarded:
     """How the call ended, from what the machine said last."""
     failure, node = end.failure, end.node
     own = failure is not None and policy(failure.kind).client == "own-error"
@@ -212,10 +212,10 @@ def concluded(end: Settle, machine: Asked, course: Course, *, attempts: int, for
         answer=None if own else end.answer,
         failure=failure,
         node_id="" if node is None else node.id,
-        node_head=-1 if node is None else course.heads.get(node.id, -1),
-        attempts=attempts,
+        node_head=-1 if node is None else attempts.heads.get(node.id, -1),
+        attempts=count,
         tried=tuple(machine.tried),
         steps=tuple(machine.steps),
-        legs=course.legs(),
+        legs=attempts.legs(),
         forced=forced,
     )

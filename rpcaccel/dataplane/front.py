@@ -22,9 +22,9 @@ from rpcaccel.core.packing import pack
 from rpcaccel.core.tally import Tally
 from rpcaccel.dataplane import headers, observer
 from rpcaccel.dataplane.access import HEADER
+from rpcaccel.dataplane.admission import Admission, Headers
 from rpcaccel.dataplane.calls import Answered, Calls
 from rpcaccel.dataplane.connection import SERVER
-from rpcaccel.dataplane.doorman import Doorman, Headers
 from rpcaccel.dataplane.routes import Route
 from rpcaccel.dataplane.waiting import Waiting
 
@@ -71,7 +71,7 @@ class Front:
         not_ready: Callable[[], list[str]],
         tally: Tally,
         clock: Callable[[], float],
-        doorman: Doorman,
+        admission: Admission,
     ) -> None:
         """`not_ready` names, in sentences, the networks that cannot serve; empty when all can."""
         self.settings = settings
@@ -81,7 +81,7 @@ class Front:
         self._calls = calls
         self._not_ready = not_ready
         self._tally = tally
-        self._doorman = doorman
+        self._admission = admission
 
     @property
     def logs(self) -> bool:
@@ -91,12 +91,12 @@ class Front:
     def enter(self, path: str, named: Headers, peer: str | None) -> Visit | Reply:
         """Let a POST in, or turn it away."""
         started = self.clock()
-        doorman = self._doorman
-        address = doorman.address(peer, named) if doorman.trusting else peer or ""
+        admission = self._admission
+        address = admission.address(peer, named) if admission.trusting else peer or ""
         guest: Client | None = None
         refusal: Refusal | None = None
-        if doorman.on:
-            path, guest, refusal = doorman.visit(path, named, address)
+        if admission.on:
+            path, guest, refusal = admission.visit(path, named, address)
         route = self.routes.get(path)
         if route is None:
             return self._text(404, f"no network is served on {path}; there is: {', '.join(sorted(self.routes))}")

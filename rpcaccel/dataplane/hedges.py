@@ -11,11 +11,11 @@ from rpcaccel.core.answer import Answer
 from rpcaccel.core.commands import Command, StartAttempt
 from rpcaccel.core.dispatch import Dispatch
 from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.dataplane.course import Course, Reply
+from rpcaccel.dataplane.attempts import Attempts, Reply
 
 
 async def hedged(
-    course: Course,
+    attempts: Attempts,
     machine: Dispatch,
     first: StartAttempt,
     sending: Awaitable[Reply],
@@ -29,8 +29,8 @@ async def hedged(
         delay: seconds until a hedge is due; infinite when none will be.
         deserted: the node hangs, so that the second attempt is a retry before its time.
     """
-    hedge, loop = Hedge(course, machine), asyncio.get_running_loop()
-    waiting = course.pool.waiting.setdefault(first.node.id, set())
+    hedge, loop = Hedge(attempts, machine), asyncio.get_running_loop()
+    waiting = attempts.pool.waiting.setdefault(first.node.id, set())
     waiting.add(hedge)
     timer = None if delay == inf else loop.call_later(delay, hedge.desert if deserted else hedge.due)
     try:
@@ -42,8 +42,8 @@ async def hedged(
         else:
             if not hedge.stopped_first():
                 hedge.first_ended = True
-                commands = report(machine, first.attempt, reply, kind, course.clock())
-                course.won = kind is None
+                commands = report(machine, first.attempt, reply, kind, attempts.clock())
+                attempts.won = kind is None
                 if commands or hedge.task is None:
                     return commands
                 await hedge.task
@@ -60,11 +60,11 @@ async def hedged(
 class Hedge:
     """A second attempt beside the first, from the moment it is due. Where it decides the call, it stops the first."""
 
-    __slots__ = ("_caller", "_cancelling", "_context", "_course", "_machine", "_stopped", "commands", "first_ended",
+    __slots__ = ("_attempts", "_caller", "_cancelling", "_context", "_machine", "_stopped", "commands", "first_ended",
                  "task")  # fmt: skip
 
-    def __init__(self, course: Course, machine: Dispatch) -> None:
-        self._course = course
+    def __init__(self, attempts: Attempts, machine: Dispatch) -> None:
+        self._attempts = attempts
         self._machine = machine
         caller = asyncio.current_task()
         assert caller is not None
@@ -81,12 +81,12 @@ class Hedge:
     def due(self) -> None:
         """The first is slow."""
         if self._machine.timer_set:
-            self._ask(self._machine.timer(self._course.clock()))
+            self._ask(self._machine.timer(self._attempts.clock()))
 
     def desert(self) -> None:
         """The first is at a node that hangs."""
         if self.task is None and not self.first_ended:
-            self._ask(self._machine.deserted(self._course.clock()))
+            self._ask(self._machine.deserted(self._attempts.clock()))
 
     def _ask(self, commands: list[Command]) -> None:
         for command in commands:
@@ -94,10 +94,10 @@ class Hedge:
                 self.task = asyncio.get_running_loop().create_task(self._run(command), context=self._context)
 
     async def _run(self, start: StartAttempt) -> None:
-        reply, kind = await self._course.send(start)
-        self.commands = report(self._machine, start.attempt, reply, kind, self._course.clock())
+        reply, kind = await self._attempts.send(start)
+        self.commands = report(self._machine, start.attempt, reply, kind, self._attempts.clock())
         if self.commands and not self.first_ended:
-            self._course.won = kind is None
+            self._attempts.won = kind is None
             self._stopped = True
             self._caller.cancel()
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rpcaccel.core.httphead import END, Head
 from rpcaccel.dataplane.front import Reply, Visit
-from rpcaccel.dataplane.shared import Shared
+from rpcaccel.dataplane.shared_transport import SharedTransport
 from rpcaccel.dataplane.shortcut import Asked, Named
 from rpcaccel.dataplane.waiting import Waiting
 
@@ -259,7 +259,7 @@ class Lane(asyncio.Protocol):
         self.head_since, self.body_since = monotonic(), 0.0
         if self._inner is None:
             self._inner = self._yard.complete()
-            self._inner.connection_made(Shared(self, self.transport))
+            self._inner.connection_made(SharedTransport(self, self.transport))
         self._inner.data_received(data)
 
     def begun(self) -> None:

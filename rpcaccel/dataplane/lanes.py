@@ -9,11 +9,11 @@ from typing import Any
 from aiohttp import web
 
 from rpcaccel.core.httphead import read_head
-from rpcaccel.dataplane.dateline import DateLine
+from rpcaccel.dataplane.date_header import DateHeader
 from rpcaccel.dataplane.front import Front
 from rpcaccel.dataplane.lane import Lane
 from rpcaccel.dataplane.server import server
-from rpcaccel.dataplane.shared import Shared
+from rpcaccel.dataplane.shared_transport import SharedTransport
 from rpcaccel.dataplane.shortcut import Asked, Shortcut
 
 _MOST_HEADS = 1024
@@ -35,7 +35,7 @@ class Lanes:
         self.open: set[Lane] = set()
         self._web = server(front, begun=_begun, done=_done)
         self._heads: dict[bytes, Asked | None] = {}
-        self._date = DateLine()
+        self._date = DateHeader()
         self._looking: asyncio.TimerHandle | None = None
 
     def __call__(self) -> Lane:
@@ -104,10 +104,10 @@ def _unsent(lane: Lane) -> int:
 
 
 def _begun(request: web.BaseRequest) -> None:
-    if isinstance(request.transport, Shared):
+    if isinstance(request.transport, SharedTransport):
         request.transport.lane.begun()
 
 
 def _done(request: web.BaseRequest) -> None:
-    if isinstance(request.transport, Shared):
+    if isinstance(request.transport, SharedTransport):
         request.transport.lane.back()

@@ -9,7 +9,7 @@ from rpcaccel.core.client import Client
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.dataplane.access import NOBODY, VISITOR, AccessLog, access_log
-from rpcaccel.dataplane.doorman import Headers
+from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.traced import CURRENT
 from rpcaccel.dataplane.tracing import Tracing
 

@@ -16,7 +16,7 @@ from rpcaccel.core.client import Client
 from rpcaccel.core.messages import Seen
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
-from rpcaccel.dataplane.doorman import Headers
+from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.observer import Observer
 
 LARGEST = 8 * 1024 * 1024

@@ -17,8 +17,8 @@ from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.packing import RESULT, member
 from rpcaccel.core.tally import Tally
 from rpcaccel.dataplane import headers
-from rpcaccel.dataplane.dateline import DateLine
-from rpcaccel.dataplane.doorman import Doorman
+from rpcaccel.dataplane.admission import Admission
+from rpcaccel.dataplane.date_header import DateHeader
 from rpcaccel.dataplane.front import GZIP, INLINE_GZIP, Front, takes_gzip
 from rpcaccel.dataplane.known import Known
 from rpcaccel.dataplane.routes import Route
@@ -81,14 +81,14 @@ class Shortcut:
     """Answers known calls. One per worker."""
 
     def __init__(
-        self, front: Front, doorman: Doorman, memory: MemoryTier, tally: Tally, clock: Callable[[], float]
+        self, front: Front, admission: Admission, memory: MemoryTier, tally: Tally, clock: Callable[[], float]
     ) -> None:
         self._front = front
-        self._doorman = doorman
+        self._admission = admission
         self._memory = memory
         self._tally = tally
         self._clock = clock
-        self._date = DateLine(END + _ID)
+        self._date = DateHeader(END + _ID)
 
     def answer(self, asked: Asked, body: bytes, peer: str) -> bytes | None:
         """The whole answer to a request, its head included; None when it goes the long way."""
@@ -147,19 +147,19 @@ class Shortcut:
 
     def _passes(self, asked: Asked, known: Known, peer: str, now: float) -> bool:
         """Is the caller within its limits?"""
-        doorman = self._doorman
-        guest = asked.guest or doorman.anonymous(doorman.address(peer, asked.headers))
+        admission = self._admission
+        guest = asked.guest or admission.anonymous(admission.address(peer, asked.headers))
         return guest.passes(known.plan.method, known.plan.rule.heavy, now)
 
     def _read(self, asked: Asked) -> None:
         """What follows from a head, now that the settings are others."""
-        front, settings, doorman = self._front, self._front.settings, self._doorman
+        front, settings, admission = self._front, self._front.settings, self._admission
         given = asked.headers.get(headers.TIMEOUT.lower(), "")
         understood = not given or headers.seconds_given(given) is not None
-        path, asked.guest, refusal = doorman.look(asked.path, asked.headers)
+        path, asked.guest, refusal = admission.look(asked.path, asked.headers)
         open_ = understood and refusal is None and asked.length <= settings.max_body and not front.logs
         asked.route = front.routes.get(path) if open_ else None
-        asked.apart, asked.most, asked.compact = doorman.on, settings.max_in_flight, settings.gzip_from
+        asked.apart, asked.most, asked.compact = admission.on, settings.max_in_flight, settings.gzip_from
         asked.packs = takes_gzip(asked.headers.get("accept-encoding", ""))
         asked.short = self._lines(asked, "", "")
         asked.long = self._lines(asked, GZIP if asked.packs else "", "Accept-Encoding")

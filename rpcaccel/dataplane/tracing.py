@@ -25,7 +25,7 @@ from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.traceparent import HEADER, TraceParent, read
 from rpcaccel.dataplane.access import printable
-from rpcaccel.dataplane.doorman import Headers
+from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.traced import CURRENT, FORWARDED
 
 CLOSING = 3.0

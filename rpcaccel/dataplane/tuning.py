@@ -5,10 +5,10 @@ from __future__ import annotations
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.breaker import BreakerSettings
 from rpcaccel.core.broadcast import BroadcastSettings
+from rpcaccel.core.dispatch_settings import DispatchSettings
 from rpcaccel.core.hedging import Hedging
 from rpcaccel.core.limit import Limit, LimitSettings
 from rpcaccel.core.outliers import OutlierSettings
-from rpcaccel.core.patience import DispatchSettings
 from rpcaccel.core.quota import QuotaSettings
 from rpcaccel.core.routing import Route, Routes
 

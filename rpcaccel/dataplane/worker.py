@@ -23,18 +23,18 @@ from rpcaccel.core.quota import Brought
 from rpcaccel.core.recent import Sent
 from rpcaccel.core.tally import Tally, TallySnapshot
 from rpcaccel.dataplane import figures
-from rpcaccel.dataplane.anew import Anew
+from rpcaccel.dataplane.admission import Admission
 from rpcaccel.dataplane.calls import Calls
-from rpcaccel.dataplane.doorman import Doorman
+from rpcaccel.dataplane.chain_restart import ChainRestarts
 from rpcaccel.dataplane.engine import Engine
 from rpcaccel.dataplane.explaining import explanation
 from rpcaccel.dataplane.front import Front
 from rpcaccel.dataplane.lanes import Lanes
-from rpcaccel.dataplane.ledger import Ledger, Neighbours
 from rpcaccel.dataplane.network import Network
 from rpcaccel.dataplane.observer import Observer, Observers
 from rpcaccel.dataplane.recorder import Recorder
 from rpcaccel.dataplane.routes import routes
+from rpcaccel.dataplane.shared_limits import Neighbours, SharedLimits
 from rpcaccel.dataplane.shortcut import Shortcut
 from rpcaccel.dataplane.slowclients import SlowClients, keep_watch
 from rpcaccel.dataplane.state import State
@@ -74,9 +74,9 @@ class Worker:
         rng = rng or random.Random()
         self.state = State(self._tally, clock, rng)
         self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint)
-        self._anew = Anew(self._memory, self._store, self.engine.flights.under_way)
-        self.doorman = Doorman(self._tally, clock)
-        self._ledger = Ledger(self.doorman.clients, clock, self._tally)
+        self._chain_restarts = ChainRestarts(self._memory, self._store, self.engine.flights.under_way)
+        self.admission = Admission(self._tally, clock)
+        self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
         self._calls = Calls(self.engine, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
@@ -86,12 +86,12 @@ class Worker:
             self._not_ready,
             self._tally,
             clock,
-            self.doorman,
+            self.admission,
         )
         self._observers = Observers()
         self._observer: Observer | None = None
         self._server: asyncio.Server | None = None
-        shortcut = Shortcut(self._front, self.doorman, self._memory, self._tally, clock)
+        shortcut = Shortcut(self._front, self.admission, self._memory, self._tally, clock)
         self._lanes = Lanes(self._front, shortcut)
         self._slow_clients = SlowClients(lambda: self._lanes.open, self._tally.refused)
         self._background: set[asyncio.Task[None]] = set()
@@ -109,9 +109,9 @@ class Worker:
         for known in heads:
             self.see(known)
         if self._settings.redis.url:
-            self._later(self._ledger.run(self._store.exchange))
+            self._later(self._shared_limits.run(self._store.exchange))
         elif self._on_spent is not None:
-            self._later(self._ledger.run(Neighbours(self._on_spent).exchange))
+            self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
         self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=1024)
 
     @property
@@ -141,7 +141,7 @@ class Worker:
             self._later(old.close())
         self._hook()
         self.engine.deny(settings.http.deny)
-        self.doorman.adopt(settings.clients)
+        self.admission.adopt(settings.clients)
         for _, _, upstream in self.state.upstreams():
             self._later(upstream.warm())
 
@@ -149,8 +149,8 @@ class Worker:
         """Heads of a network, as the prober knows them."""
         network = self.state.networks.get(heads.network)
         before = -1 if network is None else network.view.head
-        if network is not None and self._anew.look(network, heads.served):
-            self._later(self._anew.forget(network))
+        if network is not None and self._chain_restarts.look(network, heads.served):
+            self._later(self._chain_restarts.forget(network))
         self.state.see(heads)
         if network is not None and network.view.head > before >= 0:
             self.engine.refresh.head_moved(network)
@@ -161,7 +161,7 @@ class Worker:
 
     def charge(self, spent: Spent) -> None:
         """What clients spent at another worker."""
-        self._ledger.charge(spent.tokens)
+        self._shared_limits.charge(spent.tokens)
 
     def bring(self, uses: Iterable[Brought]) -> None:
         """What others used of this worker's part of the quotas."""
@@ -212,7 +212,7 @@ class Worker:
             nodes=tuple(self._nodes()),
             flights=len(self.engine.flights),
             unclassed=self.state.unclassed.all(),
-            warnings=(*self._store.stats().warnings, *self._anew.warnings()),
+            warnings=(*self._store.stats().warnings, *self._chain_restarts.warnings()),
         )
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:

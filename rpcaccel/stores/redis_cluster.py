@@ -11,7 +11,7 @@ from redis.crc import key_slot
 from redis.exceptions import RedisClusterException
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.ending import end
+from rpcaccel.stores.cancelling import cancel_and_wait
 from rpcaccel.stores.redis_clients import cluster
 from rpcaccel.stores.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server
 from rpcaccel.stores.redis_url import Target
@@ -122,6 +122,6 @@ class Cluster:
     async def close(self) -> None:
         """Disconnect from all."""
         if self._opening is not None:
-            await end(self._opening)
+            await cancel_and_wait(self._opening)
         await asyncio.gather(*(server.close() for server in self._known.values()))
         await asyncio.gather(self._client.aclose(), return_exceptions=True)

@@ -13,7 +13,7 @@ from secrets import token_bytes
 from typing import Any
 
 from rpcaccel.core.entry import Entry
-from rpcaccel.stores.ending import end
+from rpcaccel.stores.cancelling import cancel_and_wait
 from rpcaccel.stores.memory import NoLease
 from rpcaccel.stores.redis_reads import Reads
 from rpcaccel.stores.redis_server import Server, Topology
@@ -123,7 +123,7 @@ class Leases:
 
     async def close(self) -> None:
         """Let go of what was abandoned."""
-        await end(*self._abandoned)
+        await cancel_and_wait(*self._abandoned)
 
     def _server(self, name: bytes) -> Server | None:
         return next((server for server, _ in self._topology.for_writing([name])), None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from rpcaccel.stores.ending import end
+from rpcaccel.stores.cancelling import cancel_and_wait
 from rpcaccel.stores.redis_server import Route, Server, Topology
 
 CHUNK = 256
@@ -194,6 +194,6 @@ class Reads:
         """Give up what is under way; who still waits gets a miss."""
         if self._turn is not None:
             self._let_go(self._turn)
-        await end(*self._tasks)
+        await cancel_and_wait(*self._tasks)
         for turn in list(self._turns):
             self.down += self._settle(turn, list(turn.waiting))

@@ -15,7 +15,7 @@ from redis.asyncio.cluster import ClusterNode
 from redis.crc import key_slot
 
 from rpcaccel.stores.base import ServerStats
-from rpcaccel.stores.ending import end
+from rpcaccel.stores.cancelling import cancel_and_wait
 
 FAILURES = 3
 """In a row, after which a server is down."""
@@ -180,7 +180,7 @@ class Server:
         self._closed = True
         self.up = False
         if self._probing is not None and self._probing is not asyncio.current_task():
-            await end(self._probing)
+            await cancel_and_wait(self._probing)
 
     def stats(self) -> ServerStats:
         """State now."""

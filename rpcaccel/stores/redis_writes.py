@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcaccel.core.entry import Entry, Selection, encode
+from rpcaccel.stores.cancelling import cancel_and_wait
 from rpcaccel.stores.compression import Zstd
-from rpcaccel.stores.ending import end
 from rpcaccel.stores.redis_server import Server, Topology, Write
 
 CHUNK = 64
@@ -93,7 +93,7 @@ class Writes:
                     await self._round.wait()
         except TimeoutError:
             pass
-        await end(self._task)
+        await cancel_and_wait(self._task)
         self.dropped += self.queued
         self._waiting, self._hand, self._bytes = {}, {}, 0
         self._round.set()

@@ -16,9 +16,9 @@ import uvloop
 
 from rpcaccel.bench.calls import Call
 from rpcaccel.bench.client import Pool
+from rpcaccel.bench.constant_rate import ConstantRate
 from rpcaccel.bench.report import Report, Table, machine, milliseconds
 from rpcaccel.bench.series import Summary
-from rpcaccel.bench.steady import Steady
 from rpcaccel.bench.target import parse
 from rpcaccel.bench.watch import Watch
 from tests.bench import evidence
@@ -87,7 +87,7 @@ async def _one(way: Way, seconds: float, watch: Watch) -> tuple[Summary, bool]:
     pool = Pool(parse(way.url), 32)
     await pool.warm(8)
     await pool.post(KEPT.body(1), 10.0)
-    steady = Steady(pool, way.calls(), rate=RATE, timeout=10.0)
+    steady = ConstantRate(pool, way.calls(), rate=RATE, timeout=10.0)
     await steady.run(watch, seconds)
     await pool.close()
     return steady.summary(), steady.held.yes

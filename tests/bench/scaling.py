@@ -18,7 +18,7 @@ from msgspec import Struct
 from rpcaccel.bench import processes
 from rpcaccel.bench.calls import Call
 from rpcaccel.bench.client import Pool
-from rpcaccel.bench.steady import Steady
+from rpcaccel.bench.constant_rate import ConstantRate
 from rpcaccel.bench.target import parse
 from rpcaccel.bench.watch import Watch
 from tests.bench.peers import Bench, Running, post
@@ -90,7 +90,7 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
     marks = [processes.use(pids)]
     await asyncio.sleep(seconds)
     marks.append(processes.use(pids))
-    steady = Steady(pool, itertools.repeat(_CALL), rate=rate, timeout=10.0, spin=False)
+    steady = ConstantRate(pool, itertools.repeat(_CALL), rate=rate, timeout=10.0, spin=False)
     await steady.run(Watch(), seconds)
     marks.append(processes.use(pids))
     idle, busy = (processes.spent(*pair) for pair in itertools.pairwise(marks))

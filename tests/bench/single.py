@@ -16,9 +16,9 @@ import uvloop
 from rpcaccel.bench import processes
 from rpcaccel.bench.calls import Call
 from rpcaccel.bench.client import Pool
+from rpcaccel.bench.constant_rate import ConstantRate
 from rpcaccel.bench.http import Reply
 from rpcaccel.bench.series import Summary, percentile
-from rpcaccel.bench.steady import Steady
 from rpcaccel.bench.target import parse
 from rpcaccel.bench.verdict import verdict
 from rpcaccel.bench.watch import Watch
@@ -155,7 +155,7 @@ async def _together(url: str, call: Call) -> list[float]:
 
 async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Summary, bool]:
     pool = Pool(parse(url), 256)
-    steady = Steady(pool, (_miss(number) for number in numbers), rate=1000, timeout=10.0)
+    steady = ConstantRate(pool, (_miss(number) for number in numbers), rate=1000, timeout=10.0)
     await steady.run(Watch(), seconds)
     await pool.close()
     return steady.summary(), steady.held.yes

@@ -19,10 +19,10 @@ import uvloop
 from rpcaccel.bench import processes
 from rpcaccel.bench.calls import asking, learn
 from rpcaccel.bench.client import Pool
+from rpcaccel.bench.constant_rate import ConstantRate, Held
 from rpcaccel.bench.mix import Visitors
 from rpcaccel.bench.report import Report, Table, count, failures, machine, milliseconds, percent
 from rpcaccel.bench.series import Summary
-from rpcaccel.bench.steady import Held, Steady
 from rpcaccel.bench.target import parse
 from rpcaccel.bench.watch import Watch
 from tests.bench import evidence
@@ -97,7 +97,7 @@ async def _all(ours: Running, stages: Sequence[Stage], watch: Watch) -> list[Fou
     for place, stage in enumerate(stages):
         watch.part(f"{stage.name}: {stage.rate:g}/s for {stage.seconds:g} s", place, len(stages))
         # Without spinning: generator and nodes share a core.
-        steady = Steady(pool, calls, rate=stage.rate, timeout=10.0, spin=False, late_most=LATE)
+        steady = ConstantRate(pool, calls, rate=stage.rate, timeout=10.0, spin=False, late_most=LATE)
         before = processes.use(pids)
         await steady.run(watch, stage.seconds)
         spent = processes.spent(before, processes.use(pids))

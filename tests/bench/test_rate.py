@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rpcaccel.bench.calls import Call
+from rpcaccel.bench.constant_rate import Held
 from rpcaccel.bench.rate import Asked, rate, reported
 from rpcaccel.bench.report import Bars
 from rpcaccel.bench.series import Series
-from rpcaccel.bench.steady import Held
 from rpcaccel.bench.target import parse
 from rpcaccel.bench.watch import Watch
 from rpcaccel.testing.factories import harmony_nodes

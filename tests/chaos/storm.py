@@ -90,11 +90,11 @@ class Storm:
 
     def failures(self) -> dict[str, dict[str, int]]:
         """The failed attempts by node and kind."""
-        return {cell.node: cell.failures for cell in self.supervisor.panorama.snapshot().nodes}
+        return {cell.node: cell.failures for cell in self.supervisor.overview.snapshot().nodes}
 
     def calls_to(self, node: str) -> int:
         """Attempts that were sent to a node."""
-        return sum(cell.calls for cell in self.supervisor.panorama.snapshot().nodes if cell.node == node)
+        return sum(cell.calls for cell in self.supervisor.overview.snapshot().nodes if cell.node == node)
 
 
 def settings(nodes: Sequence[tuple[str, str]], **more: Any) -> Settings:

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.changing import LARGEST
+from rpcaccel.controlplane.change_routes import LARGEST
 from rpcaccel.controlplane.pages import Page
 from rpcaccel.controlplane.problem import TITLES
 from rpcaccel.controlplane.routes import HEADERS, ROUTES, Route

@@ -148,7 +148,7 @@ class World:
                 await asyncio.sleep(0.001)
 
     def requests(self) -> int:
-        """What a panorama would add up."""
+        """What a overview would add up."""
         alive = [report for link in self.links if (report := link.report())]
         return sum(report.tally.requests for report in (*alive, *self.buried))
 

@@ -10,9 +10,9 @@ from rpcaccel.core.answer import Answer
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.commands import CancelAttempt, Command, SetTimer, Settle, StartAttempt
 from rpcaccel.core.dispatch import LEGAL, Dispatch, HedgeAfter, IllegalEvent, State
+from rpcaccel.core.dispatch_settings import DispatchSettings
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.node import Node
-from rpcaccel.core.patience import DispatchSettings
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass, Rule
 

@@ -134,7 +134,7 @@ class Flying:
         self.flight: Flight | None = None
         self.cancelled = False
 
-    def take_off(self, flight: Flight) -> Flying:
+    def start_taskless(self, flight: Flight) -> Flying:
         self.flight = flight
         return self
 
@@ -144,8 +144,8 @@ class Flying:
 
 async def test_a_flight_without_a_task_lands_for_all_who_wait() -> None:
     flights, slow, flying = Flights(), Slow(), Flying()
-    first, joined = flights.join(b"k", slow, flying.take_off)
-    second, also = flights.join(b"k", slow, flying.take_off)
+    first, joined = flights.join(b"k", slow, flying.start_taskless)
+    second, also = flights.join(b"k", slow, flying.start_taskless)
     (wait,) = flights.under_way()
     assert flying.flight is not None
     flying.flight.land(ANSWER)
@@ -155,7 +155,7 @@ async def test_a_flight_without_a_task_lands_for_all_who_wait() -> None:
 
 async def test_a_flight_without_a_task_may_go_on_as_one() -> None:
     flights, slow, flying = Flights(), Slow(), Flying()
-    waiter, _ = flights.join(b"k", slow, flying.take_off)
+    waiter, _ = flights.join(b"k", slow, flying.start_taskless)
     assert flying.flight is not None
     flying.flight.carry(slow)
     slow.go.set()
@@ -171,7 +171,7 @@ async def test_what_cannot_take_off_is_a_task() -> None:
 
 async def test_closing_ends_a_flight_without_a_task() -> None:
     flights, slow, flying = Flights(), Slow(), Flying()
-    waiter, _ = flights.join(b"k", slow, flying.take_off)
+    waiter, _ = flights.join(b"k", slow, flying.start_taskless)
     await flights.close()
     assert flying.cancelled
     assert waiter.cancelled()

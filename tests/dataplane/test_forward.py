@@ -9,10 +9,10 @@ import pytest
 from rpcaccel import balancers
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.breaker import State
+from rpcaccel.core.dispatch_settings import DispatchSettings
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.hedging import Hedging
 from rpcaccel.core.node import Node
-from rpcaccel.core.patience import DispatchSettings
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.quota import Quota, QuotaSettings
 from rpcaccel.core.rules import CacheClass, Rule

@@ -12,9 +12,9 @@ from rpcaccel.core.answer import Answer
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.cells import NodeCell
 from rpcaccel.core.commands import StartAttempt
+from rpcaccel.core.dispatch_settings import DispatchSettings
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.hedging import Hedging
-from rpcaccel.core.patience import DispatchSettings
 from rpcaccel.dataplane.traced import CURRENT
 from tests.dataplane.test_forward import WELL, Reply, Scripted, World, after_a_while, breaks, error, hang
 

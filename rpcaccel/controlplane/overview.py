@@ -1,0 +1,215 @@
+"""Everything at a glance: what the admin side shows, put together from settings, heads and the workers' reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from rpcaccel import chains
+from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
+from rpcaccel.controlplane.errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.link import Link
+from rpcaccel.controlplane.view import Frame, HeadView, NodeState, NodeView, Notice, WorkerView, look
+from rpcaccel.core.heads import NetworkHeads, NodeHead
+from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.quota import QuotaUse
+from rpcaccel.core.tally import TallySnapshot, ended, merge
+from rpcaccel.core.unclassed import UnclassedError, together
+
+BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
+"""A new block reaches one node before another: so many blocks, for so many block times, are nothing to speak of."""
+
+
+class Overview:
+    """Implements controlplane.view.View over what the supervisor holds."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        heads: Mapping[str, NetworkHeads],
+        links: Sequence[Link],
+        clock: Callable[[], float] = time.monotonic,
+        notices: Callable[[], Sequence[Notice]] = tuple,
+        quotas: Callable[[str, NodeSettings, Sequence[NodeReport]], tuple[QuotaUse, ...]] = lambda *_: (),
+        replaced: Callable[[], Mapping[str, int]] = dict,
+        listen: Callable[[], str] = str,
+    ) -> None:
+        """`listen` gives the address that calls are taken on, once there is one."""
+        self._settings = settings
+        self._heads = heads
+        self._links = links
+        self._clock = clock
+        self._notices = notices
+        self._quotas = quotas
+        self._replaced = replaced
+        self._listen = listen
+        self._gone: list[TallySnapshot] = []
+        self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
+        self._behind_since: dict[tuple[str, str], float] = {}
+        self._at_once: list[Report] | None = None
+
+    def bury(self, report: Report) -> None:
+        """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
+        self._gone = [merge((*self._gone, ended(report.tally)))]
+
+    def frame(self) -> Frame:
+        """All of what follows, from one account of each worker: to make one takes a while."""
+        self._at_once = self._reports()
+        try:
+            return look(self)
+        finally:
+            self._at_once = None
+
+    def snapshot(self) -> TallySnapshot:
+        """The merged tally of all workers, gone ones included; not to be written to."""
+        tallies = [*self._gone, *(report.tally for report in self._reports())]
+        return tallies[0] if len(tallies) == 1 else merge(tallies)
+
+    def nodes(self) -> Sequence[NodeView]:
+        """Every node of every network, in the order of the settings."""
+        told: dict[tuple[str, str], list[NodeReport]] = {}
+        for report in self._reports():
+            for node in report.nodes:
+                told.setdefault((node.network, node.id), []).append(node)
+        settings = self._settings()
+        return [
+            self._node(name, node, told.get((name, node.id), []), _block_time(network))
+            for name, network in settings.networks.items()
+            for node in network.nodes
+        ]
+
+    def heads(self) -> Sequence[HeadView]:
+        """Every network, in the order of the settings."""
+        return [self._head(name, network) for name, network in self._settings().networks.items()]
+
+    def workers(self) -> Sequence[WorkerView]:
+        """The workers that run."""
+        return [
+            WorkerView(id=report.worker, pid=report.pid, revision=report.revision, uptime=report.uptime)
+            for report in self._reports()
+        ]
+
+    def replaced(self) -> Mapping[str, int]:
+        """How many workers were replaced, by why."""
+        return self._replaced()
+
+    def errors(self) -> Sequence[UnclassedError]:
+        """Errors that no rule knew, of the workers that run."""
+        return together(report.unclassed for report in self._reports())
+
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        """What would be done with an error under the settings in force."""
+        return treatment(question, self._settings().networks)
+
+    def settings(self) -> Mapping[str, object]:
+        """The settings as plain JSON values, secrets masked; `listen` is where calls are taken: with the port that was
+        found free, and another one only after a restart."""
+        shown: dict[str, object] = self._settings().model_dump(mode="json")
+        return {**shown, "listen": self._listen() or shown["listen"]}
+
+    def warnings(self) -> Sequence[str]:
+        """What the second tier's servers should be told, in sentences."""
+        return sorted({warning for report in self._reports() for warning in report.warnings})
+
+    def notices(self) -> Sequence[Notice]:
+        """What the workers' tiers and the control plane say should be looked at."""
+        return [*(Notice("warn", "redis", warning) for warning in self.warnings()), *self._notices()]
+
+    def _reports(self) -> list[Report]:
+        if self._at_once is not None:
+            return self._at_once
+        return [report for link in self._links if (report := link.report()) is not None]
+
+    def _head(self, name: str, network: NetworkSettings) -> HeadView:
+        chain = chains.load(network.chain)
+        heads = self._heads.get(name)
+        block_time = _block_time(network)
+        if heads is None:
+            return HeadView(
+                network=name, chain=chain.name, shard=network.shard, balancer=network.balancer, block_time=block_time
+            )
+        served = heads.served
+        return HeadView(
+            network=name,
+            chain=chain.name,
+            shard=network.shard,
+            balancer=network.balancer,
+            head=served.head,
+            age=max(0.0, self._clock() - served.since) if served.head >= 0 else None,
+            block_time=block_time,
+            note=served.note,
+        )
+
+    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport], block_time: float) -> NodeView:
+        heads = self._heads.get(name)
+        found = next((known for known in heads.nodes if known.id == node.id), None) if heads is not None else None
+        head = -1 if found is None else found.head
+        served = -1 if heads is None else heads.served.head
+        lag = max(0, served - head) if head >= 0 and served >= 0 else None
+        state, why = _state(node, found, lag, told)
+        now = self._clock()
+        eligible = bool(told) and not any(report.refusal for report in told)
+        if state == "behind" and self._is_brief((name, node.id), lag or 0, now, block_time):
+            state, why, eligible = "serving", "", bool(told)
+        elif state != "behind":
+            self._behind_since.pop((name, node.id), None)
+        known = self._states.get((name, node.id))
+        if known is None or known[0] != state:
+            self._states[name, node.id] = (state, now)
+        seen_at = None if found is None else found.seen_at
+        return NodeView(
+            network=name,
+            id=node.id,
+            address=node.url.shown.partition("://")[2],
+            weight=node.weight,
+            eligible=eligible,
+            state=state,
+            why=why,
+            since=now - self._states[name, node.id][1],
+            head=head,
+            head_age=None if seen_at is None else max(0.0, now - seen_at),
+            lag=lag,
+            roles=tuple(sorted(node.roles)),
+            tier=node.tier,
+            limit=sum(report.limit for report in told),
+            quota=self._quotas(name, node, told),
+        )
+
+    def _is_brief(self, key: tuple[str, str], lag: int, now: float, block_time: float) -> bool:
+        """Has it only just fallen behind, and by little?"""
+        since = self._behind_since.setdefault(key, now)
+        return lag <= BRIEFLY_BEHIND and now - since < FOR_BLOCK_TIMES * block_time
+
+
+def _block_time(network: NetworkSettings) -> float:
+    return network.block_time or chains.load(network.chain).block_time
+
+
+def _state(
+    node: NodeSettings, found: NodeHead | None, lag: int | None, told: Sequence[NodeReport]
+) -> tuple[NodeState, str]:
+    """What a node is doing, in one word and one sentence; the first that holds."""
+    refusal = next((report.refusal for report in told if report.refusal), "")
+    note = "" if found is None else found.note
+    if found is not None and found.chain_ok is False:
+        return "wrong-chain", note or refusal
+    if node.drain:
+        return "drained", "it finishes what it has and takes no new calls until draining is switched off"
+    if node.weight == 0:
+        return "cordoned", "its weight is 0: it is probed and gets no calls until it has a weight"
+    if found is None or (found.head < 0 and not note):
+        return "unknown", "it has not told its head yet"
+    if not found.answering and (found.barred or note) not in refusal:  # why, and not only what follows from it
+        silent = note or found.barred
+        return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
+    if any(report.breaker != "closed" for report in told) or not found.answering:
+        return "failing", refusal or note
+    if any(report.ejected > 0 for report in told):
+        return "failing", refusal or "it is much slower than the others: it is left alone for a while"
+    if any(report.parked > 0 for report in told) or any(
+        use.used >= use.limit for report in told for use in report.quota
+    ):
+        return "parked", refusal
+    if lag:
+        return "behind", refusal or f"it is {lag} block{'s' if lag > 1 else ''} behind"
+    return "serving", note

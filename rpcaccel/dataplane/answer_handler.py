@@ -1,0 +1,130 @@
+"""What becomes of a node's answer: a hint of the node's head, a kept entry, and the outcome that callers get."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from rpcaccel.core.cells import Source
+from rpcaccel.core.entry import Entry
+from rpcaccel.core.keep import Keep, judge
+from rpcaccel.core.lifetime import lifetime
+from rpcaccel.core.memory import MemoryTier
+from rpcaccel.core.messages import Hint
+from rpcaccel.core.numbers import number_at
+from rpcaccel.core.outcome import Outcome
+from rpcaccel.core.plan import Plan
+from rpcaccel.core.recent import Sent
+from rpcaccel.core.rules import CacheClass
+from rpcaccel.core.tally import Step, Tally
+from rpcaccel.dataplane import outcomes
+from rpcaccel.dataplane.forward import Forwarded
+from rpcaccel.dataplane.network import Network
+from rpcaccel.stores.base import Store
+
+_SKIP, _LASTING, _HEAD, _NODE = Keep.SKIP, Keep.LASTING, CacheClass.HEAD, Source.NODE  # looked up once (core.planner)
+
+
+class AnswerHandler:
+    """Takes in what came back. One per worker."""
+
+    __slots__ = ("_clock", "_memory", "_on_hint", "_rng", "_second_tier", "_store", "_tally")
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        store: Store,
+        tally: Tally,
+        clock: Callable[[], float],
+        rng: random.Random,
+        on_hint: Callable[[Hint | Sent], None],
+    ) -> None:
+        """`on_hint` is told when an answer shows how far a node is."""
+        self._memory = memory
+        self._store = store
+        self._second_tier = store.name != "memory"
+        self._tally = tally
+        self._clock = clock
+        self._rng = rng
+        self._on_hint = on_hint
+
+    def conclude(self, network: Network, plan: Plan, forwarded: Forwarded, timed: list[tuple[Step, float]]) -> Outcome:
+        """How a call ended that was taken to the nodes; a good answer is kept where it may be. `timed`: its steps."""
+        answer, steps = forwarded.answer, self.timed(timed)
+        if answer is None:
+            return outcomes.failed(forwarded, plan.head, steps)
+        if answer.result is None:
+            return Outcome(
+                source=_NODE,
+                error=outcomes.for_client(answer.error or b"null", forwarded.failure),
+                node=forwarded.node_id,
+                block=plan.head,
+                attempts=forwarded.attempts,
+                kind=forwarded.failure.kind if forwarded.failure is not None else None,
+                steps=steps,
+                legs=forwarded.legs,
+            )
+        result = bytes(answer.result)
+        self._take_hint(network, plan, result, forwarded.node_id)
+        self.keep(network, plan, result, forwarded.node_head)
+        return Outcome(
+            source=_NODE,
+            result=result,
+            node=forwarded.node_id,
+            block=plan.head,
+            attempts=forwarded.attempts,
+            node_head=forwarded.node_head,
+            steps=steps,
+            legs=forwarded.legs,
+        )
+
+    def keep(self, network: Network, plan: Plan, result: bytes, node_head: int) -> None:
+        """Keep an answer of a node whose head was `node_head`, where and as long as it may be."""
+        if plan.range is not None and not plan.kept:
+            return  # a run of pieces, each of which is kept by itself
+        verdict = judge(plan, result, node_head, network.view.final, self._memory.max_entry)
+        if verdict.reason:
+            network.cell(plan).skipped(verdict.reason)
+        if verdict.keep is _SKIP:
+            return
+        lasting = verdict.keep is _LASTING
+        key = plan.key if lasting else plan.head_key
+        if key is None:
+            return
+        now = self._clock()
+        life = lifetime(
+            plan.cache if lasting else _HEAD,
+            network.chain.block_time,
+            max_age=plan.rule.max_age,
+            stale=plan.rule.stale,
+        ).spread(self._rng.random())
+        entry = Entry(
+            result=result,
+            cache=plan.cache,
+            block=plan.head if plan.block is None else plan.block,
+            network=network.name,
+            method=plan.method,
+            stored_at=now,
+            expires=now + life.memory,
+        )
+        self._memory.put(key, entry, now)
+        if self._second_tier and key in plan.shared_keys:
+            self._store.put(key, entry, life.store)
+
+    def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:
+        """Some answers say how far the node is: it is not sent to the control plane for what is known already."""
+        if not plan.rule.head_at:
+            return
+        head = number_at(result, plan.rule.head_at)
+        if head is None or head <= network.view.head:
+            return
+        for node in network.pool.nodes:
+            if node.id == node_id and node.head < head:
+                node.saw_head(head, self._clock())
+                self._on_hint(Hint(network.name, node_id, head))
+
+    def timed(self, steps: list[tuple[Step, float]]) -> tuple[tuple[str, float], ...]:
+        """Count what took how long."""
+        for step, seconds in steps:
+            self._tally.step(step, seconds)
+        return tuple([(str.__str__(step), seconds) for step, seconds in steps])  # words that format quickly
