@@ -31,7 +31,7 @@ class Pseudonyms:
         self._other = lru_cache(maxsize=65536)(self._made)
 
     def __repr__(self) -> str:
-        return "<hidden addresses>"
+        return "<Pseudonyms>"
 
     def params(self, text: str) -> str:
         """Raw JSON text with other addresses in it: where one stands for itself, and in the words of calldata."""

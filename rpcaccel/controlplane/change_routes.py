@@ -54,7 +54,7 @@ class ChangeRoutes:
         self._stalled = stalled
 
     def __repr__(self) -> str:
-        return f"<Changing {self._control!r}>"
+        return f"<ChangeRoutes {self._control!r}>"
 
     @property
     def control(self) -> Control:

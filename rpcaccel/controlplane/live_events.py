@@ -20,7 +20,7 @@ class LiveEvents:
         self._states: dict[tuple[str, str], str] = {}
 
     def __repr__(self) -> str:
-        return f"<News of {len(self._states)} nodes>"
+        return f"<LiveEvents of {len(self._states)} nodes>"
 
     def tell(self, frame: Frame, history: History, at: float) -> None:
         """Tell the figures of this second, and what has changed about nodes; `at` in seconds since 1970."""

@@ -35,12 +35,12 @@ _IF_MATCH = {
     "schema": {"type": "string", "examples": ['"17"', "*"]},
 }
 _BODIES: dict[str, dict[str, Any]] = {
-    "changing.patch": {
+    "change_routes.patch": {
         "type": "object",
         "description": "A JSON merge patch (RFC 7396) of the settings, with each network's nodes as a table by id; "
         "null removes a node and puts a setting back to its default.",
     },
-    "changing.undo": {
+    "change_routes.undo": {
         "type": "object",
         "properties": {"to": {"type": ["integer", "null"], "description": "A revision; the last one if unset."}},
     },
@@ -54,7 +54,7 @@ _STRUCTS: dict[str, type[Struct]] = {
     "purge": Meant,
     "record": Wanted,
     "explain": Question,
-    "looking.run": Trial,
+    "query_routes.run": Trial,
     "try_error": ErrorQuestion,
 }
 """Bodies as they are read."""
@@ -63,47 +63,47 @@ _TOLD: dict[str, type] = {
     "nodes": answers.Nodes,
     "methods": answers.Methods,
     "cache": answers.Cache,
-    "looking.past": Past,
-    "looking.method": MethodPast,
+    "query_routes.past": Past,
+    "query_routes.method": MethodPast,
     "clients": Clients,
-    "looking.run": outcomes.Ran,
+    "query_routes.run": outcomes.Ran,
     "explain": outcomes.Explained,
     "purge": outcomes.Purged,
     "record": outcomes.Recorded,
     "errors": outcomes.UnclassedErrors,
     "try_error": outcomes.Treatment,
-    "changing.key": outcomes.NewKey,
-    "changing.workers": outcomes.Workers,
-    "changing.difference": outcomes.Difference,
-    "changing.described": outcomes.SettingsDescribed,
-    "changing.probe": outcomes.Probed,
+    "change_routes.key": outcomes.NewKey,
+    "change_routes.workers": outcomes.Workers,
+    "change_routes.difference": outcomes.Difference,
+    "change_routes.described": outcomes.SettingsDescribed,
+    "change_routes.probe": outcomes.Probed,
     "session.show": outcomes.Session,
     "session.begin": outcomes.Session,
 }
 """Answers as they are made, or held against by tests."""
 _ANSWERS: dict[str, str] = {
     **{handler: told.__name__ for handler, told in _TOLD.items()},
-    "changing.settings": "Settings",
-    "changing.patch": "Settings",
-    "changing.undo": "Settings",
-    "changing.reload": "Settings",
-    "changing.changes": "Changes",
+    "change_routes.settings": "Settings",
+    "change_routes.patch": "Settings",
+    "change_routes.undo": "Settings",
+    "change_routes.reload": "Settings",
+    "change_routes.changes": "Changes",
 }
 _TYPES = {
     "healthz": "text/plain",
     "metrics": "text/plain",
-    "changing.export": "application/toml",
-    "changing.events": "text/event-stream",
+    "change_routes.export": "application/toml",
+    "change_routes.events": "text/event-stream",
     "page": "text/html",
 }
 _QUERIES: dict[str, list[tuple[str, str, str]]] = {
-    "changing.patch": [("dry_run", "integer", "1: say what would change, and change nothing.")],
-    "changing.changes": [("limit", "integer", "Lines at the most.")],
-    "looking.past": [("range", "string", "5m, 1h or 24h.")],
-    "looking.method": [("network", "string", "The network."), ("method", "string", "The method.")],
-    "changing.events": [("last", "string", "The id of the last event seen, where Last-Event-ID cannot be sent.")],
+    "change_routes.patch": [("dry_run", "integer", "1: say what would change, and change nothing.")],
+    "change_routes.changes": [("limit", "integer", "Lines at the most.")],
+    "query_routes.past": [("range", "string", "5m, 1h or 24h.")],
+    "query_routes.method": [("network", "string", "The network."), ("method", "string", "The method.")],
+    "change_routes.events": [("last", "string", "The id of the last event seen, where Last-Event-ID cannot be sent.")],
 }
-_WITH_REVISION = ("changing.patch", "changing.undo")
+_WITH_REVISION = ("change_routes.patch", "change_routes.undo")
 
 
 def describe(routes: Iterable[Route], handler_of: Callable[[str], Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _operation(route: Route, handler: Any) -> dict[str, Any]:
         kind = _TYPES.get(route.handler, "application/json")
         named = _ANSWERS.get(route.handler)
         schema = _to(named) if named else _OBJECT if kind.endswith("json") else {}
-        if route.handler == "changing.patch":
+        if route.handler == "change_routes.patch":
             schema = {"anyOf": [schema, _to(outcomes.Preview.__name__)]}
         answer["content"] = {kind: {"schema": schema or {"type": "string"}}}
     found: dict[str, Any] = {

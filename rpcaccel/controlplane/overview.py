@@ -72,11 +72,15 @@ class Overview:
             for node in report.nodes:
                 told.setdefault((node.network, node.id), []).append(node)
         settings = self._settings()
-        return [
+        views = [
             self._node(name, node, told.get((name, node.id), []), _block_time(network))
             for name, network in settings.networks.items()
             for node in network.nodes
         ]
+        present = {(view.network, view.id) for view in views}
+        self._states = {key: state for key, state in self._states.items() if key in present}
+        self._behind_since = {key: since for key, since in self._behind_since.items() if key in present}
+        return views
 
     def heads(self) -> Sequence[HeadView]:
         """Every network, in the order of the settings."""

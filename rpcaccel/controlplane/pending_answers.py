@@ -27,7 +27,7 @@ class PendingAnswers:
         self._open = False
 
     def __repr__(self) -> str:
-        return f"<Awaited {len(self._waiting) if self._open else 'none any more'}>"
+        return f"<PendingAnswers {len(self._waiting) if self._open else 'none any more'}>"
 
     def begin(self) -> None:
         """From here on there is somebody who answers."""

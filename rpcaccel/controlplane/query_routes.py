@@ -24,7 +24,7 @@ class QueryRoutes:
         self._view = view
 
     def __repr__(self) -> str:
-        return f"<Looking at {self._history!r}>"
+        return f"<QueryRoutes over {self._history!r}>"
 
     async def past(self, request: web.Request) -> web.Response:
         """The last `range`: 5m, 1h or 24h."""

@@ -39,7 +39,7 @@ class ChainRestarts:
         """Networks whose answers in the second tier could not be purged yet."""
 
     def __repr__(self) -> str:
-        return f"<Anew {' '.join(self._waits)}>"
+        return f"<ChainRestarts {' '.join(self._waits)}>"
 
     def look(self, network: Network, served: Served) -> bool:
         """To be told before these heads are seen. True: `forget` is to be run, and until it has ended nothing of this

@@ -89,7 +89,7 @@ class TasklessFetch:
         """The caller's: answers come in that of others."""
 
     def __repr__(self) -> str:
-        return f"<taking {self._plan.method} {'to a node' if self._first else 'to the second tier'}>"
+        return f"<taskless fetch of {self._plan.method} {'to a node' if self._first else 'to the second tier'}>"
 
     def cancel(self) -> None:
         """Nobody wants the answer any more."""

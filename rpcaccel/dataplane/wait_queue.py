@@ -22,7 +22,7 @@ class WaitQueue:
         return len(self._waiting)
 
     def __repr__(self) -> str:
-        return f"<room, {len(self)} calls waiting>"
+        return f"<wait queue, {len(self)} calls waiting>"
 
     async def wait(self, seconds: float, *, again: bool = False) -> bool:
         """Wait for this call's turn, at most `seconds`; False when there is no room to wait in.

@@ -87,4 +87,4 @@ def test_a_number_that_could_be_the_length_of_a_call_hides_no_address_behind_it(
 )
 def test_what_is_no_address_of_anybody_is_left_alone(text: str) -> None:
     assert HIDDEN.params(text) == text
-    assert repr(HIDDEN) == "<hidden addresses>"
+    assert repr(HIDDEN) == "<Pseudonyms>"

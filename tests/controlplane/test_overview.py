@@ -160,6 +160,23 @@ def test_since_counts_from_the_change_of_state() -> None:
     assert looking.nodes()[0].since == 0.0
 
 
+def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
+    now, nodes = [NOW], ["a", "b"]
+
+    def settings() -> Settings:
+        listed = [{"id": name, "url": f"http://{name}"} for name in nodes]
+        return Settings.model_validate({"networks": {"n": {"nodes": listed}}})
+
+    view = Overview(settings, {}, [], clock=lambda: now[0])
+    view.nodes()
+    nodes.remove("b")
+    now[0] += 60
+    assert [node.since for node in view.nodes()] == [60.0]
+    nodes.append("b")
+    now[0] += 60
+    assert [node.since for node in view.nodes()] == [120.0, 0.0]
+
+
 def test_a_network_without_heads_is_shown_as_not_known() -> None:
     (head,) = overview({}, None).heads()
     assert (head.head, head.age, head.chain) == (-1, None, "harmony")

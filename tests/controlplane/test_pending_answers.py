@@ -28,12 +28,12 @@ async def test_each_answer_reaches_who_asked_for_it_in_whatever_order_they_come(
     first = asyncio.create_task(pending.answer(sent.append, NOTHING))
     second = asyncio.create_task(pending.answer(sent.append, Recorded()))
     await asyncio.sleep(0)
-    assert repr(pending) == "<Awaited 2>"
+    assert repr(pending) == "<PendingAnswers 2>"
     pending.settle(Recorded(missed=5, number=sent[1]))
     pending.settle(PurgeDone(3, 4, number=sent[0]))
     assert await first == PurgeDone(3, 4, number=sent[0])
     assert (await second).missed == 5
-    assert repr(pending) == "<Awaited 0>"
+    assert repr(pending) == "<PendingAnswers 0>"
 
 
 async def test_when_it_ends_all_get_what_was_to_be_taken_otherwise(pending: PendingAnswers) -> None:
@@ -42,7 +42,7 @@ async def test_when_it_ends_all_get_what_was_to_be_taken_otherwise(pending: Pend
     await asyncio.sleep(0)
     pending.end()
     assert await asyncio.gather(*asked) == [NOTHING] * 3
-    assert repr(pending) == "<Awaited none any more>"
+    assert repr(pending) == "<PendingAnswers none any more>"
 
 
 async def test_before_there_is_anybody_and_afterwards_nothing_is_sent_and_nobody_waits() -> None:
@@ -61,7 +61,7 @@ async def test_an_answer_that_nobody_awaits_any_more_is_dropped(pending: Pending
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     pending.settle(PurgeDone(1, 1, number=sent[0]))
-    assert repr(pending) == "<Awaited 0>"
+    assert repr(pending) == "<PendingAnswers 0>"
 
 
 async def test_an_answer_to_something_else_is_none(pending: PendingAnswers) -> None:
@@ -80,4 +80,4 @@ async def test_an_order_that_cannot_be_sent_leaves_nothing_to_wait_for(pending: 
 
     with pytest.raises(OSError, match="no way out"):
         await pending.answer(fail, NOTHING)
-    assert repr(pending) == "<Awaited 0>"
+    assert repr(pending) == "<PendingAnswers 0>"

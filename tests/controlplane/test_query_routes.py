@@ -51,7 +51,7 @@ async def test_one_method_is_told(client: aiohttp.ClientSession) -> None:
 
 
 def test_it_says_what_it_looks_at() -> None:
-    assert repr(QueryRoutes(History(), SampleView())) == "<Looking at <History 5m 0, 1h 0, 24h 0>>"
+    assert repr(QueryRoutes(History(), SampleView())) == "<QueryRoutes over <History 5m 0, 1h 0, 24h 0>>"
 
 
 async def test_a_call_that_the_front_does_not_answer_is_a_problem(client: aiohttp.ClientSession) -> None:

@@ -123,7 +123,7 @@ async def test_it_waits_for_a_second_tier_that_is_away_and_says_so(world: World)
     assert world.network.sight.forgetting
     (warning,) = world.restarts.warnings()
     assert warning.startswith("the head of eth fell below what was final")
-    assert repr(world.restarts) == "<Anew eth>"
+    assert repr(world.restarts) == "<ChainRestarts eth>"
     world.tier.up = True
     await forgetting
     assert world.restarts.warnings() == ()

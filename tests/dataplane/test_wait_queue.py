@@ -18,7 +18,7 @@ async def test_who_waited_longest_goes_first_one_for_each_call_that_ends() -> No
     await asyncio.sleep(0)
     tasks.append(asyncio.create_task(wait("c", again=True)))
     await asyncio.sleep(0)
-    assert (len(room), repr(room)) == (3, "<room, 3 calls waiting>")
+    assert (len(room), repr(room)) == (3, "<wait queue, 3 calls waiting>")
     for count in (1, 2, 3):
         room.free()
         while len(went) < count:
