@@ -19,10 +19,10 @@ ARGS ?=
 run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without NODES the demo (ARGS for further flags)
 	@exec $(BIN)/rpcaccel $(if $(strip $(NODES)),serve $(NODES),demo) $(ARGS)
 
-# Hundreds of tests drive real processes on a machine that does other things too: one that fails runs once more, and is
-# listed as RERUN. `python -m pytest` alone runs each test once.
+# Hundreds of tests drive real processes on a machine that does other things too: one that fails runs once more, and
+# both is said at the end. `python -m pytest` alone runs each test once.
 test: lint prepare ## the whole suite, as CI runs it (ARGS="-k redis" for a part)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --reruns 1 -rR --cov --cov-report=term-missing:skip-covered \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --reruns 1 --cov --cov-report=term-missing:skip-covered \
 		$(if $(strip $(ARGS)),$(ARGS),--cov-fail-under=92)
 
 lint: $(VENV)/.installed-test ## style, types and the contracts of imports

@@ -112,6 +112,10 @@ def free_port() -> Callable[[], int]:
 # ---- what was not tested here -------------------------------------------------------------------------------------
 
 
+MOST_SAID = 4000
+"""Characters at the end of a failure that are shown of a test that was run once more."""
+
+
 def _reason(report: Any) -> str:
     """Why a test was skipped, from pytest's own (path, line, reason)."""
     where = report.longrepr
@@ -119,7 +123,13 @@ def _reason(report: Any) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """A section that says in plain words what this run did not look at, and why."""
+    """Sections that say in plain words what failed before it passed, and what this run did not look at, and why."""
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section("run once more")
+    for report in again:
+        terminalreporter.line(f"{report.nodeid} had failed:")
+        terminalreporter.line(str(report.longrepr)[-MOST_SAID:])
     reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
     terminalreporter.section("not tested here")
     for reason, count in sorted(reasons.items()):
