@@ -13,7 +13,7 @@ from pathlib import Path
 
 import aiohttp
 
-MAX_SOURCE_LINES = 320
+MAX_SOURCE_LINES = 450
 MAX_TEST_LINES = 500
 MAX_FUNCTION_LINES = 60
 

@@ -70,7 +70,7 @@ def test_a_source_without_a_test_is_found(tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_found(tmp_path: Path) -> None:
-    write(tmp_path, {"rpcaccel/a.py": "\n" * 321, "tests/test_a.py": "\n" * 501, "rpcaccel/b.py": "\n" * 320})
+    write(tmp_path, {"rpcaccel/a.py": "\n" * 451, "tests/test_a.py": "\n" * 501, "rpcaccel/b.py": "\n" * 450})
     assert len(rules.long_files(tmp_path, {})) == 2
     assert rules.long_files(tmp_path, {"rpcaccel/a.py": "why", "tests/test_a.py": "why"}) == []
 
