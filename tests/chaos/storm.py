@@ -43,32 +43,13 @@ class Wave:
         )
 
 
-class Storm:
-    """Callers of a running proxy. Each call asks for another block, so that no answer comes from a cache."""
+class Caller:
+    """Asks a proxy for blocks and checks the answers."""
 
-    def __init__(self, supervisor: Supervisor, url: str, http: aiohttp.ClientSession, blocks: int) -> None:
-        self.supervisor = supervisor
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
         self.url = url
         self._http = http
-        self._blocks = blocks
-        self._next = self._asked = 0
-
-    async def wave(self, calls: int, *, newest: Callable[[], int] | None = None) -> Wave:
-        """So many calls by CALLERS callers. `newest`: ask for the newest block instead, which may not go back."""
-        done, left = Wave(), iter(range(calls))
-
-        async def caller() -> None:
-            for _ in left:
-                self._next += 1
-                wanted = 1 + self._next * 7919 % self._blocks
-                began = asyncio.get_running_loop().time()
-                fault = await self.ask("latest" if newest else wanted, newest() if newest else wanted)
-                done.seconds.append(asyncio.get_running_loop().time() - began)
-                if fault:
-                    done.wrong[fault] += 1
-
-        await asyncio.gather(*(caller() for _ in range(CALLERS)))
-        return done
+        self._asked = 0
 
     async def ask(self, reference: int | str, at_least: int) -> str:
         """Ask for one block; what is wrong with the answer, if anything."""
@@ -87,6 +68,33 @@ class Storm:
         block = (said.get("result") or {}).get("number", -1)
         right = block >= at_least if reference == "latest" else block == at_least
         return "" if right and said["id"] == number else f"block {block} instead of {at_least}"
+
+
+class Storm(Caller):
+    """Callers of a running proxy. Each call asks for another block, so that no answer comes from a cache."""
+
+    def __init__(self, supervisor: Supervisor, url: str, http: aiohttp.ClientSession, blocks: int) -> None:
+        super().__init__(url, http)
+        self.supervisor = supervisor
+        self._blocks = blocks
+        self._next = 0
+
+    async def wave(self, calls: int, *, newest: Callable[[], int] | None = None) -> Wave:
+        """So many calls by CALLERS callers. `newest`: ask for the newest block instead, which may not go back."""
+        done, left = Wave(), iter(range(calls))
+
+        async def caller() -> None:
+            for _ in left:
+                self._next += 1
+                wanted = 1 + self._next * 7919 % self._blocks
+                began = asyncio.get_running_loop().time()
+                fault = await self.ask("latest" if newest else wanted, newest() if newest else wanted)
+                done.seconds.append(asyncio.get_running_loop().time() - began)
+                if fault:
+                    done.wrong[fault] += 1
+
+        await asyncio.gather(*(caller() for _ in range(CALLERS)))
+        return done
 
     def failures(self) -> dict[str, dict[str, int]]:
         """The failed attempts by node and kind."""

@@ -22,7 +22,7 @@ from rich.console import Console
 from rpcaccel.bench import render
 from rpcaccel.bench.report import Report, Table, count, machine, milliseconds
 from tests.bench import pages
-from tests.chaos.storm import NETWORK, Storm, storm
+from tests.chaos.storm import NETWORK, Caller, Storm, storm
 from tests.services import Program, Redis, free_port
 
 BAD = "bad"
@@ -76,7 +76,7 @@ class Hail:
 
     calls: list[tuple[float, float, bool]] = field(default_factory=list)
 
-    async def fall(self, run: Storm, calls: int, rate: float, *, newest: int = -1) -> None:
+    async def fall(self, run: Caller, calls: int, rate: float, *, newest: int = -1) -> None:
         """`newest`: ask for the newest block, which is this one or later."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -87,7 +87,7 @@ class Hail:
                     await asyncio.sleep(wait)
                 group.create_task(self._one(run, due, 1 + number * 7919 % 150, newest))
 
-    async def _one(self, run: Storm, due: float, block: int, newest: int) -> None:
+    async def _one(self, run: Caller, due: float, block: int, newest: int) -> None:
         fault = await run.ask("latest" if newest >= 0 else block, max(newest, block) if newest >= 0 else block)
         self.calls.append((due, asyncio.get_running_loop().time() - due, bool(fault)))
 
