@@ -126,10 +126,11 @@ class Prober:
         self._tell()
 
     def hint(self, node_id: str, head: int) -> None:
-        """An answer to a worker showed that the node has block `head`."""
+        """An answer to a worker named block `head`: the node is believed to have it as far as block time allows."""
         probed = self._nodes.get(node_id)
-        if probed is not None and probed.verdict.right is not False and head > self._book.head_of(node_id):
-            self._book.hint(node_id, head, self._clock())
+        if probed is None or probed.verdict.right is False:
+            return
+        if self._book.hint(node_id, head, self._clock(), self._pace.seconds):
             self._tell()
 
     async def probe_now(self, node_id: str) -> NodeHead | None:

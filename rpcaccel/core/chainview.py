@@ -6,6 +6,11 @@ from msgspec import Struct
 
 REMEMBERED = 64
 """Block hashes kept of each node: enough to notice any reorganisation that a poll could have jumped over."""
+HINT_REACH = 8
+"""Blocks above a node's last own word that a hint may claim at any time: probes come every half block or later, and a
+node that catches up takes in several at once."""
+HINT_HASTE = 2.0
+"""How many times quicker than usual blocks may have come since the node's last own word."""
 
 
 class Sighting(Struct, frozen=True):
@@ -24,8 +29,8 @@ class Sighting(Struct, frozen=True):
 class ChainView:
     """What one node has told so far."""
 
-    __slots__ = ("_hinted_at", "_lower", "eligible", "final", "gone", "hashes", "head", "seen_at", "sure",
-                 "turned", "weight")  # fmt: skip
+    __slots__ = ("_hinted_at", "_lower", "_told", "_told_at", "eligible", "final", "gone", "hashes", "head", "seen_at",
+                 "sure", "turned", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -41,6 +46,8 @@ class ChainView:
         """While it is not known to be on the branch that counts: the last block that was final when it still was."""
         self._lower = False
         self._hinted_at = 0.0
+        self._told, self._told_at = -1, 0.0
+        """The head that the node itself told last, and when: hints are measured by it, and never by one another."""
 
     def __repr__(self) -> str:
         state = "gone" if self.gone else "eligible" if self.eligible else "not eligible"
@@ -70,7 +77,8 @@ class ChainView:
 
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
         """Take in the node's newest block; True when it has left the branch it told before."""
-        self.seen_at = now
+        self.seen_at = self._told_at = now
+        self._told = sighting.number
         self.gone = False
         if sighting.final is not None:
             self.final = sighting.final
@@ -83,12 +91,16 @@ class ChainView:
             left = self.record(sighting.number - 1, sighting.parent) or left
         return self._follow(sighting.number, left)
 
-    def hint(self, number: int, now: float) -> None:
-        """An answer showed that the node has block `number`; a hint only ever raises its head."""
-        if number > self.head:
-            self.head = number
-            self.seen_at = max(self.seen_at, now)
-            self._hinted_at = now
+    def hint(self, number: int, now: float, block_time: float) -> bool:
+        """An answer named block `number`: a hint only ever raises the head, and only as far as blocks of `block_time`
+        seconds can have come since the node last told its head itself. True when the hint raised it."""
+        reach = HINT_REACH + HINT_HASTE * (now - self._told_at) / block_time
+        if self._told < 0 or not self.head < number <= self._told + reach:
+            return False
+        self.head = number
+        self.seen_at = max(self.seen_at, now)
+        self._hinted_at = now
+        return True
 
     def record(self, number: int, block_hash: str | None) -> bool:
         """Note a block's hash; True when the node told another one for that number before."""

@@ -189,9 +189,9 @@ class HeadBook:
         if self._may_reorganise and view.record(number, block_hash):
             self._turn(view)
 
-    def hint(self, node_id: str, number: int, now: float) -> None:
-        """A node's answer showed that it has block `number`; a hint only ever raises its head."""
-        self._view(node_id).hint(number, now)
+    def hint(self, node_id: str, number: int, now: float, block_time: float) -> bool:
+        """A node's answer named block `number`; True when that raised the node's head (`ChainView.hint`)."""
+        return self._view(node_id).hint(number, now, block_time)
 
     def served(self, now: float) -> Served:
         """The head to serve from now on; `now` never goes back between calls."""

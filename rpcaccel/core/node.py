@@ -37,7 +37,7 @@ class Node:
     """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_park_seconds", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned",
-                 "drained", "effective_weight", "ejected_until", "ejections", "head", "head_at", "id", "in_flight",
+                 "drained", "effective_weight", "ejected_until", "ejections", "head", "id", "in_flight",
                  "lacks", "latency", "limit", "pace", "parked", "parked_until", "probed", "pruned_below",
                  "pruned_until", "quota", "replied_at", "returned_at", "roles", "slow_start", "tags", "tier", "timeout",
                  "weight", "windows")  # fmt: skip
@@ -74,7 +74,7 @@ class Node:
         self.chain_ok: bool | None = None
         """Does it serve the right chain and shard? None until asked."""
         self.barred = ""
-        self.head, self.head_at = -1, float("-inf")
+        self.head = -1
         self.in_flight = 0
         self.effective_weight = float(weight)
         """The weight after recent failures, as the smooth-weighted balancer keeps it."""
@@ -148,11 +148,6 @@ class Node:
         if self.barred and not why:
             self.lacks.clear()
         self.barred = why
-
-    def saw_head(self, head: int, now: float) -> None:
-        """The node named its head: it is at least that far."""
-        if head > self.head:
-            self.head, self.head_at = head, now
 
     def replied(self, now: float) -> None:
         """It said something, whatever it was."""

@@ -112,7 +112,8 @@ class AnswerHandler:
             self._store.put(key, entry, life.store)
 
     def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:
-        """Some answers say how far the node is: it is not sent to the control plane for what is known already."""
+        """Some answers name a block that the node has: the control plane is told of one that is news, and says how
+        much of it is believed."""
         if not plan.rule.head_at:
             return
         head = number_at(result, plan.rule.head_at)
@@ -120,7 +121,6 @@ class AnswerHandler:
             return
         for node in network.pool.nodes:
             if node.id == node_id and node.head < head:
-                node.saw_head(head, self._clock())
                 self._on_hint(Hint(network.name, node_id, head))
 
     def timed(self, steps: list[tuple[Step, float]]) -> tuple[tuple[str, float], ...]:

@@ -76,7 +76,7 @@ class State:
                 node.bar(told.barred)
                 node.breaker.probed(now, answered=told.answering)
                 node.answering = told.answering if told.looked_at else None
-                _set_head(node, told.head, now)
+                node.head = told.head  # in both directions: a restored node may be behind where it was
                 node.probed = told.latency if told.answering else None
                 if node.quota is not None:
                     node.quota.epoch = self._wall() - now
@@ -112,12 +112,6 @@ class State:
 
     def _note(self, network: str, node: str, method: str, code: int, message: str, http_status: int) -> None:
         self.unclassed.note(network, node, method, code, message, http_status, at=self._wall())
-
-
-def _set_head(node: Node, head: int, now: float) -> None:
-    """The prober's word counts in both directions: a restored node may be behind where it was."""
-    if head != node.head:
-        node.head, node.head_at = head, now
 
 
 def _view(before: View, heads: NetworkHeads, *, forgetting: bool) -> View:

@@ -333,7 +333,8 @@ async def test_a_hint_moves_the_head_at_once(world: World) -> None:
     assert world.heads.served.head == 101
     assert world.node("a").head == 101
     count = len(world.told)
-    prober.hint("a", 90)
+    for unbelieved in (90, 16_777_215):
+        prober.hint("a", unbelieved)
     assert len(world.told) == count
 
 

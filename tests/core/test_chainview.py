@@ -1,4 +1,6 @@
-from rpcaccel.core.chainview import REMEMBERED, ChainView, Sighting
+from rpcaccel.core.chainview import HINT_REACH, REMEMBERED, ChainView, Sighting
+
+BLOCK_TIME = 2.0
 
 
 def see(view: ChainView, number: int, block_hash: str | None = None, parent: str | None = None) -> bool:
@@ -49,14 +51,34 @@ def test_a_head_that_goes_back_twice_in_a_row_is_followed() -> None:
 
 def test_a_hint_only_raises_the_head() -> None:
     view = ChainView()
-    view.hint(12, 1.0)
-    view.hint(11, 2.0)
+    see(view, 10)
+    assert view.hint(12, 1.0, BLOCK_TIME)
+    assert not view.hint(11, 2.0, BLOCK_TIME)
     assert (view.head, view.seen_at) == (12, 1.0)
+
+
+def test_a_hint_is_believed_as_far_as_blocks_can_have_come_since_the_node_told_its_head() -> None:
+    view = ChainView()
+    assert not view.hint(5, 1.0, BLOCK_TIME), "nothing is known of this node yet"
+    see(view, 1000)
+    assert not view.hint(16_777_215, 1.5, BLOCK_TIME)
+    assert view.head == 1000
+    assert not view.hint(1060, 1.0, BLOCK_TIME)
+    assert view.hint(1060, 61.0, BLOCK_TIME), "thirty blocks may have come, or twice as many if blocks hurry"
+
+
+def test_hints_do_not_carry_one_another_away() -> None:
+    view = ChainView()
+    see(view, 1000)
+    for _ in range(100):
+        view.hint(view.head + 3, 1.0, BLOCK_TIME)
+    assert view.head <= 1000 + HINT_REACH
 
 
 def test_an_answer_older_than_a_hint_does_not_lower_the_head() -> None:
     view = ChainView()
-    view.hint(12, 5.0)
+    see(view, 10)
+    view.hint(12, 5.0, BLOCK_TIME)
     view.see(Sighting(11, asked_at=4.0), 6.0, may_reorganise=False)
     assert view.head == 12
     view.see(Sighting(11, asked_at=7.0), 8.0, may_reorganise=False)

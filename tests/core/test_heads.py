@@ -147,7 +147,7 @@ def test_a_head_that_stands_still_is_noticed() -> None:
 def test_a_hint_moves_the_head() -> None:
     heads = book()
     tell(heads, 1.0, a=100)
-    heads.hint("a", 101, 1.5)
+    assert heads.hint("a", 101, 1.5, 2.0)
     served = heads.served(1.5)
     assert (served.head, served.final, served.since) == (101, 101, 1.5)
 
@@ -328,8 +328,8 @@ def test_the_served_head_keeps_its_promises_over_any_history(steps: list[tuple[s
             heads.observe(node, Sighting(number, f"h{number}", final=number // 2), now)
             told = max(told, number)
         elif kind == "hint":
-            heads.hint(node, number, now)
-            told = max(told, number)
+            if heads.hint(node, number, now, 2.0):
+                told = max(told, number)
         elif kind == "gone":
             heads.gone(node)
         elif kind == "weigh":

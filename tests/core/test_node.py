@@ -32,20 +32,13 @@ def test_a_call_is_counted_in_and_out_once() -> None:
 
 def test_a_changed_weight_keeps_what_was_learnt() -> None:
     node = Node("a", weight=1)
-    node.saw_head(10, 1.0)
+    node.head = 10
     node.succeeded(0.2, 1.0)
     node.learn(FailureKind.METHOD_MISSING, plan("x"), 1.0)
     node.adopt(Node("a", weight=5, roles=frozenset({"archive"}), timeout=3.0, drained=True))
     assert (node.weight, node.roles, node.timeout, node.drained) == (5, {"archive"}, 3.0, True)
     assert (node.head, node.latency.ewma) == (10, 0.2)
     assert "x" in node.lacks
-
-
-def test_a_head_only_grows_by_what_the_node_says() -> None:
-    node = Node("a")
-    node.saw_head(10, 1.0)
-    node.saw_head(9, 2.0)
-    assert (node.head, node.head_at) == (10, 1.0)
 
 
 def test_a_node_is_parked_for_as_long_as_it_asked() -> None:
