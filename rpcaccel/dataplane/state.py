@@ -14,7 +14,6 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.core import outliers
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.heads import NetworkHeads
-from rpcaccel.core.node import Node
 from rpcaccel.core.quota import Brought
 from rpcaccel.core.tally import Tally
 from rpcaccel.core.unclassed import Unclassed, UnclassedError
