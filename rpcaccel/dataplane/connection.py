@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from rpcaccel.core import jsonrpc
 from rpcaccel.core.jsonrpc import Invalid
@@ -23,11 +24,37 @@ SERVER = "rpcaccel"
 class Connection(web.RequestHandler):
     """One connection."""
 
-    __slots__ = ("on_malformed",)
+    __slots__ = ("_answered", "_ended", "_newest", "on_malformed")
 
     def __init__(self, manager: web.Server, *, on_malformed: Callable[[], None], **options: Any) -> None:
         super().__init__(manager, **options)
         self.on_malformed = on_malformed
+        self._answered = 0
+        """Requests."""
+        self._newest: StreamReader = EMPTY_PAYLOAD
+        """The body of the request that came last."""
+        self._ended = False
+        """Has the client said that it sends no more?"""
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests."""
+        super().data_received(data)
+        if self._messages:
+            self._newest = self._messages[-1][1]
+
+    def eof_received(self) -> bool:  # type: ignore[override] # asyncio's protocols may say that they go on
+        """The client sends no more. Is there a whole request that waits for its answer?"""
+        self._ended = True
+        return self._whole() > 0
+
+    def answers(self) -> bool:
+        """Call it once for each answer. Is it the last that this client can get?"""
+        self._answered += 1
+        return self._ended and self._whole() <= 0
+
+    def _whole(self) -> int:
+        """Requests that are there to their end, and not answered."""
+        return self._request_count - self._answered - (not self._newest.is_eof())
 
     def handle_error(
         self,

@@ -36,7 +36,7 @@ _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for stat
 class Lane(asyncio.Protocol):
     """One connection. Also what dataplane.slowclients watches."""
 
-    __slots__ = ("_buffer", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used", "_yard",
+    __slots__ = ("_buffer", "_ended", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used", "_yard",
                  "body_since", "head_since", "task", "transport", "writing_paused")  # fmt: skip
 
     def __init__(self, yard: Lanes) -> None:
@@ -52,6 +52,8 @@ class Lane(asyncio.Protocol):
         self._inner: Any = None
         self._full = False
         """Does the client send more than is kept while it waits? Nothing more is taken from it until then."""
+        self._ended = False
+        """Has the client said that it sends no more?"""
         self._owed = False
         """Has the other lane one whole request of ours to answer?"""
         self._stays = False
@@ -105,9 +107,16 @@ class Lane(asyncio.Protocol):
         else:
             self._take(self._buffer + data if self._buffer else data)
 
-    def eof_received(self) -> bool | None:
-        """The client sends no more."""
-        return cast("bool | None", self._inner.eof_received()) if self._inner is not None else None
+    def eof_received(self) -> bool:
+        """The client sends no more: what it asked whole is answered, and then the connection ends.
+
+        A client that closed its connection says the same as one that closed its sending half and waits, so the work
+        for a client that left is noticed as useless only when its answer is written.
+        """
+        self._ended = True
+        if self._owed or self._stays:
+            return cast(bool, self._inner.eof_received())
+        return self.task is not None
 
     def pause_writing(self) -> None:
         """The client does not read: nothing more is taken from it."""
@@ -233,6 +242,8 @@ class Lane(asyncio.Protocol):
             self.transport.resume_reading()
         if held:
             self._take(held)
+        if self._ended and self.task is None and not (self._owed or self._stays):
+            self.transport.close()
 
     def _write(self, reply: Reply) -> None:
         transport = self.transport
@@ -261,6 +272,8 @@ class Lane(asyncio.Protocol):
             self._inner = self._yard.complete()
             self._inner.connection_made(SharedTransport(self, self.transport))
         self._inner.data_received(data)
+        if self._ended and not self._inner.eof_received():
+            self.transport.close()
 
     def begun(self) -> None:
         """The other lane has a whole head."""

@@ -10,7 +10,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from rpcaccel.core import jsonrpc
 from rpcaccel.core.jsonrpc import Invalid
-from rpcaccel.dataplane.connection import Listener
+from rpcaccel.dataplane.connection import Connection, Listener
 from rpcaccel.dataplane.front import Front, Reply
 
 LINGER = 1.0
@@ -38,7 +38,7 @@ def server(front: Front, *, begun: Told = _nobody, done: Told = _nobody) -> List
         lines = (line.split(": ", 1) for line in reply.headers.split("\r\n") if line)
         response = web.Response(status=reply.status, headers=dict(lines), body=reply.body)
         # The parser drops what stands behind a request for another protocol: nobody may wait for an answer to it.
-        if reply.close or "Upgrade" in request.headers:
+        if _last(request) or reply.close or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
         await response.write_eof()
@@ -57,6 +57,11 @@ def server(front: Front, *, begun: Told = _nobody, done: Told = _nobody) -> List
         access_log=None,
         logger=_Quiet(),
     )
+
+
+def _last(request: web.BaseRequest) -> bool:
+    """Is the answer the last one to a client that sends no more? Call it once for each answer."""
+    return isinstance(request.protocol, Connection) and request.protocol.answers()
 
 
 async def _answer(front: Front, request: web.BaseRequest) -> Reply:

@@ -1,4 +1,4 @@
-"""A node that misbehaves, and upstreams that call it, on both event loops: their errors and timing differ."""
+"""A node that misbehaves, and upstreams that call it; tests where both event loops count run on both: they differ."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -15,7 +15,7 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config,  # noqa: ARG001 -- the hook's signature
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    if item.path.name.startswith(("test_upstream", "test_exchange")):
+    if item.path.name.startswith(("test_upstream", "test_exchange", "test_half_closed")):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

@@ -93,26 +93,26 @@ def unsent(proxy: Proxy) -> list[int]:
 
 
 @pytest.mark.parametrize("odd", [(), (b"TE: trailers",)], ids=["short lane", "complete lane"])
-async def test_a_client_that_leaves_takes_its_read_back_and_not_what_others_wait_for(odd: tuple[bytes, ...]) -> None:
+async def test_a_client_that_breaks_off_takes_its_read_back_and_not_what_others_wait_for(odd: tuple[bytes, ...]) -> None:
     async with talking() as (proxy, staying), Conversation.open(proxy.worker.port) as leaving:
         proxy.nodes[0].knobs.turn({"latency": "1500ms"})
         leaving.send(call(1, BLOCK, *odd, params=[26, {}]))
         await until(lambda: len(proxy.worker.engine.flights) == 1)
         staying.send(call(2, BLOCK, params=[26, {}]))
         await until(lambda: proxy.worker.report().tally.in_flight == 2)
-        leaving.writer.close()
+        leaving.reset()
         await until(lambda: proxy.worker.report().tally.in_flight == 1)
         assert "result" in (await staying.answer()).json
         assert proxy.asked(BLOCK) == 1
 
 
 @pytest.mark.parametrize("odd", [(), (b"TE: trailers",)], ids=["short lane", "complete lane"])
-async def test_a_write_goes_on_when_its_client_leaves(odd: tuple[bytes, ...]) -> None:
+async def test_a_write_goes_on_when_its_client_breaks_off(odd: tuple[bytes, ...]) -> None:
     async with talking() as (proxy, leaving):
         proxy.nodes[0].knobs.turn({"latency": "1000ms"})
         leaving.send(call(1, "made_up_write", *odd))
         await until(lambda: proxy.worker.report().nodes[0].in_flight == 1)
-        leaving.writer.close()
+        leaving.reset()
         await until(lambda: proxy.worker.report().tally.in_flight == 0)
         assert proxy.worker.report().nodes[0].in_flight == 1
         await until(lambda: proxy.worker.report().nodes[0].in_flight == 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -75,7 +77,14 @@ class Conversation:
                 return True
 
     def close(self) -> None:
+        """Leave: to the other side this looks as if no more is sent."""
         self.writer.close()
+
+    def reset(self) -> None:
+        """Break the connection off, as a client does that is killed with something unread."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
 
 
 async def talk(port: int, data: bytes, answers: int, *, ends: bool) -> list[Answer]:
