@@ -10,7 +10,7 @@ const LABELS = {
   "http.max_body": ["Longest request"], "http.max_batch": ["Largest batch", "calls"], "http.max_in_flight": ["Calls at once", "calls"], "http.max_header": ["Longest header"],
   "http.read_timeout": ["Patience for a request"], "http.write_timeout": ["Patience for a slow reader"], "http.max_unsent": ["Unsent answers"],
   "http.batch_at_once": ["Calls of a batch at nodes", "calls"], "http.keepalive": ["Idle connections are kept"], "http.gzip_from": ["Compress answers from"],
-  "http.cors_origins": ["Origins of browsers"], "http.headers": ["Headers about the answer"], "http.deny": ["Methods refused"],
+  "http.cors_origins": ["Origins of browsers"], "http.headers": ["Headers about the answer"], "http.deny": ["Methods refused"], "http.expose": ["Operators' methods taken"],
   "clients.require_key": ["A key is required"], "clients.heavy_cost": ["A heavy call counts as", "calls"], "clients.trusted_proxies": ["Proxies in front"],
   "clients.forwarded_header": ["Their header"],
   "clients.anonymous.rate": ["Rate", "calls/s"], "clients.anonymous.burst": ["At once after a pause", "calls"], "clients.anonymous.concurrency": ["In flight", "requests"],

@@ -16,11 +16,22 @@ from msgspec.structs import replace
 from rpcaccel.chains.chain import Chain, Finality, Identity, KnownNetwork, RangeLimit
 from rpcaccel.core.classify import ErrorRule, ErrorTable
 from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.rules import BlockArgument, CacheClass, Form, Kind, LocalAnswer, Need, Rule, RuleTable, SkipTest
+from rpcaccel.core.rules import (
+    BlockArgument,
+    CacheClass,
+    Denied,
+    Form,
+    Kind,
+    LocalAnswer,
+    Need,
+    Rule,
+    RuleTable,
+    SkipTest,
+)
 
 _T = TypeVar("_T")
 _DIRECTORY = resources.files("rpcaccel.chains")
-_TABLES = {"chain", "networks", "rules", "forms", "errors"}
+_TABLES = {"chain", "networks", "rules", "denied", "forms", "errors"}
 
 
 class ChainError(ValueError):
@@ -41,6 +52,8 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     """A chain whose methods hold here too, unless this file names them."""
     errors_from: str = ""
     """A chain whose error rows are tried after the own ones."""
+    denied_from: str = ""
+    """A chain whose denied methods are denied here too."""
 
 
 class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -162,7 +175,12 @@ def read(name: str, text: str) -> Chain:
     head = _convert(file, "[chain]", document["chain"], _Head)
     return Chain(
         name=name,
-        rules=_rules(file, document, _base(file, name, "rules_from", head.rules_from)),
+        rules=_rules(
+            file,
+            document,
+            _base(file, name, "rules_from", head.rules_from),
+            _base(file, name, "denied_from", head.denied_from),
+        ),
         errors=_errors(file, document, _base(file, name, "errors_from", head.errors_from)),
         block_time=head.block_time,
         finality=head.finality,
@@ -193,7 +211,8 @@ def _each(file: str, document: dict[str, Any], table: str) -> Iterator[tuple[str
         yield f"[[{table}]] number {number}", entry
 
 
-def _rules(file: str, document: dict[str, Any], base: Chain | None) -> RuleTable:
+def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Chain | None) -> RuleTable:
+    """The rules of this file over those of `base`; what it and `denying` deny."""
     own: dict[str, Rule] = {}
     for where, table in _each(file, document, "rules"):
         place = where + _first_name(table)
@@ -211,7 +230,9 @@ def _rules(file: str, document: dict[str, Any], base: Chain | None) -> RuleTable
             if method not in rules:
                 raise ChainError(f"{file}: {where}, key names: {method} has no rule")
             rules[method] = replace(rules[method], form=forms.form, gave_up=forms.gave_up)
-    return RuleTable(rules)
+    denied = [_convert(file, *entry, Denied) for entry in _each(file, document, "denied")]
+    bases = {chain.name: chain.rules.denied for chain in (base, denying) if chain is not None}
+    return RuleTable(rules, [*denied, *(one for others in bases.values() for one in others)])
 
 
 def _first_name(table: Any) -> str:

@@ -133,6 +133,9 @@ class HttpSettings(Section):
     deny: MethodPatterns = Field(
         default=(), description='Methods refused for every client, as names or patterns ("debug_*").'
     )
+    expose: MethodPatterns = Field(
+        default=(), description="Methods of a node's operator that clients may call all the same, as names or patterns."
+    )
 
 
 class NodeSettings(ResilientNode):

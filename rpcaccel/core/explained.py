@@ -91,8 +91,6 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 def keeping(plan: Plan, view: View, block_time: float, max_entry: int, *, second_tier: bool) -> tuple[str, ...]:
     """Whether an answer would be kept, in sentences."""
-    if plan.rule.deny:
-        return ("the method is never exposed: it is refused",)
     if plan.local is not None:
         return ("the proxy answers it itself: no node is asked, nothing is kept",)
     if not plan.kept:

@@ -18,6 +18,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 LIMIT_EXCEEDED = -32005
 """Not of the specification, but what nodes and providers use for "too much" (EIP-1474)."""
+LONGEST_METHOD = 256
+"""Bytes of a method's name, in UTF-8. Names are remembered, counted and logged; real ones have some dozen bytes."""
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -95,6 +97,9 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
             return Invalid(INVALID_REQUEST, "invalid request: id must be a string, a number, a boolean or null")
     if not envelope.method:
         return Invalid(INVALID_REQUEST, "invalid request: method is empty", raw_id or b"null")
+    if len(envelope.method) > LONGEST_METHOD or (not envelope.method.isascii() and _is_long(envelope.method)):
+        message = f"invalid request: the method's name is longer than {LONGEST_METHOD} bytes"
+        return Invalid(INVALID_REQUEST, message, raw_id or b"null")
     params = envelope.params
     if params is msgspec.UNSET:
         return Call(envelope.method, b"[]", raw_id)
@@ -153,6 +158,10 @@ def _explain(text: bytes | Raw) -> Invalid:
     if isinstance(loose.method, msgspec.UnsetType):
         return Invalid(INVALID_REQUEST, "invalid request: method is missing", raw_id)
     return Invalid(INVALID_REQUEST, "invalid request: method must be a string", raw_id)
+
+
+def _is_long(method: str) -> bool:
+    return len(method.encode("utf-8", "surrogatepass")) > LONGEST_METHOD
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -43,7 +43,7 @@ def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
             (one for one in overrides if fnmatchcase(rule.method, one.pattern)), None
         )
         made[rule.method] = rule if override is None else apply(rule, override)
-    return RuleTable(made)
+    return RuleTable(made, rules.denied)
 
 
 def apply(rule: Rule, override: Override) -> Rule:

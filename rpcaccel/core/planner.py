@@ -15,7 +15,7 @@ from rpcaccel.core import cachekey, ranges
 from rpcaccel.core.flat import Reader
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.routing import Routes
-from rpcaccel.core.rules import UNKNOWN, CacheClass, LocalAnswer, Rule, RuleTable
+from rpcaccel.core.rules import CacheClass, LocalAnswer, Rule, RuleTable
 from rpcaccel.core.shape import Resolved, Shape, read_shape
 from rpcaccel.core.view import View
 
@@ -95,6 +95,11 @@ class Planner:
             self._order.append(name)
         return plan
 
+    def unread(self, method: str, params: bytes) -> Plan:
+        """The plan of a call that is refused: nothing is read from its params, and nothing remembered of it."""
+        rule = self._rules.get(method)
+        return Plan(network=self._network, method=method, rule=rule, params=params, asked=params, cache=rule.cache)
+
     def remembered(self, method: str, params: bytes) -> Remembered | None:
         """The last plan of a call, for who counts its uses without asking for it again."""
         return self._plans.get((method, params))
@@ -147,7 +152,7 @@ class Planner:
             min_head=_min_head(shape, cache, resolved.last, view),
             route_key=self._route_key(shape),
             tag=self._routes.tag_of(shape.method),
-            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule is not UNKNOWN,
+            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known,
             pending=shape.pending,
             local=None if rule.local is None else _local_answer(shape, rule.local, view),
             note=shape.note,

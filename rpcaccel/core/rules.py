@@ -6,11 +6,14 @@ described is written first: forward, never keep, never share, never hedge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from rpcaccel.core.permission import any_of
 
 SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined", "blobs"]
 """The result tests a rule may name (core.keep holds them): what they find is not kept."""
@@ -110,7 +113,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     heavy: bool = False
     """Costs a node noticeably more than a lookup: never gathered with light calls, never hedged."""
     deny: bool = False
-    """Never exposed: an operator's method on a public port."""
+    """For the operator of a node: refused, unless the settings expose it."""
     needs: tuple[Need, ...] = ()
     """What a node must be to answer."""
     limiter: str = ""
@@ -156,8 +159,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """False for the rule of a method nobody described."""
-        return self is not UNKNOWN
+        """False for the rule of a method nobody described, which may be one of endlessly many."""
+        return bool(self.method)
 
 
 UNKNOWN = Rule(
@@ -169,17 +172,36 @@ UNKNOWN = Rule(
 """The rule of every method no table names. Written first (rule of truth 1): to know nothing is to promise nothing."""
 
 
+class Denied(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names by which nodes have methods for their operator, whether or not a rule describes each of them."""
+
+    why: str
+    patterns: tuple[str, ...]
+    """As fnmatch has them, case-sensitive."""
+
+
 class RuleTable:
     """The rules of one chain, by method name (case-sensitive, as nodes look names up)."""
 
-    __slots__ = ("_rules",)
+    __slots__ = ("_denied", "_rules", "denied")
 
-    def __init__(self, rules: dict[str, Rule]) -> None:
-        self._rules = rules
+    def __init__(self, rules: dict[str, Rule], denied: Sequence[Denied] = ()) -> None:
+        self.denied = tuple(denied)
+        self._denied = tuple(
+            (form, replace(UNKNOWN, why=one.why, kind="write", deny=True))
+            for one in self.denied
+            if (form := any_of(one.patterns)) is not None
+        )
+        self._rules = {method: self._deny(rule) for method, rule in rules.items()}
+
+    def _deny(self, rule: Rule) -> Rule:
+        if rule.deny or not any(form.match(rule.method) for form, _ in self._denied):
+            return rule
+        return replace(rule, deny=True)
 
     def get(self, method: str) -> Rule:
-        """The rule of `method`; UNKNOWN when no table names it."""
-        return self._rules.get(method, UNKNOWN)
+        """The rule of `method`. When no table names it: UNKNOWN, or one like it for what is denied by a pattern."""
+        return self._rules.get(method) or next((rule for form, rule in self._denied if form.match(method)), UNKNOWN)
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules.values())

@@ -65,8 +65,7 @@ class Calls:
         if isinstance(decoded, Invalid):
             tally.refused("malformed")
             return Answered(jsonrpc.refusal(decoded))
-        plan = self._plan(decoded, route)
-        outcome = self._now(plan, route, guest)
+        plan, outcome = self._take_up(decoded, route, guest)
         if outcome is not None:
             route.known.learn(body, route.network, plan, outcome, self.settings.headers)
             return _single(decoded, outcome)
@@ -135,8 +134,7 @@ class Calls:
             self._engine.tally.refused("malformed")
             batch.replies[position] = jsonrpc.refusal(call)
             return
-        plan = self._plan(call, route)
-        outcome = self._now(plan, route, guest)
+        plan, outcome = self._take_up(call, route, guest)
         if outcome is None:
             batch.misses.append((position, call, plan))
             return
@@ -186,21 +184,22 @@ class Calls:
                 self._take_turn(batch, route, guest)
         return batch.answered()
 
-    def _plan(self, call: Call, route: Route) -> Plan:
+    def _take_up(self, call: Call, route: Route, guest: Client | None) -> tuple[Plan, Outcome | None]:
+        """The plan of a call, and the answer that needs no waiting, counted. A guest pays for the call, whoever
+        answers it. Who may call is looked at first: of a refused call nothing is read or remembered."""
+        network, started = route.network, self._clock()
         method = full_method(call.method, route.prefix) if route.prefix else call.method
-        return route.network.plan(method, call.params)
-
-    def _now(self, plan: Plan, route: Route, guest: Client | None) -> Outcome | None:
-        """The answer that needs no waiting, counted. A guest pays for the call, whoever answers it."""
-        started = self._clock()
-        outcome = None if guest is None else _refused(guest, plan, started)
-        if outcome is None:
-            outcome = self._engine.answer_now(route.network, plan)
+        rule = network.planner.rule(method)
+        outcome = None if guest is None else _refused(guest, method, rule.heavy, started)
+        outcome = outcome or self._engine.refused(network, method, rule)
+        if outcome is not None:
+            plan = network.planner.unread(method, call.params)
+        else:
+            plan = network.plan(method, call.params)
+            outcome = self._engine.answer_now(network, plan)
         if outcome is not None:
             self._count(plan, route, outcome, started)
-            if outcome.error is not None and outcome.source is Source.REFUSED:
-                _unasked(plan, route)
-        return outcome
+        return plan, outcome
 
     async def _fetch(self, plan: Plan, route: Route, client: bytes, ends: float | None) -> Outcome:
         started = self._clock()
@@ -276,18 +275,11 @@ def _single(call: Call, outcome: Outcome) -> Answered:
     return Answered(_reply(call.id, outcome), (outcome,), http=outcome.http)
 
 
-def _refused(guest: Client, plan: Plan, now: float) -> Outcome | None:
-    refusal = guest.call(plan.method, plan.rule.heavy, now)
+def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | None:
+    refusal = guest.call(method, heavy, now)
     if refusal is None:
         return None
     return Outcome(source=Source.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)
-
-
-def _unasked(plan: Plan, route: Route) -> None:
-    """A call that is not carried out is not to be fetched when the head moves, however often it comes."""
-    remembered = route.network.planner.remembered(plan.method, plan.asked)
-    if remembered is not None:
-        remembered.uses -= 1
 
 
 def _reply(call_id: bytes, outcome: Outcome) -> bytes:

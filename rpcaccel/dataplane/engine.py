@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -20,8 +19,10 @@ from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.outcome import Outcome
+from rpcaccel.core.permission import Exposure
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.recent import Sent
+from rpcaccel.core.rules import Rule
 from rpcaccel.core.tally import Step, Tally
 from rpcaccel.dataplane import filters, outcomes
 from rpcaccel.dataplane.answer_handler import AnswerHandler
@@ -68,20 +69,20 @@ class Engine:
             Way(self._fly, self._answer_handler.keep, self._kept, stored), memory, self.flights, clock
         )
         self.refresh = Refresh(self._fly_alone, memory, self.flights, clock)
-        self._denied: tuple[str, ...] = ()
+        self.exposure = Exposure()
+        """Which methods are taken at all; the settings in force say it."""
 
     def now(self) -> float:
         """The time by which entries live (monotonic seconds)."""
         return self._clock()
 
-    def deny(self, patterns: tuple[str, ...]) -> None:
-        """Refuse methods of these names or patterns (fnmatch, case-sensitive) for every client."""
-        self._denied = patterns
+    def refused(self, network: Network, method: str, rule: Rule) -> Outcome | None:
+        """The refusal of a method that no client may call; None for all others. Asked before a call is planned."""
+        why = self.exposure.refusal(method, denied=rule.deny)
+        return outcomes.refused(why, network.view.head) if why else None
 
     def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
-        """What can be said without waiting: a refusal, a fact of the network, a kept answer. None: `fetch` it."""
-        if plan.rule.deny or (self._denied and any(fnmatchcase(plan.method, name) for name in self._denied)):
-            return outcomes.refused(plan, network.view.head)
+        """What can be said without waiting: a fact of the network, a kept answer. None: `fetch` it."""
         if plan.local is not None:
             return Outcome(source=Source.LOCAL, result=plan.local, block=network.view.head)
         if plan.range is not None and network.settings.ranges.enabled:

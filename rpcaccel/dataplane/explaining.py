@@ -19,6 +19,7 @@ async def explanation(worker: str, engine: Engine, network: Network, method: str
     """The plan of a call at this moment, with what the tiers hold and who would be asked."""
     plan = network.plan(method, params)
     nodes, refused, forced = _nodes(engine, network, plan)
+    refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
     held = [*_in_memory(worker, engine, network, plan), *(await _in_store(worker, engine, network, plan))]
     return Explanation(
         worker=worker,
@@ -42,7 +43,9 @@ async def explanation(worker: str, engine: Engine, network: Network, method: str
         head_key=None if plan.head_key is None else _text(plan.head_key),
         shared=tuple(map(_text, plan.shared_keys)) if engine.second_tier else (),
         in_flight=plan.flight_key is not None and plan.flight_key in engine.flights,
-        keeping=keeping(
+        keeping=(refusal,)
+        if refusal
+        else keeping(
             plan, network.view, network.chain.block_time, engine.memory.max_entry, second_tier=engine.second_tier
         ),
         held=tuple(held),
@@ -53,7 +56,7 @@ async def explanation(worker: str, engine: Engine, network: Network, method: str
 
 
 def _origin(network: Network, plan: Plan) -> str:
-    if not plan.rule.known:
+    if not (plan.rule.known or plan.rule.deny):
         return "no rule"
     file = f"chains/{network.chain.name}.toml"
     return f"{file}, changed by {plan.rule.origin}" if plan.rule.origin else file

@@ -28,10 +28,9 @@ def miss_reason(plan: Plan) -> str:
     return "not-understood" if plan.note and plan.cache is CacheClass.NEVER else str(plan.cache)
 
 
-def refused(plan: Plan, head: int) -> Outcome:
+def refused(why: str, head: int) -> Outcome:
     """The method is not for clients."""
-    message = f"the method {plan.method} is refused by this proxy"
-    return Outcome(source=Source.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, message), block=head)
+    return Outcome(source=Source.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, why), block=head)
 
 
 def for_client(error: bytes, failure: Failure | None) -> bytes:

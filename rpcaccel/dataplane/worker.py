@@ -19,6 +19,7 @@ from rpcaccel.core.explained import Explanation
 from rpcaccel.core.heads import NetworkHeads
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Report, Spent
+from rpcaccel.core.permission import Exposure
 from rpcaccel.core.quota import Brought
 from rpcaccel.core.recent import Sent
 from rpcaccel.core.tally import Tally, TallySnapshot
@@ -140,7 +141,7 @@ class Worker:
         if old is not None:
             self._later(old.close())
         self._hook()
-        self.engine.deny(settings.http.deny)
+        self.engine.exposure = Exposure(settings.http.deny, settings.http.expose)
         self.admission.adopt(settings.clients)
         for _, _, upstream in self.state.upstreams():
             self._later(upstream.warm())

@@ -77,6 +77,21 @@ def test_a_group_holds_for_every_name_in_every_namespace() -> None:
     assert rules.get("c_one") is UNKNOWN
 
 
+def test_methods_denied_by_a_pattern_need_no_rule_and_another_chain_can_take_them_over() -> None:
+    text = SMALL + '\n[[denied]]\nwhy = "drives the node"\npatterns = ["c_t*", "admin_*"]\n'
+    rules = chains.read("small", text).rules
+    assert [rules.get(method).deny for method in ("c_three", "admin_any", "a_one", "b_none")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert (rules.get("admin_any").why, rules.get("admin_any").known) == ("drives the node", False)
+    taken_over = chains.read("small", SMALL.replace("block_time", 'denied_from = "ethereum"\nblock_time')).rules
+    assert taken_over.get("personal_unlockAccount").deny
+    assert not taken_over.get("c_three").deny
+
+
 def test_what_results_look_like_is_said_for_many_methods_at_once() -> None:
     forms = '\n[[forms]]\nform = "list"\nnamespaces = ["a"]\nnames = ["one"]\nmethods = ["c_three"]\n'
     rules = chains.read("small", SMALL + forms).rules
@@ -134,7 +149,11 @@ def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() ->
             r"\[\[networks\]\] number 1: Object contains unknown field `id`",
         ),
         ("[[networks]]", "[networks]", r"networks is written \[\[networks\]\]"),
-        ("[[networks]]", "[[nets]]", r"unknown table 'nets': expected one of chain, errors, forms, networks, rules"),
+        (
+            "[[networks]]",
+            "[[nets]]",
+            r"unknown table 'nets': expected one of chain, denied, errors, forms, networks, rules",
+        ),
         ("[chain]", "[chain", r"not TOML"),
     ],
 )

@@ -11,6 +11,17 @@ from rpcaccel.core.rules import CacheClass, Rule
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
+OPERATORS = """
+    admin_addPeer admin_startHTTP personal_unlockAccount personal_sign miner_start miner_setEtherbase clique_propose
+    eth_sendTransaction eth_sign eth_signTransaction eth_signTypedData eth_signTypedData_v4 engine_forkchoiceUpdatedV3
+    evm_mine evm_revert anvil_setBalance anvil_impersonateAccount hardhat_setCode hardhat_reset les_addBalance
+    debug_setHead debug_setGCPercent debug_startCPUProfile debug_standardTraceBlockToFile debug_writeMemProfile
+    parity_setAuthor parity_newAccountFromPhrase
+"""
+READERS = """
+    eth_call eth_sendRawTransaction eth_accounts net_version web3_sha3 txpool_status debug_traceTransaction trace_block
+    clique_getSigners parity_pendingTransactions eth_newFilter erigon_forks rpc_modules
+"""
 DEPARTURES = {
     # Where the table says something else than the facts' catalogue, and why.
     ("harmony", "eth_getBlockReceipts"): "Harmony takes only a hash there, so it is named for ever as in hmy and hmyv2",
@@ -100,6 +111,15 @@ def test_departures_say_exactly_what_they_mean() -> None:
         "erigon_getLatestLogs",
     ):
         assert (ethereum.get(method).cache, ethereum.get(method).block) == (CacheClass.HEAD, None)
+
+
+@pytest.mark.parametrize("chain", ["harmony", "ethereum"])
+def test_what_drives_a_node_or_uses_its_keys_is_denied_and_what_reads_is_not(chain: str) -> None:
+    rules = chains.load(chain).rules
+    for method in OPERATORS.split():
+        assert rules.get(method).deny, method
+    for method in READERS.split():
+        assert not rules.get(method).deny, method
 
 
 @pytest.mark.parametrize("chain", ["harmony", "ethereum"])

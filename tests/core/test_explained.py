@@ -47,7 +47,6 @@ def test_an_answer_of_the_head_goes_with_the_head() -> None:
         ({"view": View()}, "which chain this is"),
         ({"view": View(eth_chain_id=1)}, "told its head"),
         ({"local": b"1"}, "the proxy answers it itself"),
-        ({"rule": Rule(method="m", cache=CacheClass.NEVER, deny=True)}, "it is refused"),
     ],
 )
 def test_what_is_not_kept_says_why(fields: dict[str, object], text: str) -> None:

@@ -80,6 +80,15 @@ def test_what_is_no_call_is_refused_with_the_specified_code(body: bytes, code: i
     assert "result" not in reply
 
 
+@pytest.mark.parametrize("letter", ["m", "\u00e9", "\U0001f600", "\\u0061"])
+def test_a_name_longer_than_256_bytes_is_refused_and_not_repeated(letter: str) -> None:
+    size = len(json.loads(f'"{letter}"').encode())
+    fits, longer = (json.dumps(["-"]).replace("-", letter * count) for count in (256 // size, 256 // size + 1))
+    taken, refused = (decode(b'{"id":7,"method":%b}' % text[1:-1].encode()) for text in (fits, longer))
+    assert isinstance(taken, Call)
+    assert refused == Invalid(-32600, "invalid request: the method's name is longer than 256 bytes", b"7")
+
+
 def test_a_batch_is_split_into_its_members_and_a_bad_one_is_refused_alone() -> None:
     members = decode(b' [{"id":1,"method":"a"}, null, {"id":1,"method":"b"}]')
     assert isinstance(members, list)

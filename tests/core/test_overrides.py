@@ -35,6 +35,12 @@ CALLS = [
 ]
 
 
+def test_what_a_pattern_denies_stays_denied_when_rules_are_changed() -> None:
+    rules = overridden(HARMONY.rules, [Override(pattern="eth_*", cache="off")])
+    assert rules.get("eth_sendTransaction").deny
+    assert rules.get("anvil_mine").deny
+
+
 def table(*names: str, cache: CacheClass = CacheClass.BY_NUMBER) -> RuleTable:
     return RuleTable({name: Rule(method=name, cache=cache) for name in names})
 

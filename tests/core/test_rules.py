@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule, RuleTable, SkipTest
+from rpcaccel.core.rules import UNKNOWN, CacheClass, Denied, Rule, RuleTable, SkipTest
 
 
 def test_the_rule_of_a_method_nobody_described_promises_nothing() -> None:
@@ -23,6 +23,20 @@ def test_a_method_is_looked_up_by_its_exact_name() -> None:
     assert table.get("eth_chainId") is rule
     assert table.get("eth_ChainId") is UNKNOWN
     assert rule.known
+
+
+def test_what_a_pattern_denies_is_denied_with_a_rule_and_without_one() -> None:
+    described = Rule(method="evm_mine", cache=CacheClass.NEVER, why="mines")
+    table = RuleTable({"evm_mine": described}, [Denied("drives it", ("evm_*", "x"))])
+    assert (table.get("evm_mine").deny, table.get("evm_mine").why, table.get("evm_mine").known) == (True, "mines", True)
+    assert (table.get("evm_new").deny, table.get("evm_new").why, table.get("evm_new").known) == (
+        True,
+        "drives it",
+        False,
+    )
+    assert (table.get("evm_new").kind, table.get("evm_new").repeat) == ("write", False)
+    assert table.get("xx") is UNKNOWN
+    assert len(table) == 1
 
 
 def test_a_table_can_be_counted_searched_and_walked() -> None:

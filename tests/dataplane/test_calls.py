@@ -6,6 +6,9 @@ import asyncio
 import itertools
 import json
 import time
+from typing import Any
+
+import pytest
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.dataplane.calls import TURN, Calls
@@ -88,3 +91,32 @@ async def test_the_steps_of_a_call_are_counted_for_its_method_and_a_hit_has_none
         missed = await spent()
         assert missed["forward"] >= 5000
         assert await spent() == missed
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("path", ["/", "/api/v1/hmy/v2"])
+@pytest.mark.parametrize(
+    ("name", "settings", "code"),
+    [
+        ("x" * 257, {}, -32600),
+        ("x" * 256, {"http": {"deny": ["*x"]}}, -32601),
+        ("admin_" + "x" * 250, {}, -32601),
+        ("x" * 256, {"clients": {"anonymous": {"allow": ["eth_*"]}}}, -32601),
+        ("x" * 256, {"clients": {"anonymous": {"rate": 0.001, "burst": 1}}}, -32005),
+    ],
+)
+async def test_of_a_refused_call_nothing_is_remembered(
+    name: str, settings: dict[str, Any], code: int, path: str, batch: bool
+) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, **settings) as proxy:
+        await proxy.call("eth_chainId")  # all that the rate allows
+        network = proxy.worker.state.networks["harmony-s0"]
+        for number in range(3):
+            call = {"id": 1, "method": name, "params": [number]}
+            reply = (await proxy.post(json.dumps([call] if batch else call).encode(), path)).json
+            reply = reply[0] if batch else reply
+            assert (reply["id"], reply["error"]["code"]) == (1, code)
+            assert len(reply["error"]["message"]) < 400
+            for asked in (name, "hmyv2_" + name):
+                assert network.planner.remembered(asked, b"[%d]" % number) is None
+        assert sum(node.counts.asked(name) + node.counts.asked("hmyv2_" + name) for node in nodes) == 0

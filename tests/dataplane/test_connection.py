@@ -93,7 +93,9 @@ def unsent(proxy: Proxy) -> list[int]:
 
 
 @pytest.mark.parametrize("odd", [(), (b"TE: trailers",)], ids=["short lane", "complete lane"])
-async def test_a_client_that_breaks_off_takes_its_read_back_and_not_what_others_wait_for(odd: tuple[bytes, ...]) -> None:
+async def test_a_client_that_breaks_off_takes_its_read_back_and_not_what_others_wait_for(
+    odd: tuple[bytes, ...],
+) -> None:
     async with talking() as (proxy, staying), Conversation.open(proxy.worker.port) as leaving:
         proxy.nodes[0].knobs.turn({"latency": "1500ms"})
         leaving.send(call(1, BLOCK, *odd, params=[26, {}]))

@@ -153,11 +153,21 @@ async def test_a_call_waits_for_a_node_at_the_block_it_needs_when_the_one_that_h
 
 async def test_denied_methods_never_reach_a_node() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes, http={"deny": ["debug_*"]}) as proxy:
-        for method in ("hmyv2_setNodeToBackupMode", "debug_traceTransaction"):
+        for method in ("hmyv2_setNodeToBackupMode", "debug_traceTransaction", "personal_unlockAccount", "evm_mine"):
             reply = await proxy.call(method, True)
-            assert reply.error == {"code": -32601, "message": f"the method {method} is refused by this proxy"}
+            assert reply.error["code"] == -32601
+            assert reply.error["message"].startswith(f"the method {method} is ")
+            assert ("http.expose" in reply.error["message"]) is (method != "debug_traceTransaction")
             assert reply.cache == "refused"
             assert proxy.asked(method) == 0
+
+
+async def test_what_is_for_operators_reaches_a_node_when_the_settings_name_it() -> None:
+    http = {"expose": ["evm_*", "hmyv2_setNodeToBackupMode"], "deny": ["evm_revert"]}
+    async with harmony_nodes(1) as nodes, proxying(nodes, http=http) as proxy:
+        for method, asked in (("hmyv2_setNodeToBackupMode", 1), ("evm_mine", 1), ("evm_revert", 0), ("anvil_mine", 0)):
+            await proxy.call(method, True)
+            assert proxy.asked(method) == asked
 
 
 @pytest.mark.parametrize("fault", ["reset", "half_body", "html", "empty", "garbage", "wrong_id", "unavailable"])

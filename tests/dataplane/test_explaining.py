@@ -102,3 +102,11 @@ async def test_what_is_said_to_be_held_is_what_is_served(method: str, params: li
             found = await explained(proxy, method, *params)
             reply = await proxy.call(method, *params)
             assert bool(found.held) == (reply.cache == "memory")
+
+
+async def test_what_is_refused_is_told_with_the_setting_that_takes_it() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, http={"expose": ["evm_mine"]}) as proxy:
+        refused, taken = await explained(proxy, "evm_revert"), await explained(proxy, "evm_mine")
+        assert "http.expose" in refused.keeping[0]
+        assert (refused.known, refused.origin) == (False, "chains/harmony.toml")
+        assert "refused" not in taken.keeping[0]

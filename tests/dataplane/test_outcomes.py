@@ -28,7 +28,7 @@ def test_a_miss_has_one_of_a_few_reasons() -> None:
 
 
 def test_a_refused_method_does_not_exist_for_the_client() -> None:
-    outcome = outcomes.refused(plan(CacheClass.NEVER), 7)
+    outcome = outcomes.refused("not for you", 7)
     assert (json.loads(outcome.error or b"")["code"], outcome.block) == (-32601, 7)
 
 
