@@ -50,6 +50,12 @@ def hash_password(password: str, *, log_n: int = _LOG_N) -> PasswordHash:
     return PasswordHash(f"scrypt:{log_n}:{_R}:{_P}:{_base(salt)}:{_base(made)}")
 
 
+def unmatched() -> PasswordHash:
+    """A hash of no password: to compare with it takes as long as with any other."""
+    salt, made = _base(secrets.token_bytes(16)), _base(secrets.token_bytes(_LENGTH))
+    return PasswordHash(f"scrypt:{_LOG_N}:{_R}:{_P}:{salt}:{made}")
+
+
 def _bearable(log_n: int, r: int, p: int) -> bool:
     """Whether one try stays within its memory and time."""
     return 1 <= log_n <= 20 and r >= 1 and 1 <= p <= 4 and 128 * (1 << log_n) * r <= _LARGEST // 2

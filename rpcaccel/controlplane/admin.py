@@ -16,7 +16,8 @@ from operator import attrgetter
 
 import orjson
 import structlog
-from aiohttp import web
+from aiohttp import HttpVersion11, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.controlplane import clients, documents, errors, metrics, openapi
@@ -29,7 +30,7 @@ from rpcaccel.controlplane.explain import explain
 from rpcaccel.controlplane.history import History
 from rpcaccel.controlplane.link import Link
 from rpcaccel.controlplane.live_events import LiveEvents
-from rpcaccel.controlplane.login import WHO, Login
+from rpcaccel.controlplane.login import WHO, FailedLogins, Login
 from rpcaccel.controlplane.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.pages import Page, page_files
 from rpcaccel.controlplane.problem import TITLES, ProblemError, problem
@@ -39,11 +40,16 @@ from rpcaccel.controlplane.recording import record, wanted_of
 from rpcaccel.controlplane.refusal import Refusal, read
 from rpcaccel.controlplane.routes import HEADERS, ROUTES, Route
 from rpcaccel.controlplane.view import Frame, View
+from rpcaccel.core.address import Trust
 from rpcaccel.dataplane.recorder import PATIENCE
+from rpcaccel.dataplane.server import Quiet
 
 log = structlog.get_logger("rpcaccel.admin")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+BODY_WITHIN = 30.0
+"""Seconds in which the body of a request has to be there."""
 
 
 class Admin:
@@ -73,9 +79,10 @@ class Admin:
         self.view = view
         self.history = History()
         self.address = listen
-        self.gate = Gate(settings, clock)
+        self._failed_logins = FailedLogins(control.events if control is not None else None, clock, wall)
+        self.gate = Gate(settings, clock, failed=self._failed_logins.tell)
         self.change_routes = ChangeRoutes(control)
-        self.session = Login(self.gate, settings)
+        self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view)
         self._settings = settings
         self._control = control
@@ -96,7 +103,8 @@ class Admin:
     async def start(self) -> str:
         """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError, ListenError."""
         tls = tls_context(self._settings())
-        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0)
+        # What this program does wrong is logged by `_around`; what is left is what strangers send.
+        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0, logger=Quiet())
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port, ssl_context=tls).start()
         host, port = self._runner.addresses[0][:2]
@@ -115,7 +123,8 @@ class Admin:
         """The application by itself, for tests and for mounting elsewhere."""
         app = web.Application(middlewares=[self._around], client_max_size=LARGEST)
         for route in ROUTES:
-            app.router.add_route(route.method, route.path, self._guarded(route))
+            app.router.add_route(route.method, route.path, self._guarded(route), expect_handler=_expected)
+        app.router.add_route("*", "/{nowhere:.*}", _nowhere, expect_handler=_expected)
         app.cleanup_ctx.append(self._sampling)
         return app
 
@@ -161,8 +170,9 @@ class Admin:
             response = problem(error.status, TITLES[code] if code else error.reason, {"code": code} if code else None)
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
-        except Exception:
-            log.exception("admin request failed", path=request.path)
+        except Exception as error:
+            if not (isinstance(error, ConnectionError) and _has_left(request)):
+                log.exception("admin request failed", path=request.path)
             response = problem(500, "Internal Server Error")
         if not response.prepared:
             response.headers.update(HEADERS)
@@ -177,17 +187,28 @@ class Admin:
                 same_site(request.headers)
             who = None
             if route.guard != "open" or route.handler == "session.show":
-                who = await self.gate.who(request.headers, request.cookies, request.remote or "")
+                who = await self.gate.who(request.headers, request.cookies, self._address_of(request))
             admit(who, route.guard)
             request[WHO] = who
             request[AUTHOR] = Author(who.name if who else "", _via(request))
             request[STILL_ALLOWED] = lambda: self.gate.still(request.headers, request.cookies)
+            await _have_body(request)
             response = await handler(request)
             if route.guard == "change":
                 self._frame = self.view.frame()  # whoever made the change sees it with the next question
             return response
 
         return guarded
+
+    def _address_of(self, request: web.Request) -> str:
+        """Where a request comes from: what counts for its logins, and is written into the log. The proxies that are
+        believed about clients are believed here, too; they say nothing that lets anybody in."""
+        peer = request.remote or ""
+        clients = self._control.ledger.settings.clients if self._control is not None else None
+        if clients is None or not clients.trusted_proxies:
+            return peer
+        trust = Trust(clients.trusted_proxies, clients.forwarded_header)
+        return trust.client(peer, request.headers.getall(clients.forwarded_header, ()))
 
     def _check_name(self, host: str) -> None:
         """Raises ProblemError for a request under a name that is not ours."""
@@ -270,6 +291,41 @@ class Admin:
         if found is None:
             raise web.HTTPNotFound
         return web.Response(body=found.body, headers={"Content-Type": found.content_type})
+
+
+async def _expected(request: web.Request) -> None:
+    """Answer Expect (RFC 9110 section 10.1.1). aiohttp's own answer quotes the header, and fails at one not UTF-8."""
+    if request.version < HttpVersion11:
+        return
+    if request.headers["Expect"].strip().lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text="the only expectation that can be met is 100-continue\n")
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+async def _nowhere(request: web.Request) -> web.StreamResponse:
+    """What no route serves: another method of a path that is there, or nothing at all."""
+    *resources, _this = request.app.router.resources()
+    allowed = set[str]().union(*[(await resource.resolve(request))[1] for resource in resources])
+    if allowed:
+        raise web.HTTPMethodNotAllowed(request.method, allowed)
+    raise web.HTTPNotFound
+
+
+async def _have_body(request: web.Request) -> None:
+    """Wait for the whole body, which the handler then finds there. Raises ProblemError."""
+    try:
+        async with asyncio.timeout(BODY_WITHIN):
+            await request.read()
+    except TimeoutError:
+        raise ProblemError(408, "too-slow", f"the body was not there within {BODY_WITHIN:g} s") from None
+    except (HttpProcessingError, web.RequestPayloadError):
+        raise ProblemError(400, "malformed-body") from None
+
+
+def _has_left(request: web.Request) -> bool:
+    """Has the client closed its connection?"""
+    return request.transport is None or request.transport.is_closing()
 
 
 def _via(request: web.Request) -> str:

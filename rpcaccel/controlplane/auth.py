@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import ipaddress
 import secrets
 import time
@@ -14,8 +15,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from rpcaccel.config.model import AccountSettings, AdminSettings
-from rpcaccel.config.password import PasswordHash, hash_password
+from rpcaccel.config.password import PasswordHash, unmatched
 from rpcaccel.controlplane.problem import ProblemError
+from rpcaccel.controlplane.tries import Sleep, Tries
 
 Guard = Literal["open", "login", "read", "change"]
 """Who may pass: anyone who asks under a right name ("open"), and not from a page elsewhere ("login"); who may read; who
@@ -24,13 +26,11 @@ may change, and not from a page elsewhere."""
 COOKIE = "rpcaccel_session"
 PROOF = "X-Rpcaccel-Request"
 """A header that a page elsewhere cannot send: a browser asks first, and is not answered."""
-TRIES = 5
-"""Wrong passwords from one address within WITHIN seconds, before it has to wait."""
-WITHIN = 60.0
-_AT_ONCE = 2
-"""Passwords compared at the same time; each takes 32 MiB."""
-_ADDRESSES = 1000
 _SESSIONS = 1000
+_WRONG = 1000
+"""Wrong passwords that are remembered, by digest."""
+_LONGEST_NAME = 64
+"""Characters of an account's name, as the settings have it."""
 
 LOCAL = "local"
 
@@ -51,16 +51,32 @@ class _Session(Struct, frozen=True):
 
 
 class Gate:
-    """Knows who is logged in. `settings` gives the accounts of this moment."""
+    """Knows who is logged in. `settings` gives the accounts of this moment; `failed` is told the name, the address and
+    the reason of each login that fails.
 
-    def __init__(self, settings: Callable[[], AdminSettings], clock: Callable[[], float] = time.monotonic) -> None:
+    Comparing a password is slow on purpose, so what has been compared is remembered by a digest that only this run of
+    the program can make. A right password that comes again waits for nothing, whatever else is being tried, and a wrong
+    one that comes again, as from a program with an old password, costs nothing.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], AdminSettings],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        failed: Callable[[str, str, str], None] = lambda _name, _remote, _why: None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._sessions: dict[bytes, _Session] = {}
-        self._tokens: dict[bytes, tuple[str, PasswordHash]] = {}
-        self._failures: dict[str, list[float]] = {}
-        self._comparing = asyncio.Semaphore(_AT_ONCE)
-        self._nobody: PasswordHash | None = None
+        self._failed = failed
+        self._tries = Tries(clock, sleep)
+        self._secret = secrets.token_bytes(32)
+        self._right: dict[str, bytes] = {}
+        """By account, the digest of its password."""
+        self._wrong: dict[bytes, None] = {}
+        self._nobody = unmatched()
 
     def __repr__(self) -> str:
         return f"<Gate {len(self._sessions)} sessions>"
@@ -71,7 +87,7 @@ class Gate:
         return bool(self._settings().accounts)
 
     async def who(self, headers: Mapping[str, str], cookies: Mapping[str, str], remote: str) -> Who | None:
-        """Who asks; None for somebody unknown. Raises ProblemError when a token was wrong too often."""
+        """Who asks; None for somebody unknown. Raises ProblemError when too many passwords are being tried."""
         accounts = self._settings().accounts
         if not accounts:
             return Who(LOCAL, "admin")
@@ -85,9 +101,8 @@ class Gate:
         if not accounts:
             return True
         if (token := bearer(headers)) is not None:
-            account = accounts.get(token.partition(":")[0])
-            known = self._tokens.get(_digest(token))
-            return account is not None and known is not None and known[1] == account.password
+            name, _, password = token.partition(":")
+            return self._verdict(name, password) is True
         return self._by_cookie(cookies) is not None
 
     def _by_cookie(self, cookies: Mapping[str, str]) -> Who | None:
@@ -101,18 +116,11 @@ class Gate:
         return session.expires > self._clock() and session.password == account.password
 
     async def _by_token(self, token: str, remote: str) -> Who | None:
-        """A token is NAME:PASSWORD. One that was right is remembered: comparing takes a tenth of a second."""
+        """A token is NAME:PASSWORD."""
         name, _, password = token.partition(":")
-        account = self._settings().accounts.get(name)
-        key = _digest(token)
-        if account is None or self._tokens.get(key) != (name, account.password):
-            if not await self._compare(name, password, remote):
-                return None
-            account = self._settings().accounts[name]
-            self._tokens[key] = (name, account.password)
-            while len(self._tokens) > _SESSIONS:
-                del self._tokens[next(iter(self._tokens))]
-        return Who(name, account.role)
+        if not await self._compare(name, password, remote):
+            return None
+        return Who(name, self._settings().accounts[name].role)
 
     async def login(self, name: str, password: str, remote: str) -> str:
         """A new session's secret, for the cookie. Raises ProblemError."""
@@ -133,39 +141,51 @@ class Gate:
         self._sessions.pop(_digest(secret), None)
 
     async def _compare(self, name: str, password: str, remote: str) -> bool:
-        """Is it the account's password? An unknown name takes as long. Raises ProblemError after too many tries."""
-        async with self._comparing:
-            self._slow_down(remote)
-            account = self._settings().accounts.get(name)
-            wanted = account.password if account else await self._stand_in()
-            right = await asyncio.to_thread(wanted.admits, password) and account is not None
-            # The accounts may have been changed while it was compared.
-            now_there = self._settings().accounts.get(name)
-            right = right and now_there is not None and now_there.password == wanted
-            if right:
-                self._failures.pop(remote, None)
-            else:
-                self._failed(remote)
-            return right
+        """Is it the account's password? An unknown name takes as long. Raises ProblemError when too many are tried."""
+        verdict = self._verdict(name, password) if len(name) <= _LONGEST_NAME else False
+        if verdict is None:
+            try:
+                async with self._tries.turn(name, remote):
+                    # The same password may have been compared while this one waited.
+                    if self._verdict(name, password) is None:
+                        await self._look(name, password, remote)
+            except ProblemError:
+                self._failed(name, remote, "too many passwords are being tried")
+                raise
+            verdict = self._verdict(name, password)  # None when the account was changed meanwhile
+        if not verdict:
+            self._failed(name, remote, "wrong password" if name in self._settings().accounts else "no such account")
+        return bool(verdict)
 
-    async def _stand_in(self) -> PasswordHash:
-        if self._nobody is None:
-            self._nobody = await asyncio.to_thread(hash_password, secrets.token_urlsafe())
-        return self._nobody
+    async def _look(self, name: str, password: str, remote: str) -> None:
+        """Compare it, and remember what it was."""
+        wanted = self._wanted(name)
+        sealed = self._sealed(name, wanted, password)
+        if await asyncio.to_thread(wanted.admits, password):
+            self._tries.right(name, remote)
+            self._right = {known: self._right[known] for known in self._right if known in self._settings().accounts}
+            self._right[name] = sealed
+            return
+        self._tries.wrong(name, remote)
+        self._wrong[sealed] = None
+        while len(self._wrong) > _WRONG:
+            del self._wrong[next(iter(self._wrong))]
 
-    def _slow_down(self, remote: str) -> None:
-        now = self._clock()
-        recent = [at for at in self._failures.get(remote, ()) if now - at < WITHIN]
-        if len(recent) >= TRIES:
-            wait = max(1, round(WITHIN - (now - recent[0])))
-            raise ProblemError(429, "too-many-logins", headers={"Retry-After": str(wait)})
+    def _verdict(self, name: str, password: str) -> bool | None:
+        """Is it the password that the account has now? None when it has not been compared, or not lately."""
+        sealed = self._sealed(name, self._wanted(name), password)
+        if hmac.compare_digest(self._right.get(name, b""), sealed):
+            return name in self._settings().accounts
+        return False if sealed in self._wrong else None
 
-    def _failed(self, remote: str) -> None:
-        now = self._clock()
-        recent = [at for at in self._failures.pop(remote, ()) if now - at < WITHIN]
-        self._failures[remote] = [*recent, now]
-        while len(self._failures) > _ADDRESSES:
-            del self._failures[next(iter(self._failures))]
+    def _wanted(self, name: str) -> PasswordHash:
+        account = self._settings().accounts.get(name)
+        return account.password if account else self._nobody
+
+    def _sealed(self, name: str, wanted: PasswordHash, password: str) -> bytes:
+        """A digest of the password that fits this account with this hash alone, and this run of the program."""
+        text = f"{name}\0{wanted.reveal()}\0{password}"
+        return hmac.digest(self._secret, text.encode("utf-8", "surrogatepass"), "sha256")
 
 
 def admit(who: Who | None, guard: Guard) -> None:

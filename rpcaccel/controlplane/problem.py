@@ -21,6 +21,8 @@ TITLES = {
     "no-file": "There is no config file to be read again",
     "changed-meanwhile": "The settings were changed meanwhile",
     "too-large": "The body is too large",
+    "too-slow": "The body took too long",
+    "malformed-body": "The body does not fit its Content-Encoding or Transfer-Encoding",
     "wrong-host": "The admin side is asked under its own address only (Host header)",
     "invalid-settings": "The settings would not be valid",
     "if-match-required": "Say by If-Match which revision the change is made for",

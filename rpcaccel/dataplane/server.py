@@ -55,7 +55,7 @@ def server(front: Front, *, begun: Told = _nobody, done: Told = _nobody) -> List
         max_field_size=settings.max_header,
         lingering_time=LINGER,
         access_log=None,
-        logger=_Quiet(),
+        logger=Quiet(),
     )
 
 
@@ -132,8 +132,8 @@ def _malformed(front: Front, request: web.BaseRequest, status: int, message: str
     return front.refuse(request.headers, "malformed-http", status, Invalid(jsonrpc.INVALID_REQUEST, message))
 
 
-class _Quiet:
-    """aiohttp's log of malformed requests: what a stranger sends is counted, not written out line by line."""
+class Quiet:
+    """In place of aiohttp's log: a malformed request that a stranger sends is not written out with a traceback."""
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_args, **_kwargs: None

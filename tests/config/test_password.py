@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from rpcaccel.config.password import PasswordHash, hash_password
+from rpcaccel.config.password import PasswordHash, hash_password, unmatched
 
 
 def test_a_hash_admits_its_password_and_no_other() -> None:
@@ -42,3 +42,10 @@ def test_what_is_no_hash_or_too_dear_is_refused(text: str) -> None:
 
 def test_a_hash_of_an_odd_length_admits_nobody() -> None:
     assert not PasswordHash(f"scrypt:4:8:1:{'a' * 17}:{'b' * 45}").admits("x")
+
+
+def test_a_hash_of_no_password_takes_as_long_as_others_and_admits_nothing() -> None:
+    """The work that a comparison is depends on the first four parts alone."""
+    assert unmatched().reveal().split(":")[:4] == hash_password("x").reveal().split(":")[:4]
+    assert unmatched() != unmatched()
+    assert not unmatched().admits("")

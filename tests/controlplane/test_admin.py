@@ -232,3 +232,32 @@ async def test_who_purges_or_begins_to_record_is_written_into_the_log(client: ai
     told = [(line["event"], line["by"]) for line in lines]
     recorded = ("calls are being recorded", "local")
     assert told == [("kept answers are purged", "local"), recorded, recorded]
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_failure_of_ours(admin: Admin) -> None:
+    port = int(admin.address.rpartition(":")[2])
+    head = "POST /api/v1/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n"
+    with structlog.testing.capture_logs() as lines:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head.encode())
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"{")
+        writer.close()
+        await admin.close()
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("POST", "/api/v1/nodes", 405), ("PUT", "/nowhere", 405), ("GET", "//nowhere", 404)]
+)
+async def test_an_expectation_that_cannot_be_met_is_refused_wherever_it_is_asked(
+    admin: Admin, method: str, path: str, status: int
+) -> None:
+    for expected, told in ((b"", status), (b"Expect: \xff\r\n", 417), (b"Expect: tea\r\n", 417)):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(admin.address.rpartition(":")[2]))
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n".encode()
+        writer.write(head + expected + b"\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(f"HTTP/1.1 {told} ".encode()), answer
+        assert (b"Allow: GET\r\n" in answer) == (told == 405)

@@ -11,11 +11,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+import structlog
 from aiohttp.test_utils import TestClient, TestServer
 
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
 from rpcaccel.controlplane.listening import ListenError
+from rpcaccel.controlplane.login import LINES, FailedLogins
 from rpcaccel.controlplane.pages import Page
 from rpcaccel.controlplane.routes import ROUTES, Route
 from tests.sample_control import SampleControl, sample_settings
@@ -122,10 +124,57 @@ async def test_an_old_cookie_is_worth_nothing_after_logging_out(client: aiohttp.
         assert got.status == 401
 
 
-async def test_wrong_passwords_are_refused_and_then_slowed_down(client: aiohttp.ClientSession) -> None:
-    statuses = [(await log_in(client, "ops", "wrong")).status for _ in range(7)]
-    assert statuses == [401] * 5 + [429] * 2
-    assert int((await log_in(client, "ops", "ops-pw")).headers["Retry-After"]) > 0
+async def test_a_right_password_gets_in_after_five_wrong_ones(client: aiohttp.ClientSession) -> None:
+    assert [(await log_in(client, "ops", f"wrong {number}")).status for number in range(5)] == [401] * 5
+    assert (await log_in(client, "ops", "ops-pw")).status == 200
+
+
+async def test_a_failed_login_is_in_the_log_and_in_the_stream_and_the_name_is_made_safe(admin: Admin) -> None:
+    control = admin.change_routes.control
+    place = control.events.subscribe()
+    with structlog.testing.capture_logs() as lines:
+        async with aiohttp.ClientSession(f"http://{admin.address}") as client:
+            await log_in(client, "ops", "wrong-pw")
+            await log_in(client, "\n\x1b[31mroot\u202e" + "x" * 100, "wrong-pw")
+            await (await client.get("/metrics", headers={"Authorization": "Bearer eye:wrong-pw"})).read()
+    failed = [line for line in lines if line["event"] == "a login failed"]
+    safe = r"\n\x1b[31mroot\u202e" + "x" * 53
+    assert [(line["user"], line["address"], line["why"]) for line in failed] == [
+        ("ops", "127.0.0.1", "wrong password"),
+        (safe, "127.0.0.1", "no such account"),
+        ("eye", "127.0.0.1", "wrong password"),
+    ]
+    told = [place.queue.get_nowait() for _ in range(3)]
+    assert [event.data["user"] for event in told if event and event.kind == "login"] == ["ops", safe, "eye"]
+    assert "wrong-pw" not in str((lines, told))
+
+
+def test_failed_logins_are_told_within_bounds_and_what_is_left_out_is_counted() -> None:
+    now = 0.0
+    failed = FailedLogins(None, lambda: now, lambda: 0.0)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(LINES + 30):
+            failed.tell("ops", "1.1.1.1", "wrong password")
+        assert len(lines) == LINES
+        now += 60
+        failed.tell("ops", "1.1.1.1", "wrong password")
+        failed.tell("ops", "1.1.1.1", "wrong password")
+    assert [line.get("left_out") for line in lines[LINES:]] == [30, None]
+
+
+@pytest.mark.parametrize(("trusted", "counted"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.9")])
+async def test_the_address_is_the_one_that_trusted_proxies_tell(trusted: list[str], counted: str) -> None:
+    control = SampleControl(sample_settings(admin={"accounts": ACCOUNTS}, clients={"trusted_proxies": trusted}))
+    settings = control.ledger.settings.admin
+    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: settings, files={})
+    headers = {"Authorization": "Bearer ops:wrong", "X-Forwarded-For": "10.1.1.1, 203.0.113.9"}
+    with structlog.testing.capture_logs() as lines:
+        async with (
+            TestClient(TestServer(admin.application())) as client,
+            client.get("/metrics", headers=headers) as reply,
+        ):
+            assert reply.status == 401
+    assert [line["address"] for line in lines if line["event"] == "a login failed"] == [counted]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"user": "ops"}', b'{"user": 1, "password": "x"}'])
