@@ -145,19 +145,19 @@ class Broadcast:
         """Whom to tell in place of what failed."""
         kind, before = failure.kind, self._again.get(node.id, 0)
         if kind is FailureKind.RESET_BEFORE_REPLY and not before:
-            return self._once_more(Ask(node), now)
+            return self._once_more(Ask(node), failure, now)
         if kind in BUSY and before < self._settings.again:
             pause = self._settings.pause * 2.0**before if failure.retry_after is None else failure.retry_after
             if now + pause < self._ends:
-                return self._once_more(Ask(node, pause), now)
-        if now >= self._ends or (failure.sent and not self._budget.take(now)):
+                return self._once_more(Ask(node, pause), failure, now)
+        if now >= self._ends or not self._budget.retry(failure, now):
             return None
         fresh = self._fresh(now)
         return None if fresh is None else Ask(fresh)
 
-    def _once_more(self, ask: Ask, now: float) -> Ask | None:
+    def _once_more(self, ask: Ask, after: Failure, now: float) -> Ask | None:
         self._again[ask.node.id] = self._again.get(ask.node.id, 0) + 1
-        return ask if self._budget.take(now) else None
+        return ask if self._budget.retry(after, now) else None
 
     def _fresh(self, now: float) -> Node | None:
         node = self._chooser.next(self.tried, now)

@@ -11,10 +11,10 @@ Rules (docs/architecture.md, Failures):
   unless the node itself said that it did nothing.
 - A node not yet tried comes first. A tried one is asked again only after a reset of a reused connection (the same node,
   once), or after a rate limit, when it is no longer parked.
-- Every send beyond the first is paid from the budget, unless the attempt before it never left: that one cost no node
-  anything. Nor is it paid when a node is found to hang and its calls go to those that are well: they are no more than
-  it may have in flight, once each, and nobody is well when all hang. "Not there yet" has its own small count instead
-  of the attempts.
+- A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is
+  free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
+  hang and its calls go to those that are well: they are no more than it may have in flight, once each, and nobody is
+  well when all hang. "Not there yet" has its own small count instead of the attempts.
 - An attempt may take what its node allows, and never more than what is left of the call.
 - When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
 
@@ -47,8 +47,6 @@ class State(StrEnum):
     SETTLED = "settled"
 
 
-HEDGES_LEAVE = 0.5
-"""Share of the budget that hedges leave to retries: what would fail comes before what would be late."""
 LEGAL: dict[State, frozenset[str]] = {
     State.READY: frozenset({"start", "cancel"}),
     State.RUNNING: frozenset({"answered", "failed", "timer", "deserted", "cancel"}),
@@ -183,8 +181,8 @@ class Dispatch:
         self.timer_set = False
         if self.state is State.PAUSING:
             node = self._chooser.next((), now) if now < self._ends else None
-            return self._give_up() if node is None else self._pay_and_start(node, now)
-        return self._beside(now, lambda: self._budget.take(now, HEDGES_LEAVE))
+            return self._give_up() if node is None else [self._attempt(node, now)]  # its own count has paid
+        return self._beside(now, lambda: self._budget.hedge(now))
 
     def deserted(self, now: float) -> list[Command]:
         """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
@@ -218,22 +216,22 @@ class Dispatch:
         if row.retry == "one-other" and len(self.tried) > 1:
             return self._give_up()
         if failure.kind is FailureKind.NODE_BEHIND:
-            return self._look_further(now)
+            return self._look_further(failure, now)
         if self._counted() >= self._settings.attempts or now >= self._ends:
             return self._give_up()
         successor = self._successor(node, failure.kind, now)
         if successor is None:
             return self._give_up()
-        return self._pay_and_start(successor, now, free=not failure.sent)
+        return self._pay_and_start(successor, failure, now)
 
-    def _look_further(self, now: float) -> list[Command]:
+    def _look_further(self, failure: Failure, now: float) -> list[Command]:
         """Somebody may have by now what this node has not yet."""
         self._behind += 1
         if self._behind > self._settings.behind_attempts or now >= self._ends:
             return self._give_up()
         node = self._chooser.next(self.tried, now)
         if node is not None:
-            return self._pay_and_start(node, now)
+            return self._pay_and_start(node, failure, now)
         pause = self._settings.behind_pause
         if pause is None or now + pause >= self._ends:
             return self._give_up()
@@ -262,8 +260,8 @@ class Dispatch:
         self.state = State.RUNNING
         return StartAttempt(self.attempts, node, min(node.timeout, self._ends - now), hedge)
 
-    def _pay_and_start(self, node: Node, now: float, *, free: bool = False) -> list[Command]:
-        if not (free or self._budget.take(now)):
+    def _pay_and_start(self, node: Node, after: Failure, now: float) -> list[Command]:
+        if not self._budget.retry(after, now, known=self._plan.rule.known):
             return self._give_up()
         self.timer_set = False  # a hedge beside an attempt that is itself a second one would be a third
         return [self._attempt(node, now)]

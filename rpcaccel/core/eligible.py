@@ -129,7 +129,7 @@ def judge(node: Node, plan: Plan, now: float) -> Refusal:
         return Refusal.SPENT
     if plan.rule.needs and (why := _missing(node, plan, now)):
         return why
-    if node.lacks and now < node.lacks.get(plan.method, now):
+    if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
         return Refusal.LACKS
     if node.windows and _beyond_window(node, plan, now):
         return Refusal.BEYOND_WINDOW

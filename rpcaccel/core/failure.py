@@ -63,18 +63,22 @@ class Policy(Struct, frozen=True):
     whose own code clients would not know."""
     http: int = 200
     """The HTTP status when every attempt ended so."""
+    pays: Literal["nothing", "apart", "budget"] = "budget"
+    """What the retry after it is paid from (core.budget). "nothing": the failed attempt cost the node no work, and the
+    attempts and the deadline of the call are bound enough; "apart": the call itself may have brought the failure about,
+    so that clients could drain what such retries are paid from; "budget": the node did work, or may be overloaded."""
 
 
 _POLICIES: dict[FailureKind, Policy] = {
     # A node said something nobody classed yet. Its breaker learns nothing: a client that repeats a call which gets such
     # an error would shut one node after the other.
-    FailureKind.UNKNOWN: Policy("if-repeatable", "ignore", "pass-through"),
+    FailureKind.UNKNOWN: Policy("if-repeatable", "ignore", "pass-through", pays="apart"),
     # Nothing was sent: any call may be tried elsewhere.
-    FailureKind.CONNECT: Policy("always", "failure", "own-error", http=502),
-    FailureKind.TLS: Policy("always", "failure", "own-error", http=502),
-    FailureKind.DNS: Policy("always", "failure", "own-error", http=502),
+    FailureKind.CONNECT: Policy("always", "failure", "own-error", http=502, pays="nothing"),
+    FailureKind.TLS: Policy("always", "failure", "own-error", http=502, pays="nothing"),
+    FailureKind.DNS: Policy("always", "failure", "own-error", http=502, pays="nothing"),
     # The node closed an idle connection as we wrote: no fault of its health.
-    FailureKind.RESET_BEFORE_REPLY: Policy("same-node", "ignore", "own-error", http=502),
+    FailureKind.RESET_BEFORE_REPLY: Policy("same-node", "ignore", "own-error", http=502, pays="nothing"),
     FailureKind.BROKEN_REPLY: Policy("if-repeatable", "failure", "own-error", http=502),
     FailureKind.TIMEOUT: Policy("if-repeatable", "failure", "own-error", http=504),
     FailureKind.HTTP_STATUS: Policy("if-repeatable", "failure", "own-error", http=502),
@@ -83,21 +87,21 @@ _POLICIES: dict[FailureKind, Policy] = {
     # A result that no node of the chain could mean, such as [] where there is always a number.
     FailureKind.IMPOSSIBLE: Policy("if-repeatable", "failure", "own-error", http=502),
     # Refused before anything was done. A busy node is not a sick one: it is parked, its breaker learns nothing.
-    FailureKind.RATE_LIMITED: Policy("always", "ignore", "own-error", code=-32005, http=429),
+    FailureKind.RATE_LIMITED: Policy("always", "ignore", "own-error", code=-32005, http=429, pays="nothing"),
     # The operator's matter: a wrong URL, or a key that is not let in. Nothing was done. The breaker learns nothing, as
     # some providers refuse single methods so, and a client that calls those must not shut the node for all. Where the
     # probes get the same, the node is shut out (core.eligible, BARRED).
-    FailureKind.UNAUTHORIZED: Policy("always", "ignore", "own-error", http=502),
-    FailureKind.MISCONFIGURED: Policy("always", "ignore", "own-error", http=502),
+    FailureKind.UNAUTHORIZED: Policy("always", "ignore", "own-error", http=502, pays="nothing"),
+    FailureKind.MISCONFIGURED: Policy("always", "ignore", "own-error", http=502, pays="nothing"),
     # Most likely the call's own fault (too long, too odd): one other node is asked, lest it was the node's.
-    FailureKind.CALL_REFUSED: Policy("one-other", "ignore", "own-error", code=-32600, http=400),
+    FailureKind.CALL_REFUSED: Policy("one-other", "ignore", "own-error", code=-32600, http=400, pays="apart"),
     # The node lacks something (a block, old state, a method, a role) and is healthy: another may have it.
-    FailureKind.NODE_BEHIND: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
-    FailureKind.PRUNED: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
-    FailureKind.BEYOND_WINDOW: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
-    FailureKind.METHOD_MISSING: Policy("always", "ignore", "pass-through", code=-32601),
-    FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000),
-    FailureKind.NODE_TIMEOUT: Policy("if-repeatable", "ignore", "pass-through", code=-32000),
+    FailureKind.NODE_BEHIND: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
+    FailureKind.PRUNED: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
+    FailureKind.BEYOND_WINDOW: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
+    FailureKind.METHOD_MISSING: Policy("always", "ignore", "pass-through", code=-32601, pays="nothing"),
+    FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000, pays="nothing"),
+    FailureKind.NODE_TIMEOUT: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="apart"),
     # Answers: every node would say the same.
     FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005),
     FailureKind.REVERT: Policy("never", "success", "pass-through", code=3),
@@ -108,7 +112,7 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000),
     # The proxy's own.
     FailureKind.NO_NODE: Policy("never", "ignore", "own-error", http=503),
-    FailureKind.BUSY: Policy("always", "ignore", "own-error", code=-32005, http=503),
+    FailureKind.BUSY: Policy("always", "ignore", "own-error", code=-32005, http=503, pays="nothing"),
     FailureKind.CANCELLED: Policy("never", "ignore", "own-error"),
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rpcaccel.core.breaker import CLOSED, Breaker, Permit, Verdict
 from rpcaccel.core.failure import BARRING, FailureKind
+from rpcaccel.core.lapsing import Lapsing
 from rpcaccel.core.limit import Limit
 from rpcaccel.core.pace import Pace
 from rpcaccel.core.window import LatencyWindow, SlidingCounts
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 LACKS_FOR = 300.0
 """Seconds for which a missing method, role or old state is believed: nodes are upgraded and re-synced."""
-LACKS_MAX = 256
-"""Things remembered as missing on one node; clients invent method names, memory stays bounded."""
+UNKNOWN_LACKS_BYTES = 65_536
+"""Bytes for the names of methods that no table describes and a node has not: clients can invent such names."""
 PARK_FIRST, PARK_MAX = 1.0, 60.0
 """Seconds a rate-limited node rests when it named no time: doubled each time, up to the second figure."""
 REPLIED, OVERTAKEN = 0, 1
@@ -38,9 +39,9 @@ class Node:
 
     __slots__ = ("_park_seconds", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned",
                  "drained", "effective_weight", "ejected_until", "ejections", "head", "id", "in_flight",
-                 "lacks", "latency", "limit", "pace", "parked", "parked_until", "probed", "pruned_below",
-                 "pruned_until", "quota", "replied_at", "returned_at", "roles", "slow_start", "tags", "tier", "timeout",
-                 "weight", "windows")  # fmt: skip
+                 "lacks", "lacks_unknown", "latency", "limit", "pace", "parked", "parked_until", "probed",
+                 "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "slow_start", "tags",
+                 "tier", "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -54,9 +55,7 @@ class Node:
         limit: Limit | None = None,
         drained: bool = False,
     ) -> None:
-        self.id = id
-        self.weight = weight
-        self.roles = roles
+        self.id, self.weight, self.roles = id, weight, roles
         self.timeout = timeout
         """Seconds one attempt may take."""
         self.tier = tier
@@ -96,7 +95,9 @@ class Node:
         self.parked: dict[str, float] = {}
         """Methods whose own limiter on the node is used up, and until when."""
         self.lacks: dict[str, float] = {}
-        """Methods and needs the node said it has not, and until when that is believed."""
+        """Methods and needs of the chain's table that the node said it has not, and until when that is believed."""
+        self.lacks_unknown = Lapsing(UNKNOWN_LACKS_BYTES)
+        """The same of methods that no table describes: kept apart, so that invented names displace nothing."""
         self.pruned_below, self.pruned_until = 0, float("-inf")
         """State of blocks under this one is gone, and until when that is believed."""
         self.windows: dict[str, tuple[int, float]] = {}
@@ -147,6 +148,7 @@ class Node:
         """Its probes are not let in or find no JSON-RPC, or (empty) no longer so: then calls may find out again."""
         if self.barred and not why:
             self.lacks.clear()
+            self.lacks_unknown.clear()
         self.barred = why
 
     def replied(self, now: float) -> None:
@@ -180,11 +182,11 @@ class Node:
         if kind is FailureKind.RATE_LIMITED:
             self._park(plan, now, retry_after)
         elif kind is FailureKind.METHOD_MISSING or kind in BARRING:
-            self._lack(plan.method, now)
+            self._lack(plan.method, plan, now)
         elif kind is FailureKind.ROLE_MISSING:
             needs: list[str] = [need for need in plan.rule.needs if need != OLD_STATE]
             for need in needs or [plan.method]:
-                self._lack(need, now)
+                self._lack(need, plan, now)
         elif kind in OVERLOAD and not plan.rule.heavy:
             self.limit.overloaded(self.in_flight, now)
         elif kind is FailureKind.PRUNED and plan.block is not None:
@@ -195,11 +197,16 @@ class Node:
             below, until = self.windows.get(plan.method, (0, now))
             self.windows[plan.method] = max(below if now < until else 0, plan.block + 1), now + LACKS_FOR
 
-    def _lack(self, what: str, now: float) -> None:
-        self.lacks.pop(what, None)
-        if len(self.lacks) >= LACKS_MAX:
-            del self.lacks[next(iter(self.lacks))]
-        self.lacks[what] = now + LACKS_FOR
+    def said_to_lack(self, plan: Plan, now: float) -> bool:
+        """Did the node say lately that it has not the method of this call?"""
+        lacks = self.lacks if plan.rule.known else self.lacks_unknown.until
+        return now < lacks.get(plan.method, now)
+
+    def _lack(self, what: str, plan: Plan, now: float) -> None:
+        if plan.rule.known:
+            self.lacks[what] = now + LACKS_FOR  # as many as the chain's table has names
+        else:
+            self.lacks_unknown.hold(what, now + LACKS_FOR)
 
     def _park(self, plan: Plan, now: float, retry_after: float | None) -> None:
         if plan.rule.limiter:  # the method's own limiter is used up, the node is well

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.budget import Budget
+from rpcaccel.core.failure import Failure, FailureKind, policy
 
 
 def test_a_quiet_proxy_may_retry() -> None:
@@ -45,6 +47,37 @@ def test_extras_within_the_span_never_exceed_share_and_floor(events: list[tuple[
 
 def test_hedges_leave_a_part_to_retries_and_are_not_missed() -> None:
     budget = Budget(share=0.0, floor=1.0, span=10.0)
-    assert [budget.take(1.0, keep=0.5) for _ in range(6)] == [True] * 5 + [False]
+    assert [budget.hedge(1.0) for _ in range(6)] == [True] * 5 + [False]
     assert budget.refused == 0
     assert [budget.take(1.0) for _ in range(6)] == [True] * 5 + [False]
+    assert budget.refused == 1
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_a_retry_is_paid_from_what_the_table_of_failures_says(kind: FailureKind) -> None:
+    budget = Budget(share=0.0, floor=1.0, span=10.0)
+    paid = sum(budget.retry(Failure(kind, "said"), 1.0) for _ in range(100))
+    assert paid == {"nothing": 100, "apart": 2, "budget": 10}[policy(kind).pays]
+    assert budget.left(1.0) == (0.0 if policy(kind).pays == "budget" else 10.0)
+    assert budget.refused == 100 - paid
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_retry_of_what_was_not_sent_is_free(known: bool) -> None:
+    unsent = Failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
+    assert Budget(share=0.0, floor=0.0).retry(unsent, 1.0, known=known)
+
+
+PROVOKED = [Failure(kind, "said") for kind in FailureKind if policy(kind).pays != "budget"]
+
+
+@given(st.lists(st.tuples(st.sampled_from([*PROVOKED, None]), st.booleans()), max_size=300))
+def test_nothing_that_clients_bring_about_takes_a_retry_from_a_read(spent: list[tuple[Failure | None, bool]]) -> None:
+    budget = Budget(share=0.0, floor=1.0, span=10.0)
+    for failure, known in spent:
+        if failure is None:
+            budget.hedge(1.0)
+        else:
+            budget.retry(failure, 1.0, known=known)
+    reset = Failure(FailureKind.BROKEN_REPLY, "the connection broke off")
+    assert sum(budget.retry(reset, 1.0) for _ in range(10)) >= 5, "half of it, the other half is for hedges"

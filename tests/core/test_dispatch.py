@@ -14,7 +14,7 @@ from rpcaccel.core.dispatch_settings import DispatchSettings
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
 
 OK = Answer(result=b"1")
 ERROR = Answer(error=b'{"code":-32000,"message":"said the node"}', retry_after=3.0)
@@ -289,7 +289,37 @@ def test_without_budget_nothing_is_sent_again() -> None:
 def test_an_attempt_that_never_left_costs_no_budget() -> None:
     run = machine(budget=Budget(share=0.0, floor=0.0))
     run.start(0.0)
-    assert short(run.failed(1, fail(FailureKind.CONNECT, sent=False), 1.0)) == ["ask b"]
+    assert short(run.failed(1, fail(FailureKind.TIMEOUT, sent=False), 1.0)) == ["ask b"]
+
+
+def test_a_kept_connection_that_was_closed_costs_no_budget_on_the_way_to_another_node() -> None:
+    run = machine(budget=Budget(share=0.0, floor=0.0))
+    run.start(0.0)
+    assert short(run.failed(1, fail(FailureKind.RESET_BEFORE_REPLY), 0.1)) == ["ask a"]
+    assert short(run.failed(2, fail(FailureKind.CONNECT, sent=False), 0.2)) == ["ask b"]
+    assert short(run.answered(3, OK, None, 0.3)) == ["end well"]
+
+
+@pytest.mark.parametrize("kind", [FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING, FailureKind.RATE_LIMITED])
+def test_what_costs_no_node_any_work_is_free_and_ends_with_the_attempts(kind: FailureKind) -> None:
+    run = machine(6, budget=Budget(share=0.0, floor=0.0), attempts=3)
+    run.start(0.0)
+    assert short(run.answered(1, ERROR, kind, 0.1)) == ["ask b"]
+    assert short(run.answered(2, ERROR, kind, 0.2)) == ["ask c"]
+    assert short(run.answered(3, ERROR, kind, 0.3)) == [f"end {kind}"]
+
+
+def test_a_method_that_no_table_describes_is_asked_of_others_only_as_far_as_its_own_part_reaches() -> None:
+    unknown = Plan(network="n", method="m", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER)
+    budget, sends = Budget(share=0.0, floor=1.0, span=10.0), 0
+    for _ in range(1000):
+        run = machine(call=unknown, budget=budget)
+        run.start(0.0)
+        while run.state is State.RUNNING:
+            sends += 1
+            run.answered(run.attempts, ERROR, FailureKind.METHOD_MISSING, 0.1)
+    assert sends == 1000 + 2
+    assert (budget.left(0.1), budget.refused) == (10.0, 0)
 
 
 def test_a_slow_read_is_hedged_on_another_node_and_the_loser_cancelled() -> None:
@@ -431,7 +461,7 @@ def test_no_order_of_events_breaks_the_rules(
         if action == "cancel":
             obey(run.cancel(now))
         elif action == "timer" and run.timer_set:
-            obey(run.timer(now))
+            obey(run.timer(now), free=run.state is State.PAUSING)
         elif action == "deserted":
             if run.state is State.RUNNING:
                 obey(run.deserted(now), free=True)
@@ -441,10 +471,10 @@ def test_no_order_of_events_breaks_the_rules(
                 obey(run.answered(attempt, OK, None, now))
             elif action == "error":
                 left_before |= policy(kind).retry != "always"
-                obey(run.answered(attempt, ERROR, kind, now))
+                obey(run.answered(attempt, ERROR, kind, now), free=policy(kind).pays == "nothing")
             else:
                 left_before |= sent and policy(kind).retry != "always"
-                obey(run.failed(attempt, fail(kind, sent=sent), now), free=not sent)
+                obey(run.failed(attempt, fail(kind, sent=sent), now), free=not sent or policy(kind).pays == "nothing")
     if not settlements:
         if running or run.timer_set:
             obey(run.cancel(now))

@@ -10,7 +10,7 @@ from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import LACKS_FOR, Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.quota import Quota, QuotaSettings
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
 
 
 def plan(method: str = "m", *, min_head: int = -1, block: int | None = None, needs: tuple[str, ...] = ()) -> Plan:
@@ -297,3 +297,14 @@ def test_a_node_without_the_tag_of_a_route_does_not_come_along(answering: bool |
     routed = replace(plan(min_head=100), tag="logs")
     assert not may_come([with_state(answering=answering)], routed, 0.0)
     assert may_come([with_state(answering=answering, tags=frozenset({"logs"}))], routed, 0.0)
+
+
+def test_an_invented_method_is_asked_of_one_node_once_all_said_that_they_have_not_got_it() -> None:
+    nodes = [Node("a"), Node("b"), Node("c")]
+    invented = replace(plan("invented_1"), rule=UNKNOWN)
+    for node in nodes:
+        node.learn(FailureKind.METHOD_MISSING, invented, 1.0)
+    found = eligible(nodes, invented, 2.0)
+    assert (len(found.nodes), found.forced) == (1, True)
+    assert [judge(node, plan("invented_1"), 2.0) for node in nodes] == [Refusal.NONE] * 3
+    assert len(eligible(nodes, invented, 2.0 + LACKS_FOR).nodes) == 3

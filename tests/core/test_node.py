@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.node import LACKS_FOR, LACKS_MAX, PARK_MAX, Node
+from rpcaccel.core.node import LACKS_FOR, PARK_MAX, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
 
 
 def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan:
@@ -18,6 +19,11 @@ def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan
         cache=CacheClass.HEAD,
         block=block,
     )
+
+
+def invented(number: int) -> Plan:
+    """A call of a method that no table describes."""
+    return replace(plan(f"invented_{number}"), rule=UNKNOWN)
 
 
 def test_a_call_is_counted_in_and_out_once() -> None:
@@ -75,12 +81,19 @@ def test_a_missing_role_is_remembered_by_need() -> None:
     assert node.lacks == {"explorer": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
 
 
-def test_invented_method_names_do_not_fill_memory() -> None:
+def test_invented_method_names_are_remembered_within_bounds_and_displace_nothing_that_is_known() -> None:
     node = Node("a")
-    for number in range(LACKS_MAX * 2):
-        node.learn(FailureKind.METHOD_MISSING, plan(f"m{number}"), 1.0)
-    assert len(node.lacks) == LACKS_MAX
-    assert f"m{LACKS_MAX * 2 - 1}" in node.lacks
+    known, newest = plan("debug_x"), invented(9_999)
+    node.learn(FailureKind.METHOD_MISSING, known, 1.0)
+    node.learn(FailureKind.ROLE_MISSING, plan("y", needs=("explorer",)), 1.0)
+    for number in range(10_000):
+        node.learn(FailureKind.METHOD_MISSING, invented(number), 1.0)
+    assert len(node.lacks_unknown) < UNKNOWN_LACKS_BYTES / 100
+    assert node.said_to_lack(newest, 2.0)
+    assert not node.said_to_lack(newest, 1.0 + LACKS_FOR)
+    assert not node.said_to_lack(invented(0), 2.0)
+    assert node.said_to_lack(known, 2.0)
+    assert node.lacks == {"debug_x": 1.0 + LACKS_FOR, "explorer": 1.0 + LACKS_FOR}
 
 
 def test_the_pruned_bound_grows_and_is_forgotten() -> None:
@@ -119,5 +132,6 @@ def test_a_closed_door_is_remembered_by_method_until_the_probes_are_let_in_again
     assert node.lacks == {"debug_x": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
     node.bar("HTTP 401")
     assert node.barred == "HTTP 401"
+    node.learn(FailureKind.UNAUTHORIZED, invented(1), 1.0)
     node.bar("")
-    assert (node.barred, node.lacks) == ("", {})
+    assert (node.barred, node.lacks, len(node.lacks_unknown)) == ("", {}, 0)
