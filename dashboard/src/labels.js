@@ -7,7 +7,7 @@ const LABELS = {
   "redis.prefix": ["Prefix of keys"], "redis.read_timeout": ["Patience for a read"], "redis.write_timeout": ["Patience for a write"],
   "redis.connect_timeout": ["Patience to connect"], "redis.pool_size": ["Connections to each server"], "redis.queue": ["Writes that may wait", "writes"],
   "redis.compress_from": ["Compress values from"],
-  "http.max_body": ["Longest request"], "http.max_batch": ["Largest batch", "calls"], "http.max_in_flight": ["Calls at once", "calls"], "http.max_header": ["Longest header"],
+  "http.max_body": ["Longest request"], "http.max_batch": ["Largest batch", "calls"], "http.max_batch_answer": ["Longest answer to a batch"], "http.max_in_flight": ["Calls at once", "calls"], "http.max_header": ["Longest header"],
   "http.read_timeout": ["Patience for a request"], "http.write_timeout": ["Patience for a slow reader"], "http.max_unsent": ["Unsent answers"],
   "http.batch_at_once": ["Calls of a batch at nodes", "calls"], "http.keepalive": ["Idle connections are kept"], "http.gzip_from": ["Compress answers from"],
   "http.cors_origins": ["Origins of browsers"], "http.headers": ["Headers about the answer"], "http.deny": ["Methods refused"], "http.expose": ["Operators' methods taken"],

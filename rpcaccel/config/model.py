@@ -104,6 +104,11 @@ class HttpSettings(Section):
 
     max_body: Size = Field(default=5 * MIB, gt=0, le=1 << 30, description="Bytes of a request's body, also after gzip.")
     max_batch: Whole = Field(default=1000, ge=1, le=100_000, description="Calls in one batch.")
+    max_batch_answer: Size = Field(
+        default=25_000_000,
+        gt=0,
+        description="Bytes of a batch's answer; calls whose answers find no room get an error.",
+    )
     max_in_flight: Whole = Field(
         default=4096, ge=1, le=1_000_000, description="Calls served at once per worker; more get 503."
     )

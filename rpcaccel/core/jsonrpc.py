@@ -18,6 +18,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 LIMIT_EXCEEDED = -32005
 """Not of the specification, but what nodes and providers use for "too much" (EIP-1474)."""
+RESPONSE_TOO_LARGE = -32003
+"""What geth says of the calls of a batch whose answers find no room in its own."""
 LONGEST_METHOD = 256
 """Bytes of a method's name, in UTF-8. Names are remembered, counted and logged; real ones have some dozen bytes."""
 
@@ -61,6 +63,10 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_loose = msgspec.json.Decoder(_LooseEnvelope).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
 _SPACE = b" \t\r\n"
+_ID = b'{"jsonrpc":"2.0","id":'
+_NEXT = b"}," + _ID
+RESULT = b',"result":'
+ERROR = b',"error":'
 _COMPOUND = (b"{", b"[")
 
 
@@ -113,12 +119,12 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
 
 def result_reply(call_id: bytes, result: bytes | Raw) -> bytes:
     """A success reply. It has no `error` member at all (docs/harmony.md section 1, fact 7)."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', call_id, b',"result":', result, b"}"))
+    return b"".join((_ID, call_id, RESULT, result, b"}"))
 
 
 def error_reply(call_id: bytes, error: bytes | Raw) -> bytes:
     """An error reply around a raw error object; it has no `result` member."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', call_id, b',"error":', error, b"}"))
+    return b"".join((_ID, call_id, ERROR, error, b"}"))
 
 
 def error_object(code: int, message: str) -> bytes:
@@ -131,9 +137,15 @@ def refusal(invalid: Invalid) -> bytes:
     return error_reply(invalid.id, error_object(invalid.code, invalid.message))
 
 
-def batch_reply(replies: Sequence[bytes]) -> bytes:
-    """The replies of a batch, in the order given (JSON-RPC 2.0 section 6)."""
-    return b"[" + b",".join(replies) + b"]"
+def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
+    """The replies of a batch, in the order given (JSON-RPC 2.0 section 6): of each the id, RESULT or ERROR, and the
+    result or the error object. Everything is copied once."""
+    parts: list[bytes] = []
+    for call_id, member, value in replies:
+        parts += (_NEXT, call_id, member, value)
+    parts[:1] = (b"[" + _ID,) if parts else (b"[",)
+    parts.append(b"}]" if replies else b"]")
+    return b"".join(parts)
 
 
 def _split_batch(body: bytes) -> Invalid | list[Raw]:

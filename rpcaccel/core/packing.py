@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 import zlib
 
+from rpcaccel.core.jsonrpc import RESULT
+
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 """Deflated, no name, no time; made for speed (4), by whatever system (255)."""
 _STORED = struct.Struct("<BHH")
@@ -16,7 +18,6 @@ _STORED = struct.Struct("<BHH")
 _LONGEST_STORED = 0xFFFF
 _END = struct.Struct("<II")
 _LEVEL = 1
-RESULT = b',"result":'
 
 
 def pack(body: bytes) -> bytes:
@@ -24,16 +25,17 @@ def pack(body: bytes) -> bytes:
     cut = body.find(RESULT)
     if not 0 <= cut <= _LONGEST_STORED:
         cut = 0
-    return member(body[:cut], body[cut:], squeeze(body[cut:]))
+    rest = memoryview(body)[cut:]  # no copy: it may be long
+    return member(body[:cut], rest, squeeze(rest))
 
 
-def squeeze(rest: bytes) -> bytes:
+def squeeze(rest: bytes | memoryview) -> bytes:
     """The blocks of a body's rest, its last one included."""
     squeezing = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return squeezing.compress(rest) + squeezing.flush()
 
 
-def member(before: bytes, rest: bytes, squeezed: bytes) -> bytes:
+def member(before: bytes, rest: bytes | memoryview, squeezed: bytes) -> bytes:
     """A body in two parts as gzip, the second one squeezed already; at most 65,535 bytes before it."""
     size = len(before)
     checksum = zlib.crc32(rest, zlib.crc32(before))

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core import jsonrpc, wording
@@ -26,6 +27,8 @@ from rpcaccel.dataplane.waiting import Waiting
 _UNTIMED = PARSED_OF - 1
 TURN = 0.0005
 """Seconds that a batch may hold the loop before others get their turn."""
+SHORT = 256
+"""Bytes. An answer no longer than this has its place in a batch in any case: the error instead would be as long."""
 
 
 class Answered(Struct, frozen=True):
@@ -109,9 +112,14 @@ class Calls:
             return Answered(jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)))
         if guest is not None and (refused := guest.batch(len(members))) is not None:
             return Answered(jsonrpc.error_reply(b"null", refused.error), http=refused.http)
-        batch = _Batch(members)
+        batch = _Batch(members, self.settings.max_batch_answer)
         self._take_turn(batch, route, guest)
-        return batch.answered() if batch.settled else self._rest(batch, route, client, guest, ends)
+        return self._whole(batch) if batch.settled else self._rest(batch, route, client, guest, ends)
+
+    def _whole(self, batch: _Batch) -> Answered:
+        if batch.full:
+            self._engine.tally.refused("batch-answer-too-large")
+        return batch.answered()
 
     def _take_turn(self, batch: _Batch, route: Route, guest: Client | None) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
@@ -121,7 +129,7 @@ class Calls:
         while batch.next < batch.size and now < turn_ends:
             position, text = batch.next, bytes(batch.members[batch.next])
             batch.next = position + 1
-            known = None if particular else self._take_known(batch, position, text, route, now)
+            known = None if particular or batch.full else self._take_known(batch, position, text, route, now)
             if known is None:
                 self._take(batch, position, text, route, guest)
             started, now = now, self._clock()
@@ -132,14 +140,17 @@ class Calls:
         call = jsonrpc.decode_member(text)
         if isinstance(call, Invalid):
             self._engine.tally.refused("malformed")
-            batch.replies[position] = jsonrpc.refusal(call)
+            batch.replies[position] = call.id, jsonrpc.ERROR, jsonrpc.error_object(call.code, call.message)
+            return
+        if batch.full:
+            batch.turn_away(position, call.id)
             return
         plan, outcome = self._take_up(call, route, guest)
         if outcome is None:
             batch.misses.append((position, call, plan))
             return
         route.known.learn(text, route.network, plan, outcome, self.settings.headers)
-        batch.settle(position, call, outcome)
+        batch.settle(position, call.id, outcome)
 
     def _take_known(self, batch: _Batch, position: int, text: bytes, route: Route, now: float) -> Known | None:
         """An item that was answered at once before, as dataplane.shortcut has it for single calls: the long way's
@@ -152,14 +163,15 @@ class Calls:
         if result is None:
             memory = self._engine.memory
             slot = memory.find(known.key, now)
-            if slot is None or slot.entry is None:
+            if slot is None or slot.entry is None or len(slot.entry.result) > batch.room:
                 return None
             memory.hit(slot)
             result = slot.entry.result
         known.uses.uses += 1
         known.cell.size += len(result)
+        batch.room -= len(result)
         batch.outcomes[position] = known.outcome
-        batch.replies[position] = jsonrpc.result_reply(call_id, result)
+        batch.replies[position] = call_id, jsonrpc.RESULT, result
         return known
 
     async def _rest(
@@ -169,9 +181,12 @@ class Calls:
 
         async def miss(position: int, call: Call, plan: Plan) -> None:
             async with gate:
+                if batch.full:
+                    batch.turn_away(position, call.id)
+                    return
                 if self.access is not None:
                     self.access.another()
-                batch.settle(position, call, await self._fetch(plan, route, client, ends))
+                batch.settle(position, call.id, await self._fetch(plan, route, client, ends))
 
         async with asyncio.TaskGroup() as group:
             while True:
@@ -182,7 +197,7 @@ class Calls:
                     break
                 await asyncio.sleep(0)
                 self._take_turn(batch, route, guest)
-        return batch.answered()
+        return self._whole(batch)
 
     def _take_up(self, call: Call, route: Route, guest: Client | None) -> tuple[Plan, Outcome | None]:
         """The plan of a call, and the answer that needs no waiting, counted. A guest pays for the call, whoever
@@ -233,14 +248,20 @@ class Calls:
 class _Batch:
     """A batch while its items are answered."""
 
-    __slots__ = ("members", "misses", "next", "outcomes", "replies", "size")
+    __slots__ = ("full", "members", "misses", "most", "next", "outcomes", "replies", "room", "size")
 
-    def __init__(self, members: list[Raw]) -> None:
+    def __init__(self, members: list[Raw], most: int) -> None:
+        """`most`: bytes of results and errors that its answer may have."""
         self.members = members
         self.size = len(members)
         self.next = 0
         """The position of the item to be looked at next."""
-        self.replies: list[bytes | None] = [None] * self.size
+        self.most = self.room = most
+        """Bytes of them that may still come."""
+        self.full = False
+        """Was there no room for an answer? Then nothing more is begun: what is under way, and small, may still fit."""
+        self.replies: list[tuple[bytes, bytes, bytes] | None] = [None] * self.size
+        """As jsonrpc.batch_reply takes them."""
         self.outcomes: list[Outcome | None] = [None] * self.size
         """Those of known calls are without their results."""
         self.misses: list[tuple[int, Call, Plan]] = []
@@ -256,11 +277,28 @@ class _Batch:
         """Is there nothing left to wait for?"""
         return self.read and not self.misses
 
-    def settle(self, position: int, call: Call, outcome: Outcome) -> None:
-        """One item has its answer; a notification has none to show."""
+    def settle(self, position: int, call_id: bytes | None, outcome: Outcome) -> None:
+        """One item has its answer, which is shown where there is room for it; a notification has none to show."""
+        if call_id is None:
+            self.outcomes[position] = replace(outcome, result=b"", error=None)
+            return
+        found = outcome.result is not None
+        value = (outcome.result if found else outcome.error) or b"null"
+        if len(value) > max(self.room, SHORT):
+            self.turn_away(position, call_id)
+            return
+        self.room -= len(value)
         self.outcomes[position] = outcome
-        if call.id is not None:
-            self.replies[position] = _reply(call.id, outcome)
+        self.replies[position] = call_id, jsonrpc.RESULT if found else jsonrpc.ERROR, value
+
+    def turn_away(self, position: int, call_id: bytes | None) -> None:
+        """There is no room for the answer of one item: it is not held, and nothing more is begun."""
+        self.full = True
+        message = f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
+        error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, message)
+        self.outcomes[position] = Outcome(source=Source.REFUSED, error=error)
+        if call_id is not None:
+            self.replies[position] = call_id, jsonrpc.ERROR, error
 
     def answered(self) -> Answered:
         """The whole, in the order of the items."""
@@ -272,7 +310,9 @@ class _Batch:
 def _single(call: Call, outcome: Outcome) -> Answered:
     if call.id is None:
         return Answered(b"", (outcome,))
-    return Answered(_reply(call.id, outcome), (outcome,), http=outcome.http)
+    if outcome.result is not None:
+        return Answered(jsonrpc.result_reply(call.id, outcome.result), (outcome,), http=outcome.http)
+    return Answered(jsonrpc.error_reply(call.id, outcome.error or b"null"), (outcome,), http=outcome.http)
 
 
 def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | None:
@@ -280,9 +320,3 @@ def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | N
     if refusal is None:
         return None
     return Outcome(source=Source.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)
-
-
-def _reply(call_id: bytes, outcome: Outcome) -> bytes:
-    if outcome.result is not None:
-        return jsonrpc.result_reply(call_id, outcome.result)
-    return jsonrpc.error_reply(call_id, outcome.error or b"null")

@@ -13,8 +13,9 @@ from rpcaccel.core import wording
 from rpcaccel.core.client import Client
 from rpcaccel.core.eviction import Slot
 from rpcaccel.core.httphead import END, Head
+from rpcaccel.core.jsonrpc import RESULT
 from rpcaccel.core.memory import MemoryTier
-from rpcaccel.core.packing import RESULT, member
+from rpcaccel.core.packing import member
 from rpcaccel.core.tally import Tally
 from rpcaccel.dataplane import headers
 from rpcaccel.dataplane.admission import Admission

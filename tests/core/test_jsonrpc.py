@@ -107,7 +107,11 @@ def test_replies_hold_either_a_result_or_an_error() -> None:
         "id": "x",
         "error": {"code": -32601, "message": 'no "such" method'},
     }
-    assert jsonrpc.batch_reply([b"1", b"2"]) == b"[1,2]"
+    replies = [(b"1", jsonrpc.RESULT, b"1e28"), (b'"x"', jsonrpc.ERROR, error)]
+    single = [jsonrpc.result_reply(b"1", b"1e28"), jsonrpc.error_reply(b'"x"', error)]
+    assert [jsonrpc.batch_reply(replies[:count]) for count in (1, 2)] == [
+        b"[" + b",".join(single[:count]) + b"]" for count in (1, 2)
+    ]
 
 
 JSON_VALUES = st.recursive(

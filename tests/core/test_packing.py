@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rpcaccel.core import packing
+from rpcaccel.core.jsonrpc import RESULT
 
 
 @given(st.binary(max_size=300), st.binary(max_size=3000))
@@ -20,10 +22,10 @@ def test_parts_make_the_whole(before: bytes, rest: bytes) -> None:
 @given(st.binary(max_size=300), st.binary(max_size=300))
 @example(b"x" * 65_536, b"1}")
 def test_a_body_is_packed_as_its_parts_are(before: bytes, result: bytes) -> None:
-    rest = packing.RESULT + result
+    rest = RESULT + result
     packed = packing.pack(before + rest)
     assert gzip.decompress(packed) == before + rest
-    if packing.RESULT not in before and len(before) <= 65_535:
+    if RESULT not in before and len(before) <= 65_535:
         assert packed == packing.member(before, rest, packing.squeeze(rest))
 
 
@@ -31,3 +33,13 @@ def test_it_says_nothing_of_the_time_and_is_smaller() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"result":' + b'"0x00"' * 1000 + b"}"
     assert packing.pack(body) == packing.pack(body)
     assert len(packing.pack(body)) < len(body) / 10
+
+
+def test_a_long_body_is_not_copied_to_be_packed() -> None:
+    body = b'[{"jsonrpc":"2.0","id":1' + RESULT + b'"0x00"' * 2_000_000 + b"}]"
+    tracemalloc.start()
+    packed = packing.pack(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert gzip.decompress(packed) == body
+    assert peak < len(body) / 2
