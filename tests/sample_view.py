@@ -58,6 +58,7 @@ class SampleView:
                 why="14 blocks behind; it gets no calls about newer blocks until it has caught up",
                 since=31.0,
                 roles=("archive",),
+                says={"explorer": True, "archive": False},
                 tier=1,
                 limit=512,
                 quota=(

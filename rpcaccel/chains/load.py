@@ -24,6 +24,7 @@ from rpcaccel.core.rules import (
     Kind,
     LocalAnswer,
     Need,
+    Role,
     Rule,
     RuleTable,
     SkipTest,
@@ -76,6 +77,8 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     heavy: bool = False
     deny: bool = False
     needs: tuple[Need, ...] = ()
+    lacks_when: tuple[str, ...] = ()
+    prefers: Literal["", Role] = ""
     limiter: str = ""
     split: Literal["", "blocks", "logs"] = ""
     kind: Kind = "read"

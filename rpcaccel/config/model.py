@@ -156,7 +156,10 @@ class NodeSettings(ResilientNode):
     headers: dict[HeaderName, HeaderText] = Field(
         default={}, description="Headers sent to this node; values are never shown."
     )
-    roles: Roles = Field(default=frozenset(), description="What the node has beyond a plain one of its chain.")
+    roles: Roles = Field(
+        default=frozenset(),
+        description="What the node has beyond a plain one of its chain; when empty, what it says of itself counts.",
+    )
     max_connections: Whole = Field(
         default=512, ge=1, le=65_535, description="Connections open to it at once, per worker."
     )

@@ -116,7 +116,11 @@ class NodeStanding(TypedDict):
     network: str
     id: str
     address: Annotated[str, Meta(description="Host and port alone.")]
-    roles: list[str]
+    roles: Annotated[list[str], Meta(description="What the operator says it has.")]
+    says: Annotated[
+        dict[str, bool],
+        Meta(description="Which roles it has by its own word, as far as it speaks of them; `roles` come before that."),
+    ]
     weight: int
     share_wanted: Annotated[float | None, Meta(description="Of the calls of its network, as the weights ask for.")]
     eligible: bool

@@ -224,6 +224,7 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
         "id": node.id,
         "address": node.address,
         "roles": list(node.roles),
+        "says": dict(node.says),
         "weight": node.weight,
         "share_wanted": ratio(node.weight if node.eligible and node.tier == lowest else 0, taken),
         "eligible": node.eligible,

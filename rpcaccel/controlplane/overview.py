@@ -174,6 +174,7 @@ class Overview:
             head_age=None if seen_at is None else max(0.0, now - seen_at),
             lag=lag,
             roles=tuple(sorted(node.roles)),
+            says={} if found is None else found.says,
             tier=node.tier,
             limit=sum(report.limit for report in told),
             quota=self._quotas(name, node, told),

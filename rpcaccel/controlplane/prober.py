@@ -167,6 +167,7 @@ class Prober:
             id=node_id,
             head=self._book.usable_head_of(node_id),
             chain_ok=probed.verdict.right,
+            says={} if probed.claims is None else probed.claims.says,
             answering=probed.answering,
             barred=probed.fault if probed.barred else "",
             note=probed.note(now, self._book.lag_of(node_id), self._stall),

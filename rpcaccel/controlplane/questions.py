@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Protocol
 
 import msgspec
@@ -13,10 +14,12 @@ from rpcaccel.core.answer import Answer
 from rpcaccel.core.chainview import Sighting
 from rpcaccel.core.failure import BARRING, Failure, policy
 from rpcaccel.core.identity import Claims
-from rpcaccel.core.numbers import number_at
+from rpcaccel.core.numbers import number_at, value_at
 
 _LATEST = '"latest"'
 _NOTHING = Probe("")
+_ROLE_PATIENCE = 1.0
+"""Seconds that a node may take to say its roles: its head waits for that, and calls find out the rest."""
 
 
 class Asker(Protocol):
@@ -98,18 +101,37 @@ class Questions:
         identity = self._identity
         known = (identity.eth_chain_id, identity.network_id, identity.shard, identity.epoch)
         probes = [probe or _NOTHING for probe in known]
-        replies = await asyncio.gather(*(self._ask(asker, probe) for probe in probes))
+        asking = asyncio.gather(*(self._ask(asker, probe) for probe in probes))
+        says, replies = await asyncio.gather(self._says(asker), asking)
         if any(isinstance(reply, Failure) for reply in replies):
             return None
-        return Claims(*(number_at(_result(reply), probe.at) for reply, probe in zip(replies, probes, strict=True)))
+        numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(replies, probes, strict=True)]
+        eth_chain_id, network_id, shard, epoch = numbers
+        return Claims(eth_chain_id, network_id, shard, epoch, says)
 
-    async def _ask(self, asker: Asker, probe: Probe) -> Answer | Failure:
+    async def _says(self, asker: Asker) -> dict[str, bool]:
+        """Which roles the node says it has and has not; empty where it does not say. Providers keep the call to
+        themselves, so that no answer to it says nothing about the node."""
+        role, archive = self._identity.role, self._identity.archive
+        calls = {(probe.method, probe.params): probe for probe in (role, archive) if probe is not None}
+        replies = await asyncio.gather(*(self._ask(asker, probe, _ROLE_PATIENCE) for probe in calls.values()))
+        results = {call: _result(reply) for call, reply in zip(calls, replies, strict=True)}
+        says: dict[str, bool] = {}
+        if role is not None and isinstance(word := value_at(results[role.method, role.params], role.at), str):
+            says |= {ours: word == theirs for theirs, ours in self._identity.roles.items()}
+        if archive is not None:
+            kept = value_at(results[archive.method, archive.params], archive.at)
+            says |= {"archive": kept} if isinstance(kept, bool) else {}
+        return says
+
+    async def _ask(self, asker: Asker, probe: Probe, timeout: float = math.inf) -> Answer | Failure:
         if not probe.method:
             return Answer(result=b"null")
-        reply = await asker.send(probe.method, probe.params.encode(), timeout=self._timeout)
+        timeout = min(timeout, self._timeout)
+        reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
         if isinstance(reply, Failure) and policy(reply.kind).retry == "same-node":
             # It closed an idle connection as we wrote: what it has to say is on a new one.
-            reply = await asker.send(probe.method, probe.params.encode(), timeout=self._timeout)
+            reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
         return reply
 
 

@@ -37,6 +37,9 @@ class NodeView(Struct, frozen=True, kw_only=True):
     lag: int | None = None
     """Blocks behind the served head; None when its head is not known."""
     roles: tuple[str, ...] = ()
+    """What the operator says it has."""
+    says: Mapping[str, bool] = {}
+    """Which of the roles that it speaks of it has, by its own word."""
     tier: int = 0
     limit: int = 0
     """Calls it may have at once, all workers together; 0 when not known."""

@@ -32,7 +32,7 @@ from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.commands import CancelAttempt, Command, SetTimer, Settle, StartAttempt
 from rpcaccel.core.dispatch_settings import DispatchSettings
-from rpcaccel.core.error_rank import error_rank
+from rpcaccel.core.error_rank import NO_RANK, error_rank
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
@@ -131,7 +131,7 @@ class Dispatch:
         self.timer_set = False
         """Is a timer event awaited?"""
         self._best: Settle | None = None
-        self._best_rank = -1
+        self._best_rank = NO_RANK
 
     def start(self, now: float) -> list[Command]:
         """The call begins."""

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from rpcaccel.core.node import OLD_STATE, Node
+from rpcaccel.core.node import OLD_STATE, ROLE_OF_NEED, Node
 from rpcaccel.core.plan import Plan
 
 
@@ -40,15 +40,8 @@ class Refusal(IntEnum):
 
 NONE = Refusal.NONE  # looked up once (core.planner)
 _BELIEF = Refusal.SAID_TO_LACK
-ROLE_OF_NEED = {
-    "beacon-shard": "beacon",
-    "explorer": "explorer",
-    "auth-port": "auth",
-    "flag": "debug",
-}
-"""Which role gives a node what a rule needs. A need that is not here is met by every node until one denies it."""
-_SHARD_ROLES = frozenset({"beacon"})
-"""Facts of the network, not statements of the operator about a node."""
+STATE_KEPT = 128
+"""Blocks of which every node has the state, since geth and Harmony hold it in memory (core/blockchain.go)."""
 
 
 class Eligibility(Struct):
@@ -89,7 +82,21 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     if len(tiers) > 1:
         lowest = min(tiers)
         found = [node for node in found if node.tier == lowest]
-    return Eligibility(found)
+    return Eligibility(_preferred(found, plan))
+
+
+def _preferred(nodes: list[Node], plan: Plan) -> list[Node]:
+    """Those with the role that this call is best asked of, where there are any: every one of them may be asked."""
+    role = _preference(plan)
+    return ([node for node in nodes if node.has(role)] or nodes) if role else nodes
+
+
+def _preference(plan: Plan) -> str:
+    """The role of the nodes that a call is best asked of; empty: any."""
+    rule = plan.rule
+    if not rule.prefers and OLD_STATE in rule.needs and plan.block is not None:
+        return "archive" if plan.block < plan.head - STATE_KEPT else ""
+    return rule.prefers
 
 
 def explain(nodes: Sequence[Node], plan: Plan, now: float) -> Eligibility:
@@ -99,15 +106,19 @@ def explain(nodes: Sequence[Node], plan: Plan, now: float) -> Eligibility:
     found.refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not NONE]
     fit = [node for node, why in verdicts if why is NONE]
     sure = any(node.chain_ok for node in fit)
-    found.standing_by = [(node, _why_standing_by(node, now, sure=sure)) for node in fit if node not in found.nodes]
+    found.standing_by = [
+        (node, _why_standing_by(node, found.nodes, plan, now, sure=sure)) for node in fit if node not in found.nodes
+    ]
     return found
 
 
-def _why_standing_by(node: Node, now: float, *, sure: bool) -> str:
+def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, *, sure: bool) -> str:
     if sure and node.chain_ok is None:
         return f"node {node.id} has not said which chain it serves: it is asked when no node that has can be"
     if not node.has_room(now):
         return f"node {node.id} has as many calls as it may have at once"
+    if asked and node.tier == asked[0].tier:
+        return f"node {node.id} is asked when no node that is known to be {_preference(plan)} can be"
     return f"node {node.id} stands by in tier {node.tier}: it is asked when no node of a lower tier can be"
 
 
@@ -167,18 +178,12 @@ def _missing(node: Node, plan: Plan, now: float) -> Refusal:
                 return Refusal.PRUNED
             continue
         role = ROLE_OF_NEED.get(need)
-        if role is not None and role in node.roles:
-            continue
-        if role is not None and _speaks_of(role, node):
+        has = None if role is None else node.has(role)
+        if has is False:
             return Refusal.SAID_TO_LACK
-        if now < node.lacks.get(need, now):
+        if has is None and now < node.lacks.get(need, now):
             return Refusal.LACKS
     return NONE
-
-
-def _speaks_of(role: str, node: Node) -> bool:
-    """Would the stated roles name `role` if the node had it? Without any, a node is held able until it denies."""
-    return bool(node.roles if role in _SHARD_ROLES else node.roles - _SHARD_ROLES)
 
 
 def _pruned(node: Node, plan: Plan, now: float) -> bool:
@@ -192,7 +197,11 @@ def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
 
 
 def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
-    believed = [(node, why) for node in nodes if (why := judge(node, plan, now)) >= _BELIEF]
+    judged = [(node, judge(node, plan, now)) for node in nodes]
+    believed = [(node, why) for node, why in judged if why >= _BELIEF]
+    if any(_has_what_it_needs(node, plan) for node, why in judged if why is not Refusal.WRONG_CHAIN):
+        # One that is known to lack the role may answer null in place of what another, which is away, would answer.
+        believed = [(node, why) for node, why in believed if why is not Refusal.SAID_TO_LACK]
     slow = [node for node, why in believed if why is Refusal.EJECTED]
     if slow:
         return sorted(slow, key=lambda node: (node.in_flight, node.ejected_until))
@@ -204,6 +213,12 @@ def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
         key=lambda pair: (-pair[1], not pair[0].breaker.allows(now), pair[0].in_flight),
     )
     return [node for node, _ in unable[:1]]  # one answer from one of them is enough: none of them has it
+
+
+def _has_what_it_needs(node: Node, plan: Plan) -> bool:
+    """Is the node known to have every role that the call needs, and the call to need one?"""
+    roles = [ROLE_OF_NEED[need] for need in plan.rule.needs if need in ROLE_OF_NEED]
+    return bool(roles) and all(node.has(role) for role in roles)
 
 
 def sentence(node: Node, why: Refusal, plan: Plan, now: float) -> str:
@@ -242,7 +257,7 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.BEHIND: "node {id} is {lag} behind: it gets no calls about newer blocks",
     Refusal.PARKED: "node {id} limits our rate: it gets no calls for {rest}",
     Refusal.METHOD_PARKED: "node {id} limits the rate of {method}: it gets none for {method_rest}",
-    Refusal.SAID_TO_LACK: "node {id} has other roles than {method} needs ({needs})",
+    Refusal.SAID_TO_LACK: "node {id} is said to be, or says it is, other than {method} needs ({needs})",
     Refusal.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
     Refusal.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
     Refusal.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only: it gets none about those below {window}",

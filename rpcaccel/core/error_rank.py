@@ -27,6 +27,10 @@ _TELLING: dict[FailureKind, int] = {
 }
 """How telling a failure is: least when nothing was sent, most when a node that has the method said so."""
 _OTHERS = 2
+_NOTHING_SAID = -1
+"""A result by which a node shows that it cannot know: any failure of another node says more."""
+NO_RANK = -2
+"""Under every rank."""
 _SAID, _RESULT = 100, 200
 """Added for words of the node that are fit for the client, and for a result (if only an early one)."""
 
@@ -34,6 +38,8 @@ _SAID, _RESULT = 100, 200
 def error_rank(end: Settle) -> int:
     """The higher, the more it tells."""
     kind = end.failure.kind if end.failure else FailureKind.UNKNOWN
+    if kind is FailureKind.ROLE_MISSING and end.answer is not None and end.answer.result is not None:
+        return _NOTHING_SAID
     rank = _TELLING.get(kind, _OTHERS)
     if end.answer is None or policy(kind).client == "own-error":
         return rank

@@ -45,6 +45,8 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     head: int = -1
     chain_ok: bool | None = None
     """False: another chain or shard, never to be asked. None: not known yet."""
+    says: dict[str, bool] = {}
+    """Which of the roles that it speaks of it has, by its own word."""
     answering: bool = False
     barred: str = ""
     """Why it is not to be asked at all: its probes are not let in, or there is no JSON-RPC at its URL."""

@@ -15,6 +15,8 @@ class Claims(Struct, frozen=True):
     shard: int | None = None
     epoch: int | None = None
     """The epoch it is in: no claim to be checked, but as good as one as a lower bound."""
+    says: dict[str, bool] = {}
+    """Which of the roles that it speaks of it has, by role; empty where it does not say."""
 
 
 class Wanted(Struct, frozen=True):

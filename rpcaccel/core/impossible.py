@@ -1,7 +1,8 @@
 """Results that are none: HTTP 200 and JSON-RPC in good order, and something that this method never answers.
 
 Decided from the first character, so that a large result costs nothing. Only what a chain's table says for certain is
-judged; null is left to core.keep, which knows when it may fill (facts: errors.md, "HTTP 200 can lie").
+judged; null is left to core.keep, which knows when it may fill (facts: errors.md, "HTTP 200 can lie"), except where
+the table says that a node answers null for want of a role.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def judge_result(rule: Rule, result: bytes | memoryview) -> FailureKind | None:
     """What is wrong with the raw JSON text of a result; None: nothing that can be told."""
     if rule.form and not _fits(rule.form, result):
         return FailureKind.IMPOSSIBLE
+    if any(result == text.encode() for text in rule.lacks_when):
+        return FailureKind.ROLE_MISSING
     if rule.gave_up and any(fragment.encode() in bytes(result) for fragment in rule.gave_up):
         return FailureKind.NODE_TIMEOUT
     return None

@@ -5,6 +5,7 @@ Identity is the id alone: a changed weight or role keeps health, latency and les
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rpcaccel.core.breaker import CLOSED, Breaker, Permit, Verdict
@@ -32,6 +33,15 @@ COLDEST = 0.1
 """Share of its calls that a node gets the moment it returns."""
 OLD_STATE = "archive-for-old-state"
 """The need of calls that read the state of an old block."""
+ROLE_OF_NEED = {
+    "beacon-shard": "beacon",
+    "explorer": "explorer",
+    "auth-port": "auth",
+    "flag": "debug",
+}
+"""Which role gives a node what a rule needs. A need that is not here is met by every node until one denies it."""
+_SHARD_ROLES = frozenset({"beacon"})
+"""Facts of the network, not statements of the operator about a node."""
 
 
 class Node:
@@ -40,8 +50,8 @@ class Node:
     __slots__ = ("_park_seconds", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned",
                  "drained", "effective_weight", "ejected_until", "ejections", "head", "id", "in_flight",
                  "lacks", "lacks_unknown", "latency", "limit", "pace", "parked", "parked_until", "probed",
-                 "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "slow_start", "tags",
-                 "tier", "timeout", "weight", "windows")  # fmt: skip
+                 "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
+                 "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -56,6 +66,8 @@ class Node:
         drained: bool = False,
     ) -> None:
         self.id, self.weight, self.roles = id, weight, roles
+        self.says: Mapping[str, bool] = {}
+        """Which roles the node has by its own word, as far as it speaks of them; `roles` is the operator's word."""
         self.timeout = timeout
         """Seconds one attempt may take."""
         self.tier = tier
@@ -77,9 +89,7 @@ class Node:
         self.in_flight = 0
         self.effective_weight = float(weight)
         """The weight after recent failures, as the smooth-weighted balancer keeps it."""
-        self.breaker = Breaker()
-        self.latency = LatencyWindow()
-        self.pace = Pace()
+        self.breaker, self.latency, self.pace = Breaker(), LatencyWindow(), Pace()
         self.attempts = SlidingCounts(2, span=10.0, slices=10)
         """Attempts lately that it replied to, and those that another node overtook."""
         self.busy_since = self.replied_at = float("-inf")
@@ -116,6 +126,25 @@ class Node:
         self.drained = other.drained
         self.breaker.settings = other.breaker.settings
         self.pace.share = other.pace.share
+
+    def has(self, role: str) -> bool | None:
+        """Has the node this role? The operator's word comes before the node's own; None: nobody has said.
+
+        Where the operator states any role of a node, those not stated are those it has not. That a network is the
+        beacon shard is no such statement.
+        """
+        if role in self.roles:
+            return True
+        stated = self.roles if role in _SHARD_ROLES else self.roles - _SHARD_ROLES
+        return False if stated else self.says.get(role)
+
+    def hear(self, says: Mapping[str, bool]) -> None:
+        """What the node says of itself now. When that changes, the node was restarted as something else, and what it
+        lacked before it may have now."""
+        if says != self.says:
+            self.says = says
+            self.lacks.clear()
+            self.lacks_unknown.clear()
 
     def begin(self, now: float) -> Permit:
         """Count one call in, under a permit of the breaker. Whether the node should be asked was decided before
@@ -186,7 +215,8 @@ class Node:
         elif kind is FailureKind.ROLE_MISSING:
             needs: list[str] = [need for need in plan.rule.needs if need != OLD_STATE]
             for need in needs or [plan.method]:
-                self._lack(need, plan, now)
+                if not self.has(ROLE_OF_NEED.get(need, "")):
+                    self._lack(need, plan, now)
         elif kind in OVERLOAD and not plan.rule.heavy:
             self.limit.overloaded(self.in_flight, now)
         elif kind is FailureKind.PRUNED and plan.block is not None:

@@ -1,4 +1,4 @@
-"""Numbers inside results, in the spellings nodes use: bare integers, hex strings, decimal strings."""
+"""Values inside results, and numbers in the spellings nodes use: bare integers, hex strings, decimal strings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import msgspec
 
 def number_at(result: bytes, path: str) -> int | None:
     """The number at `path` (members joined by dots, "." for the result itself); None when there is none."""
+    return _number(value_at(result, path))
+
+
+def value_at(result: bytes, path: str) -> object:
+    """Whatever stands at `path`; None when nothing does."""
     try:
         value = msgspec.json.decode(result)
     except msgspec.DecodeError:
@@ -17,7 +22,7 @@ def number_at(result: bytes, path: str) -> int | None:
         if not isinstance(value, dict):
             return None
         value = value.get(name)
-    return _number(value)
+    return value
 
 
 def _number(value: object) -> int | None:

@@ -21,6 +21,9 @@ SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-str
 Need = Literal["beacon-shard", "explorer", "archive-for-old-state", "auth-port", "flag"]
 """What a node may have to be before it can answer a method."""
 
+Role = Literal["explorer", "archive"]
+"""What a node may say of itself, in the words of the settings (`roles` of a node)."""
+
 Kind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
 """What a call does to a node. "send": hands over a signed transaction, whose bytes name it, and answers its hash;
 "write": any other effect; a filter lives on the node that made it; a subscription needs a WebSocket."""
@@ -116,6 +119,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     """For the operator of a node: refused, unless the settings expose it."""
     needs: tuple[Need, ...] = ()
     """What a node must be to answer."""
+    lacks_when: tuple[str, ...] = ()
+    """Results, as raw JSON text, by which a node shows that it is not what `needs` asks for, where it answers so
+    instead of with an error. A node that is never answers so."""
+    prefers: Literal["", Role] = ""
+    """Of the nodes that may be asked, those with this role are asked before the others."""
     limiter: str = ""
     """The node-side limiter of this method, in words ("5/s burst 10"); empty when there is none."""
     split: Literal["", "blocks", "logs"] = ""

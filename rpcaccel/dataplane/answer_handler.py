@@ -66,7 +66,8 @@ class AnswerHandler:
             )
         result = bytes(answer.result)
         self._take_hint(network, plan, result, forwarded.node_id)
-        self.keep(network, plan, result, forwarded.node_head)
+        if forwarded.failure is None:  # else it is what a node answers that cannot know better
+            self.keep(network, plan, result, forwarded.node_head)
         return Outcome(
             source=_NODE,
             result=result,

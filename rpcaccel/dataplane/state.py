@@ -73,6 +73,7 @@ class State:
                 # Beside nodes that are known to be right, one that has not said what it serves is not tried out.
                 node.chain_ok = False if checked and told.chain_ok is None else told.chain_ok
                 node.bar(told.barred)
+                node.hear(told.says)
                 node.breaker.probed(now, answered=told.answering)
                 node.answering = told.answering if told.looked_at else None
                 node.head = told.head  # in both directions: a restored node may be behind where it was

@@ -17,6 +17,8 @@ from rpcaccel.core.heads import NetworkHeads, NodeHead
 from rpcaccel.testing.clock import ManualClock
 from rpcaccel.testing.factories import harmony_nodes
 
+VALIDATOR = {"explorer": False, "archive": False}
+
 
 class Node:
     """A node that says what a test sets."""
@@ -26,6 +28,7 @@ class Node:
         self.chain_id = chain_id
         self.shard = shard
         self.branch = "a"
+        self.role = "Validator"
         self.down = False
         self.shut = False
         self.hang = False
@@ -55,6 +58,7 @@ class Node:
             "hmyv2_chainId": 1,
             "hmyv2_getShardID": self.shard,
             "hmyv2_getEpoch": self.head // 10,
+            "hmyv2_getNodeMetadata": {"role": self.role, "is-archival": False},
         }
         if method != "eth_getBlockByNumber":
             return facts[method]
@@ -136,7 +140,7 @@ async def test_the_first_heads_are_told_once_every_node_was_looked_at(world: Wor
     assert (world.heads.eth_chain_id, world.heads.network_id, world.heads.epoch) == (1666600000, 1, 10)
     assert world.heads.finalized == -1
     assert world.node("b") == NodeHead(
-        id="b", head=99, chain_ok=True, answering=True, latency=0.25, seen_at=world.clock.now()
+        id="b", head=99, chain_ok=True, says=VALIDATOR, answering=True, latency=0.25, seen_at=world.clock.now()
     )
     assert repr(prober) == "<Prober net 3 nodes, <HeadBook instant head 100 epoch 0, 3 nodes>>"
 
@@ -242,6 +246,19 @@ async def test_a_node_put_on_another_chain_is_noticed_when_it_comes_back(world: 
     world.nodes["b"].chain_id = 1
     await world.wait(6)
     assert world.node("b").chain_ok is False
+
+
+async def test_what_a_node_says_it_is_is_asked_now_and_then_and_when_it_comes_back(world: World) -> None:
+    await world.start()
+    node = world.nodes["b"]
+    node.role = "ExplorerNode"
+    await world.wait(CHECK_EVERY + 2)
+    assert world.node("b").says == {"explorer": True, "archive": False}
+    node.down = True
+    await world.wait(5)
+    node.down, node.role = False, "Validator"
+    await world.wait(6)
+    assert world.node("b").says == VALIDATOR
 
 
 async def test_a_node_that_does_not_answer_is_asked_less_often_but_always(world: World) -> None:

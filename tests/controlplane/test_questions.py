@@ -123,6 +123,20 @@ async def test_a_question_without_an_answer_leaves_all_claims_open() -> None:
     assert await Questions(HARMONY, 1.0).claims(node) is None
 
 
+async def test_what_a_node_says_it_is_is_one_question_in_our_words() -> None:
+    node = Node(hmyv2_getNodeMetadata={"role": "ExplorerNode", "is-archival": False})
+    claims = await Questions(HARMONY, 1.0).claims(node)
+    assert claims == Claims(says={"explorer": True, "archive": False})
+    assert node.asked.count(("hmyv2_getNodeMetadata", [])) == 1
+    validator = await Questions(HARMONY, 1.0).claims(Node(hmyv2_getNodeMetadata={"role": "Validator"}))
+    assert validator == Claims(says={"explorer": False})
+
+
+@pytest.mark.parametrize("said", [None, [], {"role": 7, "is-archival": "yes"}, Failure(FailureKind.TIMEOUT, "late")])
+async def test_a_node_that_does_not_say_what_it_is_still_says_what_it_serves(said: Any) -> None:
+    assert await Questions(HARMONY, 1.0).claims(Node(hmyv2_getShardID=1, hmyv2_getNodeMetadata=said)) == Claims(shard=1)
+
+
 async def test_a_fact_deeper_in_the_answer_is_found_by_its_path() -> None:
     identity = Identity(head=Probe("status", at="sync.head"), eth_chain_id=Probe("id"))
     assert await look(identity, Node(status={"sync": {"head": "0x10"}})) == Look(Sighting(16), 0.5)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +15,13 @@ from rpcaccel.core.quota import Quota, QuotaSettings
 from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
 
 
-def plan(method: str = "m", *, min_head: int = -1, block: int | None = None, needs: tuple[str, ...] = ()) -> Plan:
+def plan(
+    method: str = "m", *, min_head: int = -1, block: int | None = None, needs: tuple[str, ...] = (), **rule: Any
+) -> Plan:
     return Plan(
         network="n",
         method=method,
-        rule=Rule(method=method, cache=CacheClass.HEAD, needs=needs),  # type: ignore[arg-type]
+        rule=Rule(method=method, cache=CacheClass.HEAD, needs=needs, **rule),  # type: ignore[arg-type]
         params=b"[]",
         asked=b"[]",
         cache=CacheClass.HEAD,
@@ -54,7 +58,11 @@ OLD = plan(block=5, needs=("archive-for-old-state",))
         (with_state(), plan(min_head=100), "node b has not told its head yet"),
         (with_state(parked_until=3.0), plan(), "node b limits our rate: it gets no calls for 2.0 s"),
         (with_state(parked={"m": 2.0}), plan(), "node b limits the rate of m: it gets none for 1.0 s"),
-        (with_state(roles=frozenset({"archive"})), plan(needs=("explorer",)), "node b has other roles"),
+        (
+            with_state(roles=frozenset({"archive"})),
+            plan(needs=("explorer",)),
+            "node b is said to be, or says it is, other",
+        ),
         (with_state(lacks={"m": 9.0}), plan(), "node b said it cannot answer m"),
         (with_state(lacks={"beacon-shard": 9.0}), plan(needs=("beacon-shard",)), "node b said it cannot answer m"),
         (with_state(pruned_below=6, pruned_until=9.0), OLD, "node b has dropped the state of blocks below 6"),
@@ -308,3 +316,56 @@ def test_an_invented_method_is_asked_of_one_node_once_all_said_that_they_have_no
     assert (len(found.nodes), found.forced) == (1, True)
     assert [judge(node, plan("invented_1"), 2.0) for node in nodes] == [Refusal.NONE] * 3
     assert len(eligible(nodes, invented, 2.0 + LACKS_FOR).nodes) == 3
+
+
+INDEXED = plan(needs=("explorer",))
+
+
+def saying(name: str, roles: frozenset[str] = frozenset(), **says: bool) -> Node:
+    node = Node(name, roles=roles)
+    node.hear(says)
+    return node
+
+
+def test_what_a_node_says_of_itself_counts_until_the_operator_says_otherwise() -> None:
+    assert judge(saying("a", explorer=True), INDEXED, 0.0) is Refusal.NONE
+    assert judge(saying("a", explorer=False), INDEXED, 0.0) is Refusal.SAID_TO_LACK
+    assert judge(saying("a", archive=True), INDEXED, 0.0) is Refusal.NONE, "of the index it says nothing"
+    assert judge(saying("a", frozenset({"explorer"}), explorer=False), INDEXED, 0.0) is Refusal.NONE
+    assert judge(saying("a", frozenset({"archive"}), explorer=True), INDEXED, 0.0) is Refusal.SAID_TO_LACK
+
+
+def test_where_a_node_that_has_the_role_is_away_those_known_to_lack_it_are_not_asked_in_its_place() -> None:
+    away, validator = saying("away", explorer=True), saying("validator", explorer=False)
+    assert eligible([away, validator], INDEXED, 0.0).nodes == [away]
+    for state in ("drained", "cordoned"):
+        setattr(away, state, True)
+        assert eligible([away, validator], INDEXED, 0.0).nodes == []
+        setattr(away, state, False)
+    behind = replace(INDEXED, min_head=5)
+    validator.head = 5
+    assert eligible([away, validator], behind, 0.0).nodes == []
+    assert eligible([validator], behind, 0.0).nodes == [validator], "nobody has it: one of them says so"
+    away.chain_ok = False
+    assert eligible([away, validator], behind, 0.0).nodes == [validator], "on another chain, it has nothing of ours"
+
+
+def test_nodes_with_the_preferred_role_come_first_and_the_others_when_none_is_left() -> None:
+    explorer, validator, unknown = saying("explorer", explorer=True), saying("validator", explorer=False), Node("c")
+    nodes, logs = [explorer, validator, unknown], plan(prefers="explorer")
+    assert eligible(nodes, logs, 0.0).nodes == [explorer]
+    assert eligible(nodes, logs, 0.0, avoid=["explorer"]).nodes == [validator, unknown]
+    assert eligible([validator, unknown], logs, 0.0).nodes == [validator, unknown]
+    assert [said for _, said in explain(nodes, logs, 0.0).standing_by] == [
+        f"node {name} is asked when no node that is known to be explorer can be" for name in ("validator", "c")
+    ]
+    explorer.tier = 1
+    assert eligible(nodes, logs, 0.0).nodes == [validator, unknown], "tiers are the operator's word"
+
+
+def test_old_state_is_asked_of_archive_nodes_first_and_new_state_of_all() -> None:
+    archive, other = saying("archive", archive=True), saying("other", archive=False)
+    old, new = replace(OLD, head=200), replace(OLD, head=133)
+    assert eligible([other, archive], old, 0.0).nodes == [archive]
+    assert eligible([other, archive], new, 0.0).nodes == [other, archive]
+    assert eligible([other], old, 0.0).nodes == [other]

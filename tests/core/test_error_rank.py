@@ -16,6 +16,7 @@ def end(kind: FailureKind, answer: Answer | None = None) -> Settle:
 
 def test_ends_from_the_least_to_the_most_telling() -> None:
     order = [
+        end(FailureKind.ROLE_MISSING, Answer(result=b"null")),
         end(FailureKind.CONNECT),
         end(FailureKind.BROKEN_REPLY),
         end(FailureKind.RATE_LIMITED, ERROR),

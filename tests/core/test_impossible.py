@@ -69,3 +69,10 @@ def test_a_node_that_gave_a_trace_up_says_so_inside_its_result(rules: RuleTable,
 def test_a_contract_that_speaks_of_a_timeout_has_not_given_up() -> None:
     result = b'[{"result":{"error":"execution reverted","revertReason":"execution timeout"}}]'
     assert judge_result(ETHEREUM.get("debug_traceBlockByNumber"), result) is None
+
+
+def test_a_null_for_want_of_the_index_is_no_answer() -> None:
+    rule = HARMONY.get("hmyv2_getStakingTransactionsHistory")
+    assert judge_result(rule, memoryview(b"null")) is FailureKind.ROLE_MISSING
+    assert judge_result(rule, b'{"staking_transactions":[]}') is None
+    assert judge_result(HARMONY.get("hmyv2_getTransactionByHash"), b"null") is None

@@ -135,3 +135,22 @@ def test_a_closed_door_is_remembered_by_method_until_the_probes_are_let_in_again
     node.learn(FailureKind.UNAUTHORIZED, invented(1), 1.0)
     node.bar("")
     assert (node.barred, node.lacks, len(node.lacks_unknown)) == ("", {}, 0)
+
+
+def test_a_lack_of_a_role_that_a_node_is_known_to_have_is_not_believed_for_long() -> None:
+    """Else clients could shut explorers out, by calls that make them answer as a node without the index does."""
+    stated, saying, silent = Node("a", roles=frozenset({"explorer"})), Node("b"), Node("c")
+    saying.hear({"explorer": True})
+    for node in (stated, saying, silent):
+        node.learn(FailureKind.ROLE_MISSING, plan("x", needs=("explorer",)), 1.0)
+    assert (stated.lacks, saying.lacks, set(silent.lacks)) == ({}, {}, {"explorer"})
+
+
+def test_a_node_that_says_it_is_something_else_now_is_asked_again_for_what_it_lacked() -> None:
+    node = Node("a")
+    node.hear({"explorer": False})
+    node.learn(FailureKind.METHOD_MISSING, plan("y"), 1.0)
+    node.hear({"explorer": False})
+    assert node.lacks
+    node.hear({"explorer": True})
+    assert (node.lacks, node.has("explorer"), node.has("archive")) == ({}, True, None)

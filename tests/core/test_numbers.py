@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.numbers import number_at
+from rpcaccel.core.numbers import number_at, value_at
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,9 @@ from rpcaccel.core.numbers import number_at
 )
 def test_a_number_is_found_in_the_spellings_nodes_use(result: bytes, path: str, number: int | None) -> None:
     assert number_at(result, path) == number
+
+
+def test_whatever_stands_at_a_path_is_found() -> None:
+    assert value_at(b'{"a":{"b":[true]}}', "a.b") == [True]
+    assert value_at(b'"x"', ".") == "x"
+    assert (value_at(b"[]", "a"), value_at(b"{", ".")) == (None, None)

@@ -46,3 +46,16 @@ async def test_attempts_are_told_where_there_were_several() -> None:
         for answer in (Answer(result=b"1"), Answer(error=b'{"code":-32000,"message":"no"}'), None):
             forwarded = Forwarded(answer=answer, failure=None, legs=legs)
             assert answer_handler.conclude(network, plan, forwarded, []).legs == legs
+
+
+async def test_what_a_node_without_the_index_says_is_passed_on_when_nobody_has_it_and_never_kept() -> None:
+    asked = {"address": "0x" + "11" * 20}
+    async with harmony_nodes(2, explorer=False) as nodes, proxying(nodes) as proxy:
+        for _ in range(2):
+            reply = await proxy.call("hmyv2_getStakingTransactionsHistory", asked)
+            assert (reply.result, reply.cache) == (None, "miss")
+        nodes[0].knobs.explorer = True
+        async with asyncio.timeout(20):
+            while (await proxy.call("hmyv2_getStakingTransactionsHistory", asked)).result is None:
+                for node in proxy.worker.state.networks["harmony-s0"].pool.nodes:
+                    node.lacks.clear()

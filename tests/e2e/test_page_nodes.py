@@ -141,3 +141,8 @@ async def test_a_reader_sees_what_a_node_may_be_asked_for_and_cannot_change_it(v
         detail = await opened(page, "a")
         await expect(detail.locator(".setting", has_text="Time for an attempt")).to_contain_text("10 s")
         await expect(detail.locator(".setting input")).to_have_count(0)
+
+
+async def test_what_a_node_says_it_is_stands_beside_what_is_set(page: Page) -> None:
+    detail = await opened(page, "c")
+    await expect(detail.locator(".facts").first).to_contain_text("rolesarchiveby its own wordexplorer, not archive")

@@ -74,6 +74,7 @@ async def test_history_needs_an_explorer(node: SimNode) -> None:
     plain = SimNode(node.chain, knobs=knobs(explorer=False))
     with pytest.raises(RpcError, match="explorer service not started"):
         await plain.ask("hmyv2_getTransactionsHistory", query)
+    assert await plain.ask("hmyv2_getStakingTransactionsHistory", query) is None
 
 
 async def test_what_does_not_happen_here_is_empty(node: SimNode) -> None:

@@ -28,7 +28,8 @@ export function nodeDetail(first) {
   const draw = (node) => [
     facts("Node", [
       ["address", h("code", {}, node.address || NONE)],
-      ["roles", node.roles.join(", ") || "none"],
+      ["roles", node.roles.join(", ") || "none set"],
+      ["by its own word", said(node.says)],
       ["head moved", node.head_age === null ? NONE : `${span(node.head_age)} ago`],
       ["calls since the start", joined(count(node.calls_total))],
       ["retried, last minute", joined(count(node.retries))],
@@ -59,6 +60,11 @@ export function nodeDetail(first) {
       setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
     },
   };
+}
+
+/** "explorer, not archive" */
+function said(says) {
+  return Object.entries(says).map(([role, has]) => (has ? role : `not ${role}`)).join(", ") || NONE;
 }
 
 function probed(found) {
