@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from rpcaccel.bench.client import Pool
 from rpcaccel.bench.verdict import result_of
+from rpcaccel.core.jsontext import UNREADABLE
 
 HARMONY = (
     "hmyv2_blockNumber",
@@ -96,7 +97,10 @@ def asking(pool: Pool) -> Ask:
 
     async def ask(method: str, params: list[Any]) -> Any:
         result = result_of(await pool.post(Call(method, msgspec.json.encode(params)).body(1), _TIMEOUT))
-        return None if result is None else msgspec.json.decode(result)
+        try:
+            return None if result is None else msgspec.json.decode(result)
+        except UNREADABLE:
+            return None
 
     return ask
 

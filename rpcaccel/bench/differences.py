@@ -80,10 +80,9 @@ def difference(a: bytes, b: bytes) -> tuple[str, str, str] | None:
     if a == b:
         return None
     try:
-        one, other = _said(a), _said(b)
+        found = _first("", _said(a), _said(b))
     except (ValueError, RecursionError):
         return "body", _short(a.decode("utf-8", "replace")), _short(b.decode("utf-8", "replace"))
-    found = _first("", one, other)
     return None if found is None else (found[0].lstrip(".") or "reply", _text(found[1]), _text(found[2]))
 
 

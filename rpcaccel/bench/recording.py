@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.bench.calls import Call
+from rpcaccel.core.jsontext import UNREADABLE
 
 VERSION = 1
 NEAR = 128
@@ -77,7 +78,7 @@ def read(file: Path) -> tuple[Head, list[Line]]:
     with file.open("rb") as text:
         try:
             head = msgspec.json.decode(text.readline(), type=Head)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             raise RecordingError(f"{file.name} is no recording: its first line says nothing of one") from None
         if head.recording != VERSION:
             raise RecordingError(f"{file.name}: found version {head.recording}, expected {VERSION}")
@@ -89,7 +90,7 @@ def _lines(name: str, text: Any) -> Iterator[Line]:
     for number, line in enumerate(text, 2):
         try:
             yield _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             if not line.endswith(b"\n"):
                 return  # whoever wrote it was interrupted
             raise RecordingError(f"{name}, line {number}: {error}") from None

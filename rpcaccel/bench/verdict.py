@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rpcaccel.bench.client import Outcome
+from rpcaccel.core.jsontext import UNREADABLE
 
 GOOD = ""
 
@@ -31,7 +32,7 @@ def verdict(outcome: Outcome, call_id: bytes) -> str:
         return outcome
     try:
         envelope = _decode(outcome.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return "no json" if outcome.status == 200 else f"http {outcome.status}"
     return _judge(envelope, call_id, outcome.status)
 
@@ -42,7 +43,7 @@ def batch_verdict(outcome: Outcome, ids: list[bytes]) -> str:
         return outcome
     try:
         members = [_decode(member) for member in _decode_batch(outcome.body)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return "no json" if outcome.status == 200 else f"http {outcome.status}"
     by_id = {bytes(member.id): member for member in members if not isinstance(member.id, msgspec.UnsetType)}
     for call_id in ids:
@@ -59,7 +60,7 @@ def result_of(outcome: Outcome) -> bytes | None:
         return None
     try:
         result = _decode(outcome.body).result
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return None if isinstance(result, msgspec.UnsetType) else bytes(result)
 
@@ -68,7 +69,7 @@ def _judge(envelope: _Envelope, call_id: bytes, status: int) -> str:
     if not isinstance(envelope.error, msgspec.UnsetType):
         try:
             return f"rpc {_decode_error(envelope.error).code}"
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return "rpc"
     if status != 200:
         return f"http {status}"

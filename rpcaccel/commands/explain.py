@@ -50,7 +50,7 @@ def question(call: str, params: str, network: str) -> str:
     text = call if call.lstrip().startswith("{") else f'{{"method": {json.dumps(call)}, "params": {params}}}'
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = "CALL" if text is call else "PARAMS"
         raise typer.BadParameter(f"{found}: found {(call if text is call else params)!r}, which is not JSON") from None
     return f'{{"call": {text}, "network": {json.dumps(network)}}}'

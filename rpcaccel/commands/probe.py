@@ -16,6 +16,7 @@ from rpcaccel.chains import Identity, Probe
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.failure import Failure
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.dataplane.upstream import Upstream
 
 FAR_BEHIND = 20
@@ -162,7 +163,7 @@ class Asked:
             raise ProbeError(f"{probe.method}: {_plain(message, _LONGEST_TROUBLE)}")
         try:
             return msgspec.json.decode(answer.result)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise ProbeError(f"{probe.method}: an answer that cannot be read") from None
 
 

@@ -17,6 +17,7 @@ import structlog
 from msgspec import Struct
 
 from rpcaccel.controlplane.refusal import Refusal
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.stores.redis_board import Heard, Place, UnreachableError
 
 AGAIN_FOR = 600.0
@@ -127,7 +128,7 @@ class Purges:
     async def _hear(self, text: bytes) -> None:
         try:
             word = msgspec.json.decode(text, type=Word)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return
         if word.host == self._host:
             return

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from rpcaccel.chains import Identity, Probe
-from rpcaccel.core.answer import Answer
+from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.chainview import Sighting
 from rpcaccel.core.failure import BARRING, Failure, policy
 from rpcaccel.core.identity import Claims
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.numbers import number_at, value_at
 
 _LATEST = '"latest"'
@@ -151,7 +152,7 @@ def _sighting(answer: Answer, path: str) -> Sighting | None:
 def _block(reply: Answer | Failure) -> Block | None:
     try:
         return msgspec.json.decode(_result(reply), type=Block | None)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 
@@ -169,9 +170,5 @@ def _hash(reply: Answer | Failure) -> str | None:
 
 
 def _message(answer: Answer) -> str:
-    try:
-        told = msgspec.json.decode(answer.error or b"null")
-    except msgspec.DecodeError:
-        told = None
-    message = told.get("message") if isinstance(told, dict) else None
-    return str(message)[:120] if message else "without a message"
+    _, message = error_parts(answer.error or b"{}")
+    return message[:120] or "without a message"

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rpcaccel.controlplane.statefile import write_whole
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.quota import Window
 
 VERSION = 1
@@ -59,7 +60,7 @@ class QuotaFile:
             return ()
         except OSError as error:
             raise DamagedError(f"cannot be read: {error.strerror or type(error).__name__}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise DamagedError("is damaged") from None
         if content.version != VERSION:
             raise DamagedError(f"has version {content.version}, which this rpcaccel does not read")

@@ -23,6 +23,7 @@ from msgspec import Struct
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.purges import Purges, WordsPort
 from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, RefusedError
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.stores.cancelling import cancel_and_wait
 from rpcaccel.stores.redis_board import Posted, UnreachableError
 
@@ -227,7 +228,7 @@ class Sharing:
         when the board was not read since something was posted from here: `last` is no longer that."""
         try:
             sheet = msgspec.json.decode(posted.document, type=Sheet)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             sheet = Sheet({}, "", "")
         author = Author(f"{sheet.by} at {sheet.host}", "shared")
 

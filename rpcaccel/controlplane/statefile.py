@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from rpcaccel.config.faults import ConfigError, Fault
 from rpcaccel.controlplane.audit import Change
+from rpcaccel.core.jsontext import UNREADABLE
 
 VERSION = 1
 
@@ -57,7 +58,7 @@ class StateFile:
             raise _fault(self.path, f"cannot be read: {error.strerror or type(error).__name__}") from None
         try:
             saved = msgspec.json.decode(content, type=Saved)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise _fault(self.path, "is not a state file of rpcaccel; move it away to start without it") from None
         if saved.version != VERSION:
             raise _fault(self.path, f"has version {saved.version}, which this rpcaccel does not read")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from rpcaccel.core import jsontext
+
 
 class Answer(Struct, frozen=True, kw_only=True, gc=False):
     """A well-formed JSON-RPC reply; exactly one of `result` and `error` is set (JSON-RPC 2.0 section 5)."""
@@ -31,7 +33,16 @@ _ERROR = msgspec.json.Decoder(_ErrorObject)
 def error_parts(error: bytes) -> tuple[int, str]:
     """Code and message of a raw `error` object; (0, the text itself) when the node did not keep to the form."""
     try:
-        parsed = _ERROR.decode(error)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        parsed = _parse(error)
+    except (*jsontext.UNREADABLE, jsontext.NotJson, jsontext.TooDeep):
         return 0, bytes(error).decode("utf-8", "replace")
     return parsed.code, parsed.message
+
+
+def _parse(error: bytes) -> _ErrorObject:
+    try:
+        return _ERROR.decode(error)
+    except RecursionError:  # its `data` nests deeply: read the error without it
+        found = jsontext.members(error)
+        told = [b'"%b":%b' % (name.encode(), found[name]) for name in _ErrorObject.__struct_fields__ if name in found]
+        return _ERROR.decode(b"{%b}" % b",".join(told))

@@ -15,6 +15,8 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
+from rpcaccel.core.jsontext import UNREADABLE
+
 DIGITS = 8
 """Hex digits of a tag; the first is never 0."""
 
@@ -52,7 +54,7 @@ def read(params: bytes, network: str, nodes: Iterable[str]) -> Read | None:
     """Take apart the id that stands first in `params`; None when there is none to take apart."""
     try:
         items = _decode_items(params)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     found = _PLAIN.fullmatch(bytes(items[0])) if items else None
     if found is None:

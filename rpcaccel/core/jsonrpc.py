@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from rpcaccel.core import jsontext
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -45,6 +48,7 @@ class Invalid(Struct, frozen=True, gc=False):
 NOT_JSON = Invalid(PARSE_ERROR, "parse error: the body is not one JSON text in UTF-8")
 EMPTY_BODY = Invalid(PARSE_ERROR, "parse error: the body is empty")
 EMPTY_BATCH = Invalid(INVALID_REQUEST, "empty batch")
+TOO_DEEP = Invalid(INVALID_REQUEST, "invalid request: nested too deeply")
 NOT_AN_OBJECT = Invalid(INVALID_REQUEST, "invalid request: expected an object or an array of objects")
 
 
@@ -62,6 +66,9 @@ class _LooseEnvelope(Struct, gc=False):
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_loose = msgspec.json.Decoder(_LooseEnvelope).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
+_DEEP_STEPS = 20_000
+"""Brackets that are followed in a text that nests too deeply for msgspec, which no honest one does: to find where the
+other members of a batch are, it may take some milliseconds and no more."""
 _SPACE = b" \t\r\n"
 _ID = b'{"jsonrpc":"2.0","id":'
 _NEXT = b"}," + _ID
@@ -76,7 +83,7 @@ def decode(body: bytes) -> Call | Invalid | list[Raw]:
     The members of a batch are read one by one with `decode_member`, so that a limit on their number can be applied
     before any work is done on them.
     """
-    if not body.isascii() and not _is_utf8(body):
+    if not jsontext.is_utf8(body):
         return NOT_JSON
     head = body[:1]
     if head != b"{":
@@ -93,8 +100,10 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
     """Read one call; `text` must be UTF-8."""
     try:
         envelope = _decode_envelope(text)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return _explain(text)
+    except RecursionError:
+        return _explain_deep(text)
     call_id = envelope.id
     raw_id: bytes | None = None
     if call_id is not msgspec.UNSET:
@@ -151,8 +160,10 @@ def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
 def _split_batch(body: bytes) -> Invalid | list[Raw]:
     try:
         members = _decode_batch(body)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return NOT_JSON
+    except RecursionError:
+        return _split_deep_batch(body)
     return members or EMPTY_BATCH
 
 
@@ -162,8 +173,10 @@ def _explain(text: bytes | Raw) -> Invalid:
         loose = _decode_loose(text)
     except msgspec.ValidationError:
         return NOT_AN_OBJECT
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return NOT_JSON
+    except RecursionError:
+        return _explain_deep(text)
     raw_id = b"null" if isinstance(loose.id, msgspec.UnsetType) else bytes(loose.id)
     if raw_id.startswith(_COMPOUND):
         raw_id = b"null"
@@ -176,9 +189,21 @@ def _is_long(method: str) -> bool:
     return len(method.encode("utf-8", "surrogatepass")) > LONGEST_METHOD
 
 
-def _is_utf8(body: bytes) -> bool:
+def _split_deep_batch(body: bytes) -> Invalid | list[Raw]:
     try:
-        body.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        return jsontext.items(body, _DEEP_STEPS)
+    except jsontext.NotJson:
+        return NOT_JSON
+    except jsontext.TooDeep:
+        return TOO_DEEP
+
+
+def _explain_deep(text: bytes | Raw) -> Invalid:
+    """Refuse a call that is nested more deeply than any node reads, under its id where that can be told."""
+    try:
+        raw_id = bytes(jsontext.members(text, _DEEP_STEPS).get("id", b"null"))
+    except jsontext.NotJson:
+        return NOT_JSON
+    except jsontext.TooDeep:
+        return TOO_DEEP
+    return replace(TOO_DEEP, id=b"null" if raw_id.startswith(_COMPOUND) else raw_id)

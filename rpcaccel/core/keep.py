@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass
 
@@ -90,7 +91,7 @@ def _is_short(plan: Plan, result: bytes) -> bool:
         return False
     try:
         return len(_decode_items(result)) != plan.block - plan.first_block + 1
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return True
 
 
@@ -99,7 +100,7 @@ def _mined_by(result: bytes, final: int) -> bool:
     try:
         number = _decode_mined(result).blockNumber
         return number is not None and int(str(number), 0) <= final
-    except (msgspec.DecodeError, ValueError):
+    except (*UNREADABLE, ValueError):
         return False
 
 
@@ -109,7 +110,7 @@ def _not_mined(_plan: Plan, result: bytes) -> bool:
         return True
     try:
         block_hash = _decode_mined(result).blockHash
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return True
     return block_hash is None or not block_hash.strip("0x")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rpcaccel.core.jsontext import UNREADABLE
+
 
 def number_at(result: bytes, path: str) -> int | None:
     """The number at `path` (members joined by dots, "." for the result itself); None when there is none."""
@@ -14,7 +16,7 @@ def value_at(result: bytes, path: str) -> object:
     """Whatever stands at `path`; None when nothing does."""
     try:
         value = msgspec.json.decode(result)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     for name in path.split("."):
         if not name:

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.ranges import Range
 
 MOST = 2048
@@ -130,7 +131,7 @@ def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]
         if way == "blocks":
             return _share_blocks(items, pieces)
         return [result] if len(pieces) == 1 else _share_logs(items, pieces)
-    except (msgspec.DecodeError, ValueError):
+    except (*UNREADABLE, ValueError):
         return None
 
 
@@ -138,7 +139,7 @@ def within(result: bytes, first: int, last: int) -> bytes | None:
     """The logs of some blocks, out of those of more; None when they do not tell their blocks."""
     try:
         return join(log for log in _items(result) if first <= _number(log) <= last)
-    except (msgspec.DecodeError, ValueError):
+    except (*UNREADABLE, ValueError):
         return None
 
 

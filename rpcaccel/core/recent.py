@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.plan import Plan
 
 REMEMBERED = 120.0
@@ -86,7 +87,7 @@ def hash_named(plan: Plan) -> bytes | None:
         return None
     try:
         items = _decode_items(plan.asked)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return hash_text(bytes(items[at])) if at < len(items) else None
 

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from Crypto.Hash import keccak
 
+from rpcaccel.core.jsontext import UNREADABLE
+
 _TYPES_HASHED_AS_SENT = frozenset({0x01, 0x02, 0x04})
 """Access list (EIP-2930), fee market (EIP-1559), set code (EIP-7702)."""
 _LEGACY_FROM = 0xC0
@@ -31,5 +33,5 @@ def _raw(params: bytes) -> bytes | None:
     try:
         first = _decode(params)[0]
         return bytes.fromhex(first[2:]) if first[:2] in ("0x", "0X") else None
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, LookupError, TypeError):
+    except (*UNREADABLE, ValueError, LookupError, TypeError):
         return None

@@ -14,6 +14,7 @@ from rpcaccel.core.cells import NetworkCell, bump
 from rpcaccel.core.commands import Settle, StartAttempt
 from rpcaccel.core.dispatch import failure_of
 from rpcaccel.core.failure import Failure, FailureKind
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.keep import NULL
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
@@ -163,7 +164,7 @@ def _own_name(found: bytes) -> bytes | None:
     """The hash by which the node calls the transaction: Harmony's methods have another one than the bytes' own."""
     try:
         return hash_text(bytes(_decode_found(found).hash))
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 

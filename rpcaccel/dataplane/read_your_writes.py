@@ -18,6 +18,7 @@ import msgspec
 
 from rpcaccel.core import cachekey
 from rpcaccel.core.entry import Entry
+from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.recent import REMEMBERED, UNFILLED, Recent, Sent, hash_named, hash_text
 from rpcaccel.core.rules import CacheClass
@@ -79,7 +80,7 @@ class ReadYourWrites:
             return
         try:
             nodes = _decode_nodes(mark.result)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return
         self.heard(Sent(network.name, name, nodes))
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from rpcaccel.core import jsontext
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind, kind_of_status
 
@@ -48,6 +49,22 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 _BATCH = msgspec.json.Decoder(list[Envelope])
 
 
+def _envelope(text: bytes | Raw) -> Envelope:
+    """One envelope, however deep the values of its members nest. Raises what jsontext and msgspec raise."""
+    try:
+        return _ENVELOPE.decode(text)
+    except RecursionError:
+        found = jsontext.members(text)
+        return Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found})
+
+
+def _envelopes(text: bytes) -> list[Envelope]:
+    try:
+        return _BATCH.decode(text)
+    except RecursionError:
+        return [_envelope(item) for item in jsontext.items(text)]
+
+
 class HttpReply(Struct):
     """What came back over HTTP."""
 
@@ -60,10 +77,14 @@ class HttpReply(Struct):
 
 def read_reply(reply: HttpReply, number: int) -> Answer | Failure:
     """The answer to the call with id `number`; whatever is not one is a Failure."""
+    if not jsontext.is_utf8(reply.body):
+        return _not_json_rpc("text that is not UTF-8")
     try:
-        envelope = _ENVELOPE.decode(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        envelope = _envelope(reply.body)
+    except (msgspec.DecodeError, jsontext.NotJson):
         return _not_json_rpc(_what_it_is(reply.body))
+    except jsontext.TooDeep as error:
+        return _not_json_rpc(f"a text that is {error}")
     return _read(envelope, b"%d" % number, reply)
 
 
@@ -71,8 +92,10 @@ def read_batch(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failur
     """The answers to a batch, in the order of `numbers` (at least one). A missing item is a Failure of that item
     alone; one error for all of them is a Failure of each that carries the error."""
     try:
-        envelopes = _BATCH.decode(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        envelopes = _envelopes(reply.body) if jsontext.is_utf8(reply.body) else None
+    except (msgspec.DecodeError, jsontext.NotJson, jsontext.TooDeep):
+        envelopes = None
+    if envelopes is None:
         return _read_lone(reply, numbers)
     by_id: dict[bytes, Envelope] = {}
     for envelope in envelopes:

@@ -28,3 +28,10 @@ def test_bytes_that_are_no_text_are_still_read() -> None:
 def test_an_answer_says_nothing_it_was_not_told() -> None:
     answer = Answer(result=b"1")
     assert (answer.error, answer.http_status, answer.retry_after) == (None, 200, None)
+
+
+def test_an_error_is_read_however_deeply_its_data_nests() -> None:
+    deep = b"[" * 5_000 + b"]" * 5_000
+    assert error_parts(b'{"data":' + deep + b',"message":"execution reverted","code":3}') == (3, "execution reverted")
+    assert error_parts(b'{"data":' + deep + b"}") == (0, '{"data":' + deep.decode() + "}")
+    assert error_parts(b'{"code":1,"data":' + deep + b"]}")[0] == 0

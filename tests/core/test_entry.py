@@ -42,7 +42,7 @@ def expand(body: bytes, length: int) -> bytes | None:
 
 entries = st.builds(
     Entry,
-    result=st.binary(max_size=300),
+    result=st.text(st.characters(exclude_categories=["Cs"]), max_size=100).map(str.encode),
     cache=st.sampled_from(CacheClass),
     block=st.integers(-1, 2**63 - 1),
     network=st.text(st.characters(codec="utf-8"), max_size=20),
@@ -190,3 +190,8 @@ def test_a_selection_means_the_entries_its_fields_name(selection: Selection, mea
     keys = [b"s0:call:1", b"s0:code:1", b"s1:call:1", b"s0"]
     assert {key for key in keys if selection.matches(key)} == meant
     assert selection.everything is (selection == Selection())
+
+
+def test_a_result_that_is_not_utf8_is_damaged() -> None:
+    entry = Entry(result=b'"\xff"', cache=CacheClass.HEAD, network="n", method="m", stored_at=0.0)
+    assert decode(encode(entry, now=1.0, wall=1.0), now=1.0, wall=1.0) == Damaged(Damage.FIELDS)

@@ -54,8 +54,12 @@ def test_a_call_without_an_id_is_a_notification_and_one_with_a_null_id_is_not() 
         (b'{"id":1,"method":"m","params":["\xff"]}', -32700, b"null"),
         (b'{"id":1,"method":"m","params":[01]}', -32700, b"null"),
         (b'{"id":1,"method":"m","params":[NaN]}', -32700, b"null"),
-        (b"[" * 100_000, -32700, b"null"),
-        (b'{"id":1,"method":"m","params":' + b"[" * 50_000 + b"]" * 50_000 + b"}", -32700, b"null"),
+        (b"[" * 9_000, -32700, b"null"),
+        (b"[" * 100_000, -32600, b"null"),
+        (b'{"id":7,"method":"m","params":' + b"[" * 9_000 + b"}", -32700, b"null"),
+        (b'{"params":' + b"[" * 9_000 + b"]" * 9_000 + b',"method":"m","id":7}', -32600, b"7"),
+        (b'{"params":' + b"[" * 9_000 + b"]" * 9_000 + b',"method":"m","id":[]}', -32600, b"null"),
+        (b'{"id":7,"method":"m","params":' + b"[" * 50_000 + b"]" * 50_000 + b"}", -32600, b"null"),
         (b"null", -32600, b"null"),
         (b"7", -32600, b"null"),
         (b'"text"', -32600, b"null"),
@@ -137,3 +141,20 @@ def test_every_object_is_either_a_call_or_refused_with_a_reply_that_is_json(memb
         assert read.method == members["method"]
         if isinstance(members.get("params"), list | dict):
             assert json.loads(read.params) == members["params"]
+
+
+@pytest.mark.parametrize("levels", [2_000, 9_000])
+def test_a_member_that_nests_too_deeply_is_refused_alone(levels: int) -> None:
+    deep = b'{"id":2,"method":"m","params":' + b"[" * levels + b"]" * levels + b"}"
+    members = decode(b'[{"id":1,"method":"a"},' + deep + b',{"id":3,"method":"b"}]')
+    assert isinstance(members, list)
+    first, refused, last = (decode_member(bytes(member)) for member in members)
+    assert isinstance(first, Call)
+    assert isinstance(last, Call)
+    assert refused == Invalid(-32600, "invalid request: nested too deeply", b"2")
+
+
+def test_a_batch_that_nests_too_deeply_in_too_many_places_is_refused_in_words() -> None:
+    deep = b"[" * 2_000 + b"]" * 2_000
+    assert decode(b"[" + b",".join([deep] * 100) + b"]") == jsonrpc.TOO_DEEP
+    assert decode(b"[" + deep + b",1") == jsonrpc.NOT_JSON

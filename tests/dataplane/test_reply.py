@@ -221,3 +221,48 @@ def test_a_batch_answered_by_a_page_fails_each_item() -> None:
 def test_a_glimpse_is_short_and_printable() -> None:
     assert glimpse(b"a\x00\x1b[31m\n b\xff") == "a [31m b�"
     assert len(glimpse(b"x" * 1000)) == 81
+
+
+# -- depth and UTF-8 ---------------------------------------------------------------------------------------------
+
+
+def nested(levels: int) -> bytes:
+    """A trace of nested calls: two levels of JSON for each of them."""
+    return b'{"type":"CALL","calls":[' * (levels // 2) + b"]}" * (levels // 2)
+
+
+@pytest.mark.parametrize("levels", [900, 1_000, 2_050, 100_000])
+def test_a_result_stays_the_text_it_was_however_deeply_it_nests(levels: int) -> None:
+    deep = nested(levels)
+    assert answer(b'{"jsonrpc":"2.0","id":1,"result":%b}\n' % deep).result == deep
+    assert answer(b'{"id":1,"error":{"code":1,"message":"x","data":%b}}' % deep).error is not None
+    got = read_batch(reply(b'[{"id":2,"result":5},{"id":1,"result":%b},{"id":3,"result":[6]}]' % deep), [1, 2, 3])
+    assert [item.result for item in got if isinstance(item, Answer)] == [deep, b"5", b"[6]"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"id":1,"result":x%b' % nested(3_000), '{"id":1,"result":x' + nested(3_000)[:62].decode() + "…"),
+        (b'{"id":1,"result":%b}' % nested(600_000), "a text that is nested too deeply, or in too many places"),
+        (b'{"result":%b}' % nested(3_000), None),
+    ],
+)  # fmt: skip
+def test_a_deep_text_that_is_no_answer_is_said_to_be_none(body: bytes, said: str | None) -> None:
+    got = failure(body)
+    if said is None:
+        assert got.kind is FailureKind.WRONG_ID
+    else:
+        assert (got.kind, got.text) == (FailureKind.NOT_JSON_RPC, f"the node did not answer in JSON-RPC: {said}")
+    assert isinstance(read_batch(reply(b"[%b]" % body), [1])[0], Failure)
+
+
+@pytest.mark.parametrize("text", [b'"\xff"', b'{"a\xc3":1}', b'"\xed\xa0\x80"'])
+def test_what_is_not_utf8_is_no_answer(text: bytes) -> None:
+    words = "the node did not answer in JSON-RPC: text that is not UTF-8"
+    for body in (b'{"id":1,"result":%b}' % text, b'{"id":1,"error":{"code":1,"message":%b}}' % text):
+        got = failure(body)
+        assert (got.kind, got.text) == (FailureKind.NOT_JSON_RPC, words)
+        together = read_batch(reply(b'[{"id":2,"result":5},%b]' % body), [1, 2])
+        assert [(item.kind, item.text) for item in together if isinstance(item, Failure)] == [(got.kind, words)] * 2
+    assert answer('{"id":1,"result":"é😀"}'.encode()).result == '"é😀"'.encode()
