@@ -32,6 +32,11 @@ _BUSY_FROM = 500.0
 _BUSY, _BUSIEST = 100.0, 200.0
 """Calls beyond that, lately, from which on a node is asked busily, and the most that are remembered: a
 twentieth of a second of calm ends it."""
+PATIENCE = 0.05
+"""Seconds at the least for which a request keeps its slot,"""
+_PATIENT = 4.0
+"""and times that a single call takes. One that takes longer (a light read that is none, a lost packet) is no sign that
+the node is asked often, so that nothing waits for it."""
 _SINGLE_EACH = 32
 """Of so many requests one carries a single call, however busy: what batches are held against must not grow old."""
 _REST = 300.0
@@ -71,6 +76,10 @@ class Gathering:
     def slots(self, most: int) -> int:
         """Requests that may be under way before calls wait to be gathered; `most` is the connector's own limit."""
         return min(most, max(FEWEST_SLOTS, int(self.quickest * SINGLES_PER_SECOND)))
+
+    def patience(self) -> float:
+        """Seconds after which a request under way no longer counts against the slots."""
+        return max(PATIENCE, self.single * _PATIENT)
 
     def called(self, now: float) -> bool:
         """A call came. True when they come so often that those of one moment travel together though there is a slot

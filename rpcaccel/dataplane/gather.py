@@ -1,7 +1,8 @@
 """Gathers calls that wait for one node into batches (core.gathering decides when).
 
-Stands before an upstream and looks just like it. Only reads that a rule describes as light are gathered; each keeps its
-own deadline and its own failure, and what a batch did not answer is asked again alone. A task is needed for each HTTP
+Stands before an upstream and looks just like it. Only reads that a rule describes as light are gathered, and only they
+take slots: nothing waits here for a heavy call, a write or an unknown method. Each keeps its own deadline and its own
+failure, and what a batch did not answer is asked again alone. A task is needed for each HTTP
 request and none for a call: whoever offers one is called back.
 """
 
@@ -81,7 +82,10 @@ class Gatherer:
         self._clock = clock
         self._waiting: deque[Offered] = deque()
         self._deadlines: Deadlines[Offered] = Deadlines(_expire)
-        self._under_way = 0
+        self._slots: dict[object, float] = {}
+        """Since when each request under way has its slot, the oldest first; one that takes very long has none."""
+        self._patience: asyncio.TimerHandle | None = None
+        """While calls wait: when to look whether a slot has been held too long."""
         self._alone_now: set[asyncio.Task[None]] = set()
         """Those whose caller may end them by leaving."""
         self._turn_since: float | None = None
@@ -91,14 +95,16 @@ class Gatherer:
         """Under way."""
 
     def __repr__(self) -> str:
-        return f"<gatherer {self._under_way} under way, {len(self._waiting)} waiting>"
+        return f"<gatherer {len(self._slots)} slots taken, {len(self._waiting)} waiting>"
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         """One call, alone or in company. Never takes longer than `timeout` seconds.
 
         A request has one header for the trace it belongs to, so a call of which the node is told one goes alone.
         """
-        if FORWARDED.get() or not may_travel_together(self._rules.get(method)):
+        if not may_travel_together(self._rules.get(method)):
+            return await self.upstream.send(method, params, timeout=timeout)
+        if FORWARDED.get():
             return await self._alone(method, params, timeout)
         reply: asyncio.Future[Answer | Failure] = asyncio.get_running_loop().create_future()
 
@@ -118,7 +124,7 @@ class Gatherer:
         now = self._clock()
         offered = Offered(method, params, timeout, now + timeout, done)
         busy = self.state.called(now)
-        free = self._under_way < self.state.slots(self._most_slots)
+        free = self._is_free(now)
         if (free and not busy) or not self.state.allowed(now):
             self._start([offered])
             return offered
@@ -127,6 +133,8 @@ class Gatherer:
         if free and self._turn_since is None:
             self._turn_since = now
             asyncio.get_running_loop().call_soon(self._end_of_turn)
+        elif not free and self._patience is None:
+            self._wait_for_a_slot()
         return offered
 
     def leave(self, offered: Offered) -> None:
@@ -137,18 +145,35 @@ class Gatherer:
             offered.task.cancel()
 
     async def _alone(self, method: str, params: bytes, timeout: float) -> Answer | Failure:
-        self._under_way += 1
+        slot = object()
+        self._slots[slot] = self._clock()
         try:
             reply = await self.upstream.send(method, params, timeout=timeout)
         finally:
-            self._under_way -= 1
+            self._slots.pop(slot, None)
             self._go_on()
-        self._learn(reply)
-        return reply
-
-    def _learn(self, reply: Answer | Failure) -> None:
         if isinstance(reply, Answer):
             self.state.single_took(reply.elapsed)
+        return reply
+
+    def _is_free(self, now: float) -> bool:
+        """Is there a slot, those taken from requests that take very long among them?"""
+        slots, most = self._slots, self.state.slots(self._most_slots)
+        if len(slots) < most:
+            return True
+        lost = now - self.state.patience()
+        while slots and slots[oldest := next(iter(slots))] <= lost:
+            del slots[oldest]
+        return len(slots) < most
+
+    def _wait_for_a_slot(self) -> None:
+        self._patience = asyncio.get_running_loop().call_later(self.state.patience(), self._look_for_a_slot)
+
+    def _look_for_a_slot(self) -> None:
+        self._patience = None
+        self._go_on()
+        if self._waiting:
+            self._wait_for_a_slot()
 
     def _end_of_turn(self) -> None:
         if self._turn_since is not None:
@@ -157,17 +182,17 @@ class Gatherer:
         self._go_on()
 
     def _go_on(self) -> None:
-        """A slot is free: what waits goes on its way."""
-        while self._waiting and self._under_way < self.state.slots(self._most_slots):
+        """What waits goes on its way, as far as slots are free."""
+        while self._waiting and self._is_free(self._clock()):
             items = self._take()
             if not items:
                 return
             self._start(items)
 
     def _start(self, items: list[Offered]) -> None:
-        self._under_way += 1
         self._batches += len(items) > 1
         task = asyncio.get_running_loop().create_task(self._travel(items))
+        self._slots[items[0]] = self._clock()
         for item in items:
             item.task, item.sent = task, True
 
@@ -193,7 +218,7 @@ class Gatherer:
             else:
                 await self._travel_together(items)
         finally:
-            self._under_way -= 1
+            self._slots.pop(items[0], None)
             self._batches -= len(items) > 1
             for item in items:
                 if item.done is not None and item.task is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.gathering import FEWEST_SLOTS, MOST_ITEMS, Gathering
+from rpcaccel.core.gathering import FEWEST_SLOTS, MOST_ITEMS, PATIENCE, Gathering
 
 
 def test_a_distant_node_is_asked_in_parallel_and_a_near_one_is_gathered_for() -> None:
@@ -105,3 +105,12 @@ def test_the_length_stays_within_its_bounds_whatever_is_learnt(events: list[tupl
         assert 2 <= gathering.items <= MOST_ITEMS
         assert FEWEST_SLOTS <= gathering.slots(512) <= 512
     assert "gathering" in repr(gathering)
+
+
+def test_a_slot_is_kept_for_some_times_what_a_call_takes_and_not_for_ever() -> None:
+    gathering = Gathering()
+    assert gathering.patience() == PATIENCE
+    gathering.single_took(0.001)
+    assert gathering.patience() == PATIENCE
+    gathering.single_took(2.0)
+    assert PATIENCE < gathering.patience() < 4.0

@@ -9,10 +9,11 @@ import pytest
 
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.core.gathering import FEWEST_SLOTS, Gathering
+from rpcaccel.core.gathering import FEWEST_SLOTS, PATIENCE, Gathering
 from rpcaccel.core.rules import CacheClass, Rule, RuleTable
 from rpcaccel.dataplane.gather import Gatherer
 from rpcaccel.dataplane.traced import FORWARDED
+from rpcaccel.testing.clock import ManualClock
 
 RULES = RuleTable(
     {
@@ -97,6 +98,41 @@ async def test_heavy_calls_writes_and_unknown_methods_always_go_alone(
     node.open.set()
     await asyncio.gather(*tasks)
     assert node.batches == []
+
+
+@pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
+async def test_a_light_read_waits_for_none_of_them(node: Node, gatherer: Gatherer, method: str) -> None:
+    tasks = await ask(gatherer, 30, method)
+    tasks += await ask(gatherer, FEWEST_SLOTS, first=100)
+    assert node.singles[30:] == [b"[%d]" % number for number in range(100, 100 + FEWEST_SLOTS)]
+    node.open.set()
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
+async def test_how_long_they_take_is_no_measure_of_a_light_read(node: Node, gatherer: Gatherer, method: str) -> None:
+    node.open.set()
+    await asyncio.gather(*await ask(gatherer, 3, method))
+    assert gatherer.state.single == 0.0
+    await asyncio.gather(*await ask(gatherer, 1))
+    assert gatherer.state.single == 0.001
+
+
+async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(node: Node) -> None:
+    clock = ManualClock()
+    gatherer = Gatherer(node, RULES, 512, clock.now, Gathering())
+    tasks = await ask(gatherer, FEWEST_SLOTS + 1)
+    assert len(node.singles) == FEWEST_SLOTS
+    clock.advance(PATIENCE)
+    while len(node.singles) == FEWEST_SLOTS:  # a timer looks for such slots
+        await asyncio.sleep(0.01)
+    tasks += await ask(gatherer, FEWEST_SLOTS - 1, first=100)
+    assert len(node.singles) == 2 * FEWEST_SLOTS, "who comes now finds them free"
+    tasks += await ask(gatherer, 1, first=200)
+    assert len(node.singles) == 2 * FEWEST_SLOTS
+    node.open.set()
+    await asyncio.gather(*tasks)
+    assert "0 slots taken, 0 waiting" in repr(gatherer)
 
 
 async def test_a_batch_the_node_refuses_is_taken_apart_and_no_more_are_sent(node: Node, gatherer: Gatherer) -> None:
@@ -186,7 +222,7 @@ async def test_who_travels_alone_is_cut_off_when_its_caller_leaves(node: Node, g
     for _ in range(3):
         await asyncio.sleep(0)
     assert (node.singles, told) == ([b"[1]"], [])
-    assert "0 under way, 0 waiting" in repr(gatherer)
+    assert "0 slots taken, 0 waiting" in repr(gatherer)
 
 
 async def test_no_call_is_left_without_a_reply_when_its_request_ends_in_a_bug(node: Node, gatherer: Gatherer) -> None:
