@@ -64,11 +64,17 @@ class OutlierSettings(Section):
 
 
 class ConcurrencySettings(Section):
-    """Calls at once on a node: max_connections, and less once it has shown that it is overloaded."""
+    """Calls at once on a node: max_connections, and less once it has shown that it is overloaded. Light calls, heavy
+    ones and those of unknown methods are counted apart, and wait apart."""
 
-    least: Whole = Field(default=16, ge=1, le=65_535, description="Calls at once it may have in any case.")
-    wait: Duration = Field(default=1.0, le=60, description="Seconds a call waits when every node has as many.")
-    waiting: Whole = Field(default=1000, ge=0, le=1_000_000, description="Calls that may wait, per worker.")
+    least: Whole = Field(default=16, ge=1, le=65_535, description="Light calls at once it may have in any case.")
+    wait: Duration = Field(default=1.0, le=60, description="Seconds a light call waits when every node has as many.")
+    heavy_wait: Duration = Field(
+        default=10.0, le=3600, description="Seconds a heavy call waits when every node has its max_heavy."
+    )
+    waiting: Whole = Field(
+        default=1000, ge=0, le=1_000_000, description="Calls of each sort that may wait, per worker."
+    )
 
 
 class TransactionSettings(Section):
@@ -89,6 +95,13 @@ class ResilientNode(Section):
     tags: Tags = Field(default=frozenset(), description="What routes call it by.")
     quota: QuotaSettings = Field(
         default=QuotaSettings(), description="Calls it may be asked for; once used up, it waits for them to renew."
+    )
+    max_heavy: Whole = Field(
+        default=16,
+        ge=1,
+        le=65_535,
+        description="Heavy calls it is given at once, per worker, and as many of unknown methods: at most a quarter of "
+        "max_connections each; others wait, and light ones do not wait for them.",
     )
     gather: bool = Field(
         default=True,

@@ -82,7 +82,7 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_node_batches_total", "counter", "Batches that calls travelled in to the node.", _NODE),
     Exposed("rpcaccel_node_gathered_calls_total", "counter", "Calls that travelled in batches.", _NODE),
     Exposed("rpcaccel_node_failures_total", "counter", "Failed attempts by kind of failure.", (*_NODE, "kind")),
-    Exposed("rpcaccel_node_concurrency_limit", "gauge", "Attempts the node may have at once, as it has shown.", _NODE),
+    Exposed("rpcaccel_node_concurrency_limit", "gauge", "Light calls it may have at once, as it has shown.", _NODE),
     Exposed("rpcaccel_node_quota_used", "gauge", "Calls used of the node's quota in this window.", (*_NODE, "window")),
     Exposed("rpcaccel_node_quota_limit", "gauge", "Calls in the node's quota.", (*_NODE, "window")),
     Exposed("rpcaccel_node_quota_runs_out_timestamp_seconds", "gauge",

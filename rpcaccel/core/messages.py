@@ -29,7 +29,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     ejected: float = 0.0
     """Seconds for which it is still left alone for being much slower than the others."""
     limit: int = 0
-    """Calls it may have at once, as its answers have shown."""
+    """Light calls it may have at once, as its answers have shown."""
     quota: tuple[QuotaUse, ...] = ()
     """This worker's part of what is used and of the limits."""
     refusal: str

@@ -13,6 +13,7 @@ from rpcaccel.core.failure import BARRING, FailureKind
 from rpcaccel.core.lapsing import Lapsing
 from rpcaccel.core.limit import Limit
 from rpcaccel.core.pace import Pace
+from rpcaccel.core.rules import Bulkhead
 from rpcaccel.core.window import LatencyWindow, SlidingCounts
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
 OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
 """What a node has too much to do fails with."""
+MAX_HEAVY = 16
+"""Heavy calls at once on a node, unless the operator says otherwise."""
+_HEAVY_SHARE = 4
+"""One in so many of a node's connections may carry heavy calls, and as many those of unknown methods."""
 COLDEST = 0.1
 """Share of its calls that a node gets the moment it returns."""
 OLD_STATE = "archive-for-old-state"
@@ -43,13 +48,15 @@ ROLE_OF_NEED = {
 _SHARD_ROLES = frozenset({"beacon"})
 """Facts of the network, not statements of the operator about a node."""
 
+_LIGHT = Bulkhead.LIGHT
+
 
 class Node:
     """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_park_seconds", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned",
-                 "drained", "effective_weight", "ejected_until", "ejections", "head", "id", "in_flight",
-                 "lacks", "lacks_unknown", "latency", "limit", "pace", "parked", "parked_until", "probed",
+                 "drained", "effective_weight", "ejected_until", "ejections", "head", "held", "id", "in_flight",
+                 "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parked", "parked_until", "probed",
                  "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
                  "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
 
@@ -78,6 +85,9 @@ class Node:
         """Seconds in which a node that returns comes back to its full share."""
         self.quota: Quota | None = None
         self.limit = limit or Limit(512)
+        """Of light calls."""
+        self.max_heavy = MAX_HEAVY
+        """Heavy calls it is given at once, and as many of unknown methods."""
         self.drained = drained
         """Finishes what it has, takes nothing new."""
         self.cordoned = False
@@ -87,13 +97,15 @@ class Node:
         self.barred = ""
         self.head = -1
         self.in_flight = 0
+        self.held = [0] * len(Bulkhead)
+        """Of these, the calls of each bulkhead."""
         self.effective_weight = float(weight)
         """The weight after recent failures, as the smooth-weighted balancer keeps it."""
         self.breaker, self.latency, self.pace = Breaker(), LatencyWindow(), Pace()
         self.attempts = SlidingCounts(2, span=10.0, slices=10)
         """Attempts lately that it replied to, and those that another node overtook."""
         self.busy_since = self.replied_at = float("-inf")
-        """Since when something has been in flight without a pause, and when it last replied to anything."""
+        """Since when light calls have been in flight without a pause, and when it last replied to anything."""
         self.answering: bool | None = None
         """Did it answer the prober's last look? None until a first look has ended."""
         self.probed: float | None = None
@@ -101,7 +113,7 @@ class Node:
         self.returned_at = self.ejected_until = float("-inf")
         """When it last came back from being left alone, and until when it is, as one much slower than the others."""
         self.ejections = 0
-        self.parked_until = float("-inf")
+        self.parked_until, self._park_seconds = float("-inf"), 0.0
         self.parked: dict[str, float] = {}
         """Methods whose own limiter on the node is used up, and until when."""
         self.lacks: dict[str, float] = {}
@@ -112,7 +124,6 @@ class Node:
         """State of blocks under this one is gone, and until when that is believed."""
         self.windows: dict[str, tuple[int, float]] = {}
         """The same of methods that reach back less far than the state."""
-        self._park_seconds = 0.0
 
     def adopt(self, other: Node) -> None:
         """Take over the operator's settings from `other`; everything measured and learnt stays."""
@@ -123,6 +134,7 @@ class Node:
         self.tags = other.tags
         self.slow_start = other.slow_start
         self.limit.adopt(other.limit.most, other.limit.settings)
+        self.max_heavy = other.max_heavy
         self.drained = other.drained
         self.breaker.settings = other.breaker.settings
         self.pace.share = other.pace.share
@@ -146,26 +158,32 @@ class Node:
             self.lacks.clear()
             self.lacks_unknown.clear()
 
-    def begin(self, now: float) -> Permit:
+    def begin(self, now: float, bulkhead: Bulkhead = _LIGHT) -> Permit:
         """Count one call in, under a permit of the breaker. Whether the node should be asked was decided before
         (core.eligible); close the permit with `finish`."""
         permit = self.breaker.force(now)
-        if not self.in_flight:
+        if bulkhead is _LIGHT and not self.held[_LIGHT]:
             self.busy_since = now
         self.in_flight += 1
+        self.held[bulkhead] += 1
         return permit
 
-    def finish(self, permit: Permit, verdict: Verdict, now: float) -> None:
+    def finish(self, permit: Permit, verdict: Verdict, now: float, bulkhead: Bulkhead = _LIGHT) -> None:
         """Count the call out. Raises RuntimeError when it was counted out before."""
         before = self.breaker.state
         permit.close(verdict, now)
         self.in_flight -= 1
+        self.held[bulkhead] -= 1
         if before is not CLOSED and self.breaker.state is CLOSED:
             self.returned_at = now
 
-    def has_room(self, now: float) -> bool:
-        """May it take one more call at this moment?"""
-        return self.in_flight < self.limit.value and (self.quota is None or self.quota.has_room(now))
+    def has_room(self, now: float, bulkhead: Bulkhead = _LIGHT) -> bool:
+        """May it take one more call of a bulkhead at this moment?"""
+        most = self.limit.most
+        places = self.limit.value if bulkhead is _LIGHT else min(self.max_heavy, max(1, most // _HEAVY_SHARE))
+        if self.held[bulkhead] >= places or self.in_flight >= most:
+            return False
+        return self.quota is None or self.quota.has_room(now)
 
     def warmth(self, now: float) -> float:
         """Share of its calls that it gets, 0..1: a node that returns begins with few, lest it fall over again."""
@@ -190,12 +208,13 @@ class Node:
         if self.pace.overtaken(method, seconds):
             self.attempts.bump(OVERTAKEN, now)
 
-    def succeeded(self, seconds: float, now: float, method: str = "") -> None:
-        """A call was answered in `seconds`."""
-        self.latency.add(seconds, now)
-        if method:
-            self.pace.answered(method, seconds, now)
-        self.limit.answered(self.in_flight)
+    def succeeded(self, seconds: float, now: float, method: str = "", bulkhead: Bulkhead = _LIGHT) -> None:
+        """A call was answered in `seconds`. How long a heavy one takes tells more of its params than of the node."""
+        if bulkhead is _LIGHT:
+            self.latency.add(seconds, now)
+            if method:
+                self.pace.answered(method, seconds, now)
+            self.limit.answered(self.held[_LIGHT])
         if now >= self.parked_until:
             self._park_seconds = 0.0
 
@@ -217,8 +236,8 @@ class Node:
             for need in needs or [plan.method]:
                 if not self.has(ROLE_OF_NEED.get(need, "")):
                     self._lack(need, plan, now)
-        elif kind in OVERLOAD and not plan.rule.heavy:
-            self.limit.overloaded(self.in_flight, now)
+        elif kind in OVERLOAD and plan.bulkhead is _LIGHT:
+            self.limit.overloaded(self.held[_LIGHT], now)
         elif kind is FailureKind.PRUNED and plan.block is not None:
             current = self.pruned_below if now < self.pruned_until else 0
             self.pruned_below = max(current, plan.block + 1)

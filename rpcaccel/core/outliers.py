@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from rpcaccel.core.breaker import State
 from rpcaccel.core.node import OVERTAKEN, REPLIED, Node
+from rpcaccel.core.rules import Bulkhead
 
 
 class OutlierSettings(Struct, frozen=True, kw_only=True):
@@ -44,7 +45,8 @@ class OutlierSettings(Struct, frozen=True, kw_only=True):
 
 
 _JAMMED = 3
-"""Calls held without a word that make a stall."""
+"""Light calls held without a word that make a stall. Heavy ones, and those of unknown methods, make none: a client
+chooses how long they take."""
 _OVERTAKEN_SHARE = 0.5
 _FEW = 3
 """Answers without which a method's average on another node is no measure."""
@@ -88,7 +90,7 @@ def _stalled(node: Node, others: Sequence[Node], now: float, settings: OutlierSe
     """Has it held its calls without a word, longer than the slowest method takes, while others answered?"""
     silent_since = max(node.replied_at, node.busy_since)
     slowest = max((pace.mean for _, pace in node.pace.lately(now - settings.lately)), default=0.0)
-    if node.in_flight < _JAMMED or now - silent_since < max(settings.stall, 3 * slowest):
+    if node.held[Bulkhead.LIGHT] < _JAMMED or now - silent_since < max(settings.stall, 3 * slowest):
         return False
     return any(other.replied_at > silent_since for other in others)
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.ranges import Range
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
 
 
 class Plan(Struct, frozen=True, kw_only=True, gc=False):
@@ -68,6 +68,11 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     def with_params(self, params: bytes) -> Plan:
         """The same plan for a call whose params are put otherwise to one node."""
         return replace(self, params=params)
+
+    @property
+    def bulkhead(self) -> Bulkhead:
+        """Whose places on a node the call takes."""
+        return self.rule.bulkhead
 
     @property
     def repeat(self) -> bool:

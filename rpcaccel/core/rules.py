@@ -7,7 +7,7 @@ described is written first: forward, never keep, never share, never hedge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Literal
 
 from msgspec import Struct
@@ -50,6 +50,17 @@ class CacheClass(StrEnum):
     """Differs by node: not shared unless the operator gives it an age."""
     NEVER = "never"
     """Writes, filters, subscriptions, and every method without a rule."""
+
+
+class Bulkhead(IntEnum):
+    """Calls of one bulkhead share a node's places; those of another never wait for them."""
+
+    LIGHT = 0
+    """Lookups, and everything that hands something over."""
+    HEAVY = 1
+    """What costs a node noticeably more than a lookup (`Rule.heavy`)."""
+    UNKNOWN = 2
+    """Methods without a rule: nobody knows what they cost, and clients invent names."""
 
 
 class Spelling(StrEnum):
@@ -170,7 +181,15 @@ class Rule(Struct, frozen=True, kw_only=True):
         """False for the rule of a method nobody described, which may be one of endlessly many."""
         return bool(self.method)
 
+    @property
+    def bulkhead(self) -> Bulkhead:
+        """Whose places on a node its calls take."""
+        if self.heavy:
+            return _HEAVY
+        return _LIGHT if self.method else _UNKNOWN
 
+
+_LIGHT, _HEAVY, _UNKNOWN = Bulkhead  # looked up once (core.planner)
 UNKNOWN = Rule(
     method="",
     cache=CacheClass.NEVER,

@@ -12,6 +12,7 @@ from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.impossible import judge_result
 from rpcaccel.core.outcome import Leg
 from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import Bulkhead
 from rpcaccel.dataplane.traced import CURRENT as TRACED
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Booking:
         self.end = "cancelled"
         """How, in the words of `Leg`."""
         self._verdict: Verdict = "ignore"  # what a cancelled attempt teaches
-        self._permit = node.begin(began)
+        self._permit = node.begin(began, plan.bulkhead)
         if node.quota is not None:
             node.quota.spend(plan.rule.heavy, began)
         self._cell = cell = pool.cells.get(node.id)
@@ -75,8 +76,9 @@ class Booking:
     def close(self) -> None:
         """It is over: the permit goes back, and who waits for room may have it."""
         self.ended = now = self._pool.clock()
-        self.node.finish(self._permit, self._verdict, now)
-        self._pool.room.free()
+        bulkhead = self._plan.bulkhead
+        self.node.finish(self._permit, self._verdict, now, bulkhead)
+        self._pool.rooms[bulkhead].free()
 
     def _judge(self, reply: Answer | Failure) -> FailureKind | None:
         if isinstance(reply, Failure):
@@ -92,12 +94,14 @@ class Booking:
     def _learn(self, reply: Answer | Failure, kind: FailureKind | None, now: float) -> Verdict:
         node, balancer = self.node, self._pool.balancer
         if kind is None:
-            node.succeeded(now - self.began, now, self._plan.method)
+            node.succeeded(now - self.began, now, self._plan.method, self._plan.bulkhead)
             balancer.succeeded(node)
             return "success"
         start = self.start
         if kind is FailureKind.TIMEOUT and start.attempt > 1 and start.timeout < node.timeout:
             return "ignore"  # it only got what other nodes had left of the call's time
+        if kind is FailureKind.TIMEOUT and self._plan.bulkhead is not Bulkhead.LIGHT:
+            return "ignore"  # who asks for more than can be done in time must not shut the node for light reads
         node.learn(kind, self._plan, now, retry_after=reply.retry_after)
         verdict = policy(kind).breaker
         if verdict == "failure":

@@ -22,6 +22,7 @@ from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.gathering import Gathering
 from rpcaccel.core.node import Node
 from rpcaccel.core.quota import Quota, QuotaSettings
+from rpcaccel.core.rules import Bulkhead
 from rpcaccel.core.tally import Tally
 from rpcaccel.dataplane import tuning
 from rpcaccel.dataplane.forward import Pool
@@ -101,8 +102,7 @@ class Build:
             settings=tuning.dispatch(settings, chain.block_time),
             hedging=tuning.hedging(settings),
             outliers=tuning.outliers(settings),
-            busy_wait=settings.concurrency.wait,
-            room=before.pool.room if before is not None else WaitQueue(),
+            rooms=before.pool.rooms if before is not None else tuple(WaitQueue() for _ in Bulkhead),
             broadcast=tuning.broadcast(settings),
             budget=before.pool.budget if before is not None else Budget(),
         )
@@ -123,7 +123,10 @@ class Build:
             self._give_quota(node, limits)
         pool.balancer.adopt(pool.nodes)
         pool.cells = {node.id: tally.node(network.name, node.id) for node in pool.nodes}
-        pool.room.most = settings.concurrency.waiting
+        concurrency = settings.concurrency
+        for bulkhead, room in zip(Bulkhead, pool.rooms, strict=True):
+            room.most = concurrency.waiting
+            room.seconds = concurrency.wait if bulkhead is Bulkhead.LIGHT else concurrency.heavy_wait
         pool.budget.share, pool.budget.floor = settings.budget.share, settings.budget.floor
 
     def _give_quota(self, node: Node, limits: QuotaSettings) -> None:
@@ -186,7 +189,7 @@ def _node(settings: NodeSettings, network: NetworkSettings) -> Node:
         limit=tuning.limit(network, settings),
         drained=settings.drain,
     )
-    node.slow_start = network.slow_start
+    node.slow_start, node.max_heavy = network.slow_start, settings.max_heavy
     node.breaker.settings = tuning.breaker(network)
     node.pace.share = network.hedge.quantile or 0.95
     return node

@@ -36,9 +36,9 @@ def fill_store(tier: Tier, stats: StoreStats) -> None:
 
 def fill_network(cell: NetworkCell, pool: Pool) -> None:
     """What a network's pool counts itself."""
-    cell.busy = pool.room.refused
+    cell.busy = sum(room.refused for room in pool.rooms)
     cell.unpaid = pool.budget.refused
-    cell.in_room = len(pool.room)
+    cell.in_room = sum(len(room) for room in pool.rooms)
 
 
 def fill_node(cell: NodeCell, counters: Counters) -> None:

@@ -29,14 +29,13 @@ from rpcaccel.core.node import Node
 from rpcaccel.core.outcome import Leg
 from rpcaccel.core.outliers import OutlierSettings
 from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import Bulkhead
 from rpcaccel.dataplane.attempts import Attempts
 from rpcaccel.dataplane.chooser import PoolChooser
 from rpcaccel.dataplane.deadlines import Deadlines
 from rpcaccel.dataplane.hedges import Hedge, hedged, report
 from rpcaccel.dataplane.wait_queue import WaitQueue
 
-_LOOK_AGAIN = 0.05
-"""Seconds: room also comes with time, where a node has a quota for each second."""
 Classify = Callable[[int, str, int], FailureKind]
 """Code, message and HTTP status of a node's error to its kind."""
 
@@ -101,10 +100,8 @@ class Pool:
     unclassed: Unclassed | None = None
     """Told of every error that no rule knows."""
     broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
-    room: WaitQueue = field(default_factory=WaitQueue)
-    """Where calls wait when every node has as many as it may have,"""
-    busy_wait: float = 1.0
-    """so many seconds at the most."""
+    rooms: tuple[WaitQueue, ...] = field(default_factory=lambda: tuple(WaitQueue() for _ in Bulkhead))
+    """Where the calls of each bulkhead wait when every node has as many of them as it may have."""
     hedging: Hedging | None = None
     outliers: OutlierSettings = field(default_factory=OutlierSettings)
     cells: Mapping[str, NodeCell] = field(default_factory=dict)
@@ -163,15 +160,16 @@ async def forward(
     attempts = Attempts(plan, pool)
     settings = dispatch_settings(pool.settings, plan, pool.nodes)
     hedge_after = None if pool.hedging is None else partial(pool.hedging.after, plan.method)
-    busy_until, again = min(deadline, pool.clock() + pool.busy_wait), False
+    room = pool.rooms[plan.bulkhead]
+    busy_until, again = min(deadline, pool.clock() + room.seconds), False
     while True:
         machine = Dispatch(plan, chooser, pool.budget, settings, ends=deadline, hedge_after=hedge_after)
         commands = machine.start(pool.clock())
-        if not _busy(commands) or not await pool.room.wait(min(_LOOK_AGAIN, busy_until - pool.clock()), again=again):
+        if not _busy(commands) or not await room.wait(busy_until - pool.clock(), again=again):
             break
         again = True
     if _busy(commands):
-        pool.room.refused += 1
+        room.refused += 1
     end = await drive(attempts, machine, commands)
     return concluded(end, machine, attempts, count=machine.attempts, forced=chooser.forced)
 

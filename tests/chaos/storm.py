@@ -16,6 +16,7 @@ import orjson
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import Supervisor
+from rpcaccel.core.messages import NodeReport
 
 CALLS = int(os.environ.get("CHAOS_CALLS", "1200"))
 """Calls in the bad part of each storm; 100,000 where it is run for the record."""
@@ -95,6 +96,18 @@ class Storm(Caller):
 
         await asyncio.gather(*(caller() for _ in range(CALLERS)))
         return done
+
+    async def history(self, number: int) -> None:
+        """A heavy call, of an account of its own."""
+        asked = [{"address": f"0x{number + 1:040x}", "pageIndex": 0, "pageSize": 5}]
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getTransactionsHistory", "params": asked})
+        async with self._http.post(self.url, data=body) as response:
+            await response.read()
+
+    def nodes(self) -> list[NodeReport]:
+        """The nodes as the worker sees them at this moment."""
+        (report,) = [report for link in self.supervisor.links if (report := link.report()) is not None]
+        return list(report.nodes)
 
     def failures(self) -> dict[str, dict[str, int]]:
         """The failed attempts by node and kind."""

@@ -49,8 +49,7 @@ async def found(run: Storm, node_id: str) -> None:
     """Until the breaker of a node is open, and its last probe went unanswered."""
     async with asyncio.timeout(20):
         while True:
-            (report,) = [report for link in run.supervisor.links if (report := link.report()) is not None]
-            (node,) = [node for node in report.nodes if node.id == node_id]
+            (node,) = [node for node in run.nodes() if node.id == node_id]
             if "until a probe is answered" in node.refusal:
                 return
             await run.wave(30)
@@ -192,3 +191,25 @@ async def test_a_frozen_redis_holds_up_no_call_longer_than_its_deadline(
             redis.process.resume()
         assert not calm.wrong + bad.wrong + after.wrong
         assert after.quantile(0.5) < max(3 * calm.quantile(0.5), calm.quantile(0.5) + 0.1)
+
+
+async def test_thirty_calls_that_hang_hold_up_no_light_read(show: Show) -> None:
+    endless = {"method_work": {"hmyv2_getTransactionsHistory": "1000s"}}
+    async with harmony_nodes(2, latency="2ms") as nodes:
+        patient = [{"id": node.name, "url": node.url, "timeout": "900s"} for node in nodes]
+        async with storm(addresses(nodes), connections=0, net={"nodes": patient, "deadline": "1000s"}) as run:
+            calm = await run.wave(CALLS // 3)
+            for node in nodes:
+                node.knobs.turn(endless)
+            hanging = [asyncio.create_task(run.history(number)) for number in range(30)]
+            while sum(node.in_flight for node in run.nodes()) < 30:
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(300):
+                bad = await run.wave(CALLS)
+            show(f"calm {calm} | thirty calls hanging {bad}")
+            assert not any(call.done() for call in hanging), "or nothing hung"
+            assert not calm.wrong + bad.wrong
+            assert [node.breaker for node in run.nodes()] == ["closed", "closed"]
+            for call in hanging:
+                call.cancel()
+            await asyncio.gather(*hanging, return_exceptions=True)

@@ -12,7 +12,7 @@ from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import LACKS_FOR, Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.quota import Quota, QuotaSettings
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 
 
 def plan(
@@ -185,9 +185,10 @@ def test_a_higher_tier_takes_what_a_full_lower_one_cannot_and_what_was_tried_the
     own, paid = Node("own"), Node("paid")
     paid.tier = 1
     own.limit.value = 2.0
-    own.in_flight = 2
+    for _ in range(2):
+        own.begin(0.0)
     assert eligible([own, paid], plan(), 0.0).nodes == [paid]
-    own.in_flight = 1
+    own.held[Bulkhead.LIGHT] = 1
     assert eligible([own, paid], plan(), 0.0).nodes == [own]
     assert eligible([own, paid], plan(), 0.0, avoid=["own"]).nodes == [paid]
 
@@ -195,7 +196,7 @@ def test_a_higher_tier_takes_what_a_full_lower_one_cannot_and_what_was_tried_the
 def test_who_stands_by_is_said() -> None:
     own, full, paid = Node("own"), Node("full"), Node("paid")
     paid.tier = 1
-    full.limit.value, full.in_flight = 1.0, 1
+    full.limit.value, full.held[Bulkhead.LIGHT] = 1.0, 1
     found = explain([own, full, paid], plan(), 0.0)
     assert (found.nodes, found.refused) == ([own], [])
     assert [said for _, said in found.standing_by] == [
@@ -207,7 +208,7 @@ def test_who_stands_by_is_said() -> None:
 def test_when_every_node_is_full_a_new_call_waits_and_one_under_way_goes_on() -> None:
     first, second = Node("a"), Node("b")
     for full in (first, second):
-        full.limit.value, full.in_flight = 1.0, 1
+        full.limit.value, full.held[Bulkhead.LIGHT] = 1.0, 1
     assert eligible([first, second], plan(), 0.0).full
     assert eligible([first, second], plan(), 0.0, avoid=["a"]).nodes == [second]
 
@@ -369,3 +370,28 @@ def test_old_state_is_asked_of_archive_nodes_first_and_new_state_of_all() -> Non
     assert eligible([other, archive], old, 0.0).nodes == [archive]
     assert eligible([other, archive], new, 0.0).nodes == [other, archive]
     assert eligible([other], old, 0.0).nodes == [other]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([Bulkhead.HEAVY, Bulkhead.UNKNOWN])), max_size=90))
+def test_whatever_heavy_and_unknown_calls_are_under_way_a_light_one_may_go_to_every_node(
+    under_way: list[tuple[int, Bulkhead]],
+) -> None:
+    nodes = [Node(name) for name in "abc"]
+    heavy = replace(plan("trace"), rule=Rule(method="trace", cache=CacheClass.NEVER, heavy=True))
+    plans = {Bulkhead.HEAVY: heavy, Bulkhead.UNKNOWN: replace(plan("odd"), rule=UNKNOWN)}
+    for which, bulkhead in under_way:
+        found = eligible(nodes, plans[bulkhead], 0.0)
+        if nodes[which] in found.nodes:
+            nodes[which].begin(0.0, bulkhead)
+    assert eligible(nodes, plan(), 0.0).nodes == nodes
+    assert all(node.held[bulkhead] <= node.max_heavy for node in nodes for bulkhead in plans)
+
+
+def test_a_node_whose_places_for_heavy_calls_are_taken_stands_by_and_says_so() -> None:
+    full, free = Node("full"), Node("free")
+    for _ in range(full.max_heavy):
+        full.begin(0.0, Bulkhead.HEAVY)
+    heavy = replace(plan(), rule=Rule(method="m", cache=CacheClass.HEAD, heavy=True))
+    found = explain([full, free], heavy, 0.0)
+    assert found.nodes == [free]
+    assert [said for _, said in found.standing_by] == ["node full has as many heavy calls as it may have at once"]

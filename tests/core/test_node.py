@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.limit import Limit
 from rpcaccel.core.node import LACKS_FOR, PARK_MAX, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 
 
 def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan:
@@ -154,3 +155,55 @@ def test_a_node_that_says_it_is_something_else_now_is_asked_again_for_what_it_la
     assert node.lacks
     node.hear({"explorer": True})
     assert (node.lacks, node.has("explorer"), node.has("archive")) == ({}, True, None)
+
+    assert (node.barred, node.lacks) == ("", {})
+
+
+@pytest.mark.parametrize("full", Bulkhead)
+def test_calls_of_one_bulkhead_take_no_place_of_the_others(full: Bulkhead) -> None:
+    node = Node("a", limit=Limit(64))
+    node.limit.value, node.max_heavy = 5.0, 5
+    for _ in range(5):
+        assert node.has_room(0.0, full)
+        node.begin(0.0, full)
+    assert [node.has_room(0.0, bulkhead) for bulkhead in Bulkhead] == [bulkhead is not full for bulkhead in Bulkhead]
+    node.finish(node.breaker.force(0.0), "success", 0.0, full)
+    assert node.has_room(0.0, full)
+
+
+@pytest.mark.parametrize(("connections", "places"), [(512, 16), (40, 10), (3, 1), (1, 1)])
+def test_heavy_calls_leave_most_of_the_connections_to_light_ones(connections: int, places: int) -> None:
+    node, begun = Node("a", limit=Limit(connections)), 0
+    while node.has_room(0.0, Bulkhead.HEAVY):
+        node.begin(0.0, Bulkhead.HEAVY)
+        begun += 1
+    assert begun == places
+
+
+def test_no_more_calls_are_begun_than_there_are_connections() -> None:
+    node = Node("a", limit=Limit(4))
+    node.begin(0.0, Bulkhead.HEAVY)
+    node.begin(0.0, Bulkhead.UNKNOWN)
+    for _ in range(2):
+        assert node.has_room(0.0)
+        node.begin(0.0)
+    assert not node.has_room(0.0)
+
+
+@pytest.mark.parametrize("bulkhead", [Bulkhead.HEAVY, Bulkhead.UNKNOWN])
+def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the_node(bulkhead: Bulkhead) -> None:
+    node = Node("a")
+    node.begin(1.0, bulkhead)
+    node.succeeded(30.0, 31.0, "trace", bulkhead)
+    assert (node.latency.known, node.pace.of("trace"), node.busy_since) == (False, None, float("-inf"))
+
+
+@pytest.mark.parametrize("rule", [Rule(method="trace", cache=CacheClass.NEVER, heavy=True), UNKNOWN])
+@pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT])
+def test_heavy_and_unknown_calls_that_take_too_long_lower_no_limit(rule: Rule, kind: FailureKind) -> None:
+    node, light = Node("a"), plan()
+    node.begin(0.0)
+    node.learn(kind, replace(light, rule=rule), 1.0)
+    assert node.limit.value == node.limit.most
+    node.learn(kind, light, 1.0)
+    assert node.limit.value == node.limit.settings.least, "and it counts the light ones alone"

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.node import Node
 from rpcaccel.core.outliers import OutlierSettings, look
+from rpcaccel.core.rules import Bulkhead
 
 SETTINGS = OutlierSettings()
 
@@ -70,6 +71,20 @@ def test_a_node_that_holds_slow_calls_is_given_their_time() -> None:
     well.replied(101.0)
     assert look([busy, well], 105.0, SETTINGS) == []
     assert ids(look([busy, well], 106.0, SETTINGS)) == ["busy"]
+
+
+@pytest.mark.parametrize("bulkhead", [Bulkhead.HEAVY, Bulkhead.UNKNOWN])
+def test_a_node_that_holds_calls_whose_cost_the_client_chooses_is_not_found_to_hang(bulkhead: Bulkhead) -> None:
+    tracing, well = answering("tracing"), answering("well")
+    for _ in range(30):
+        tracing.begin(100.0, bulkhead)
+    well.replied(101.0)
+    assert look([tracing, well], 130.0, SETTINGS) == []
+    for _ in range(3):
+        tracing.begin(129.0)
+    well.replied(129.5)
+    assert look([tracing, well], 130.0, SETTINGS) == [], "light calls are given their time from when they came"
+    assert ids(look([tracing, well], 132.0, SETTINGS)) == ["tracing"]
 
 
 def test_when_all_are_silent_nobody_is_the_outlier() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Denied, Rule, RuleTable, SkipTest
+import pytest
+
+from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Denied, Rule, RuleTable, SkipTest
 
 
 def test_the_rule_of_a_method_nobody_described_promises_nothing() -> None:
@@ -63,3 +65,16 @@ def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
         "not-mined",
         "blobs",
     }
+
+
+@pytest.mark.parametrize(
+    ("rule", "bulkhead"),
+    [
+        (Rule(method="m", cache=CacheClass.HEAD), Bulkhead.LIGHT),
+        (Rule(method="m", cache=CacheClass.NEVER, kind="send", repeat=False), Bulkhead.LIGHT),
+        (Rule(method="m", cache=CacheClass.HEAD, heavy=True), Bulkhead.HEAVY),
+        (UNKNOWN, Bulkhead.UNKNOWN),
+    ],
+)
+def test_what_is_heavy_and_what_is_unknown_is_kept_apart(rule: Rule, bulkhead: Bulkhead) -> None:
+    assert rule.bulkhead is bulkhead

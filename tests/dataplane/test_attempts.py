@@ -13,7 +13,7 @@ from rpcaccel.core.commands import StartAttempt
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 from rpcaccel.dataplane.attempts import Attempts
 from rpcaccel.dataplane.forward import Pool
 
@@ -97,3 +97,23 @@ async def test_a_result_that_the_method_never_has_is_a_failure_of_the_node() -> 
     run._plan = replace(PLAN, rule=Rule(method="m", cache=CacheClass.HEAD, form="scalar"))
     assert (await run.send(StartAttempt(1, node, 1.0)))[1] is FailureKind.IMPOSSIBLE
     assert (cell.failures, node.breaker.in_row) == ({"impossible-result": 1}, 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "in_row"),
+    [(PLAN.rule, 1), (Rule(method="m", cache=CacheClass.NEVER, heavy=True), 0), (UNKNOWN, 0)],
+)
+async def test_only_a_light_call_that_takes_too_long_is_a_failure_of_the_node(rule: Rule, in_row: int) -> None:
+    run, node, cell = attempts(Failure(FailureKind.TIMEOUT, "no answer"))
+    run._plan = replace(PLAN, rule=rule)
+    assert (await run.send(StartAttempt(1, node, 1.0)))[1] is FailureKind.TIMEOUT
+    assert (cell.failures, node.breaker.in_row, node.limit.value < 512) == ({"timeout": 1}, in_row, bool(in_row))
+
+
+@pytest.mark.parametrize("bulkhead", Bulkhead)
+async def test_whoever_cannot_be_reached_fails_whatever_the_call(bulkhead: Bulkhead) -> None:
+    run, node, _ = attempts(Failure(FailureKind.CONNECT, "refused", sent=False))
+    rules = {Bulkhead.HEAVY: Rule(method="m", cache=CacheClass.NEVER, heavy=True), Bulkhead.UNKNOWN: UNKNOWN}
+    run._plan = replace(PLAN, rule=rules.get(bulkhead, PLAN.rule))
+    await run.send(StartAttempt(1, node, 1.0))
+    assert (node.breaker.in_row, node.held) == (1, [0, 0, 0])

@@ -26,13 +26,13 @@ BEFORE: dict[str, Any] = {
 AFTER: dict[str, Any] = {
     "slow_start": "9s",
     "balancer": "smooth_weighted",
-    "concurrency": {"waiting": 3, "least": 2},
+    "concurrency": {"waiting": 3, "least": 2, "wait": "4s", "heavy_wait": "5s"},
     "budget": {"share": 0.9, "floor": 7},
     "breaker": {"failures": 77},
     "hedge": {"quantile": 0.5},
     "nodes": [
         {"id": "a", "url": "http://127.0.0.1:1", "weight": 9, "timeout": "3s", "drain": True, "tags": ["x"], "tier": 1,
-         "max_connections": 7, "gather": True, "quota": {"day": 50}},
+         "max_connections": 7, "max_heavy": 3, "gather": True, "quota": {"day": 50}},
         {"id": "b", "url": "http://127.0.0.1:2"},
     ],
 }  # fmt: skip
@@ -70,7 +70,8 @@ def seen(network: Network) -> dict[str, Any]:
         "pace": node.pace.share,
         "quota": node.quota.settings,
         "shares": [pool.balancer.pick(pool.nodes, route_key=b"", now=0.0, rng=random.Random(1)).id],
-        "room": pool.room.most,
+        "rooms": [(room.most, room.seconds) for room in pool.rooms],
+        "heavy": node.max_heavy,
         "budget": (pool.budget.share, pool.budget.floor),
         "upstreams": dict(pool.upstreams),
     }
@@ -130,6 +131,9 @@ async def test_what_is_made_is_in_force_only_once_it_is_adopted() -> None:
     (a, b) = state.networks["one"].pool.nodes
     assert (a.weight, a.effective_weight, a.timeout, a.drained, a.slow_start) == (9, 9.0, 3.0, True, 9.0)
     assert (a.limit.most, a.breaker.settings.failures, a.pace.share, a.tier) == (7, 77, 0.5, 1)
+    assert a.max_heavy == 3
+    rooms = state.networks["one"].pool.rooms
+    assert [(room.most, room.seconds) for room in rooms] == [(3, 4.0), (3, 5.0), (3, 5.0)]
     assert a.quota
     assert a.quota.settings.day == 50
     assert (b.weight, b.quota) == (1, None)

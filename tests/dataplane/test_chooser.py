@@ -7,7 +7,7 @@ from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.quota import Quota, QuotaSettings
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.dataplane.chooser import PoolChooser
 
 
@@ -88,7 +88,7 @@ def test_a_spare_node_is_of_no_higher_tier_has_room_and_is_fit() -> None:
     nodes = [Node("a"), Node("b"), Node("c", tier=1)]
     chooser = choosing(*nodes)
     assert chooser.spare(nodes[0], ["a"], 0.0) is nodes[1]
-    nodes[1].limit.value, nodes[1].in_flight = 1.0, 1
+    nodes[1].limit.value, nodes[1].held[Bulkhead.LIGHT] = 1.0, 1
     assert chooser.spare(nodes[0], ["a"], 0.0) is None
     assert chooser.spare(nodes[2], ["a"], 0.0) is nodes[2]
 
@@ -115,7 +115,7 @@ def test_a_node_that_has_just_returned_gets_few_calls_at_first() -> None:
 
 def test_when_every_node_is_full_it_is_busy_and_says_when_to_come_again() -> None:
     node = Node("a")
-    node.limit.value, node.in_flight = 1.0, 1
+    node.limit.value, node.held[Bulkhead.LIGHT] = 1.0, 1
     chooser = choosing(node)
     assert chooser.next([], 0.0) is None
     failure = chooser.nobody(0.0)

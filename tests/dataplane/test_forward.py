@@ -15,8 +15,9 @@ from rpcaccel.core.hedging import Hedging
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.quota import Quota, QuotaSettings
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.dataplane.forward import Forwarded, Pool, forward
+from rpcaccel.dataplane.wait_queue import WaitQueue
 
 Reply = Answer | Failure
 Behaviour = Callable[[float], Awaitable[Reply]]
@@ -97,9 +98,15 @@ class World:
         )
 
     async def call(
-        self, *, repeat: bool = True, block: int | None = None, within: float = 5.0, hedge_after: float | None = None
+        self,
+        *,
+        repeat: bool = True,
+        heavy: bool = False,
+        block: int | None = None,
+        within: float = 5.0,
+        hedge_after: float | None = None,
     ) -> Forwarded:
-        rule = Rule(method="m", cache=CacheClass.HEAD, repeat=repeat)
+        rule = Rule(method="m", cache=CacheClass.HEAD, repeat=repeat, heavy=heavy)
         plan = Plan(
             network="n",
             method="m",
@@ -339,7 +346,7 @@ async def test_more_calls_than_a_node_may_have_wait_for_their_turn() -> None:
 
 
 async def test_a_call_that_waited_in_vain_is_told_that_the_nodes_are_busy() -> None:
-    world = World(Scripted(hang), busy_wait=0.03)
+    world = World(Scripted(hang), rooms=tuple(WaitQueue(seconds=0.03) for _ in Bulkhead))
     world.nodes[0].limit.value = 1.0
     taking = asyncio.create_task(world.call())
     await asyncio.sleep(0)
@@ -350,7 +357,7 @@ async def test_a_call_that_waited_in_vain_is_told_that_the_nodes_are_busy() -> N
     assert 0.02 < world.pool.clock() - started < 0.2
     taking.cancel()
     await asyncio.gather(taking, return_exceptions=True)
-    assert len(world.pool.room) == 0
+    assert sum(len(room) for room in world.pool.rooms) == 0
 
 
 async def test_a_used_up_second_is_waited_for() -> None:
@@ -364,5 +371,36 @@ async def test_a_used_up_second_is_waited_for() -> None:
 
 async def test_a_retry_does_not_wait_for_room() -> None:
     world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
-    world.nodes[1].limit.value, world.nodes[1].in_flight = 1.0, 1
+    world.nodes[1].limit.value, world.nodes[1].held[Bulkhead.LIGHT] = 1.0, 1
     assert (await world.call()).node_id == "b"
+
+
+async def test_heavy_calls_queue_among_themselves_and_a_light_one_passes_them_by() -> None:
+    gate = asyncio.Event()
+
+    async def slow(timeout: float) -> Reply:  # noqa: ARG001
+        await gate.wait()
+        return Answer(result=b"2")
+
+    world = World(Scripted(slow, slow, WELL))
+    world.nodes[0].max_heavy = 2
+    heavy = [asyncio.create_task(world.call(heavy=True)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert [len(room) for room in world.pool.rooms] == [0, 3, 0]
+    assert (await world.call()).answer == Answer(result=b"1")
+    assert [len(room) for room in world.pool.rooms] == [0, 3, 0]
+    gate.set()
+    assert all(found.failure is None for found in await asyncio.gather(*heavy))
+    assert [len(room) for room in world.pool.rooms] == [0, 0, 0]
+    world.assert_nothing_is_left_open()
+
+
+async def test_a_heavy_call_for_which_there_is_no_place_to_wait_is_told_so() -> None:
+    world = World(Scripted(hang), rooms=tuple(WaitQueue(most=0) for _ in Bulkhead))
+    world.nodes[0].begin(0.0, Bulkhead.HEAVY)
+    world.nodes[0].max_heavy = 1
+    found = await world.call(heavy=True)
+    assert found.failure
+    assert found.failure.kind is FailureKind.BUSY
+    assert found.failure.text == "every node that may be asked has as many heavy calls as it may have at once"
+    assert [room.refused for room in world.pool.rooms] == [0, 1, 0]

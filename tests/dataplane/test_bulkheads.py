@@ -1,0 +1,83 @@
+"""Calls whose cost a client chooses, in a world where nothing is left to luck: they hold up nobody but themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from rpcaccel.core.breaker import State
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.rules import Bulkhead
+from rpcaccel.dataplane.calls import Answered
+from rpcaccel.testing.address import to_one
+from tests.dataplane.world import Sent, World
+
+HEAVY, INVENTED, BALANCE = "hmyv2_getTransactionsHistory", "hmyv2_noSuchThing", "hmyv2_getBalance"
+SLOW = [(HEAVY, Bulkhead.HEAVY), (INVENTED, Bulkhead.UNKNOWN)]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(kinds={"one": "harmony"})
+    yield made
+    made.close()
+
+
+def body(method: str, number: int) -> bytes:
+    address = to_one(number.to_bytes(20, "big"))
+    params = [address] if method == BALANCE else [{"address": address, "pageIndex": 0, "pageSize": 5}]
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def ask(world: World, method: str, count: int) -> list[asyncio.Task[Answered]]:
+    """Callers, each of whom wants something else that the second tier does not have."""
+    calls = [world.start(world.hosts[0].ask("one", body(method, number))) for number in range(count)]
+    while world.shared.reads:
+        world.shared.answer(0)
+    world.settle()
+    return calls
+
+
+def under_way(world: World, method: str) -> list[Sent]:
+    return [sent for sent in world.sent if sent.method == method]
+
+
+@pytest.mark.parametrize(("method", "bulkhead"), SLOW)
+def test_light_reads_are_answered_while_every_node_holds_all_it_may_of_what_hangs(
+    world: World, method: str, bulkhead: Bulkhead
+) -> None:
+    pool = world.hosts[0].state.networks["one"].pool
+    most = sum(node.max_heavy for node in pool.nodes)
+    hanging = ask(world, method, most + 30)
+    assert len(under_way(world, method)) == most, "no node is given more"
+    assert [len(room) for room in pool.rooms] == [30 * (one is bulkhead) for one in Bulkhead]
+    reads = ask(world, BALANCE, 6)
+    assert len(under_way(world, BALANCE)) == 6, "none of them waits"
+    for sent in under_way(world, BALANCE):
+        sent.deliver()
+    world.settle()
+    assert all(b"result" in read.result().body for read in reads)
+    assert not any(call.done() for call in hanging)
+    assert len(under_way(world, method)) == most
+
+
+@pytest.mark.parametrize("method", [HEAVY, INVENTED])
+def test_what_hangs_until_it_times_out_shuts_no_node(world: World, method: str) -> None:
+    host = world.hosts[0]
+    pool = host.state.networks["one"].pool
+    hanging = ask(world, method, 30)
+    for _ in range(4):  # as often as a call may be tried, and once more
+        world.clock.advance(10.0)
+        for sent in under_way(world, method):
+            sent.fail(FailureKind.TIMEOUT)
+        world.settle()
+        world.run(host.see("one"))
+    assert all(call.done() for call in hanging)
+    assert [node.breaker.state for node in pool.nodes] == [State.CLOSED] * 3
+    assert [node.limit.value for node in pool.nodes] == [node.limit.most for node in pool.nodes]
+    assert [node.held for node in pool.nodes] == [[0, 0, 0]] * 3
+    report = [node.ejected_until for node in pool.nodes]
+    assert report == [float("-inf")] * 3, "nor is one found to hang"
