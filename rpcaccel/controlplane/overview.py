@@ -217,4 +217,4 @@ def _state(
         return "parked", refusal
     if lag:
         return "behind", refusal or f"it is {lag} block{'s' if lag > 1 else ''} behind"
-    return "serving", note
+    return "serving", note or next((report.rests for report in told if report.rests), "")

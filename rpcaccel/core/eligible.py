@@ -45,6 +45,8 @@ CALLS_OF = {
     Bulkhead.HEAVY: "heavy calls",
     Bulkhead.UNKNOWN: "calls of unknown methods",
 }
+_NAMED = 3
+"""Methods named in a sentence about several."""
 _BELIEF = Refusal.SAID_TO_LACK
 STATE_KEPT = 128
 """Blocks of which every node has the state, since geth and Harmony hold it in memory (core/blockchain.go)."""
@@ -138,9 +140,9 @@ def judge(node: Node, plan: Plan, now: float) -> Refusal:
         return Refusal.OFF_ROUTE
     if node.head < plan.min_head:
         return Refusal.BEHIND
-    if now < node.parked_until:
+    if now < node.parking.until:
         return Refusal.PARKED
-    if node.parked and now < node.parked.get(plan.method, now):
+    if node.parking.methods and now < node.parking.of(plan.rule.method):
         return Refusal.METHOD_PARKED
     if node.quota is not None and node.quota.parked_until(now) is not None:
         return Refusal.SPENT
@@ -239,8 +241,8 @@ def sentence(node: Node, why: Refusal, plan: Plan, now: float) -> str:
         lag=f"{lag} block" if lag == 1 else f"{lag} blocks",
         pruned=node.pruned_below,
         window=node.windows.get(plan.method, (0, now))[0],
-        rest=_seconds(node.parked_until - now),
-        method_rest=_seconds(node.parked.get(plan.method, now) - now),
+        rest=_seconds(node.parking.until - now),
+        method_rest=_seconds(node.parking.of(plan.rule.method) - now),
         breaker_rest=_breaker_rest(node, now),
         tag=plan.tag,
         barred=node.barred,
@@ -269,6 +271,16 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only: it gets none about those below {window}",
     Refusal.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
 }
+
+
+def rests(node: Node, now: float) -> str:
+    """The methods that the node limits the rate of, in a sentence; empty when there are none."""
+    resting = node.parking.resting(now)
+    if not resting:
+        return ""
+    named = sorted(method or "methods without a rule" for method in resting)
+    said = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
+    return f"it limits the rate of {said}: it gets none of them for {_seconds(max(resting.values()) - now)} at the most"
 
 
 def _breaker_rest(node: Node, now: float) -> str:

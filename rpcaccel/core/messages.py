@@ -26,6 +26,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     """Seconds, recent average of successes; None without any."""
     parked: float
     """Seconds for which it still is to be left alone; 0 when it is not parked."""
+    rests: str = ""
+    """The methods that it limits the rate of, in a sentence; empty when there are none."""
     ejected: float = 0.0
     """Seconds for which it is still left alone for being much slower than the others."""
     limit: int = 0

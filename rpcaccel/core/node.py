@@ -13,6 +13,7 @@ from rpcaccel.core.failure import BARRING, FailureKind
 from rpcaccel.core.lapsing import Lapsing
 from rpcaccel.core.limit import Limit
 from rpcaccel.core.pace import Pace
+from rpcaccel.core.parking import Parking
 from rpcaccel.core.rules import Bulkhead
 from rpcaccel.core.window import LatencyWindow, SlidingCounts
 
@@ -24,8 +25,6 @@ LACKS_FOR = 300.0
 """Seconds for which a missing method, role or old state is believed: nodes are upgraded and re-synced."""
 UNKNOWN_LACKS_BYTES = 65_536
 """Bytes for the names of methods that no table describes and a node has not: clients can invent such names."""
-PARK_FIRST, PARK_MAX = 1.0, 60.0
-"""Seconds a rate-limited node rests when it named no time: doubled each time, up to the second figure."""
 REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
 OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
@@ -54,11 +53,11 @@ _LIGHT = Bulkhead.LIGHT
 class Node:
     """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
-    __slots__ = ("_park_seconds", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned",
-                 "drained", "effective_weight", "ejected_until", "ejections", "head", "held", "id", "in_flight",
-                 "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parked", "parked_until", "probed",
-                 "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
-                 "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
+    __slots__ = ("answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned", "drained",
+                 "effective_weight", "ejected_until", "ejections", "head", "held", "id", "in_flight", "lacks",
+                 "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed", "pruned_below",
+                 "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start", "tags", "tier",
+                 "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -77,10 +76,8 @@ class Node:
         """Which roles the node has by its own word, as far as it speaks of them; `roles` is the operator's word."""
         self.timeout = timeout
         """Seconds one attempt may take."""
-        self.tier = tier
-        """Nodes of a higher tier are asked when no node of a lower one can be."""
-        self.tags = tags
-        """What routes call it by."""
+        self.tier, self.tags = tier, tags
+        """Nodes of a higher tier are asked when no node of a lower one can be; routes call nodes by their tags."""
         self.slow_start = 0.0
         """Seconds in which a node that returns comes back to its full share."""
         self.quota: Quota | None = None
@@ -96,9 +93,8 @@ class Node:
         """Does it serve the right chain and shard? None until asked."""
         self.barred = ""
         self.head = -1
-        self.in_flight = 0
-        self.held = [0] * len(Bulkhead)
-        """Of these, the calls of each bulkhead."""
+        self.in_flight, self.held = 0, [0] * len(Bulkhead)
+        """Calls that wait for it, and those of each bulkhead among them."""
         self.effective_weight = float(weight)
         """The weight after recent failures, as the smooth-weighted balancer keeps it."""
         self.breaker, self.latency, self.pace = Breaker(), LatencyWindow(), Pace()
@@ -113,9 +109,7 @@ class Node:
         self.returned_at = self.ejected_until = float("-inf")
         """When it last came back from being left alone, and until when it is, as one much slower than the others."""
         self.ejections = 0
-        self.parked_until, self._park_seconds = float("-inf"), 0.0
-        self.parked: dict[str, float] = {}
-        """Methods whose own limiter on the node is used up, and until when."""
+        self.parking = Parking()
         self.lacks: dict[str, float] = {}
         """Methods and needs of the chain's table that the node said it has not, and until when that is believed."""
         self.lacks_unknown = Lapsing(UNKNOWN_LACKS_BYTES)
@@ -215,8 +209,7 @@ class Node:
             if method:
                 self.pace.answered(method, seconds, now)
             self.limit.answered(self.held[_LIGHT])
-        if now >= self.parked_until:
-            self._park_seconds = 0.0
+        self.parking.answered(method, now)
 
     def learn(
         self,
@@ -228,7 +221,7 @@ class Node:
     ) -> None:
         """Remember for a while what a failure says about this node, so that it is not asked in vain again."""
         if kind is FailureKind.RATE_LIMITED:
-            self._park(plan, now, retry_after)
+            self.parking.refused(plan.rule.method, now, retry_after, own_limiter=bool(plan.rule.limiter))
         elif kind is FailureKind.METHOD_MISSING or kind in BARRING:
             self._lack(plan.method, plan, now)
         elif kind is FailureKind.ROLE_MISSING:
@@ -256,16 +249,6 @@ class Node:
             self.lacks[what] = now + LACKS_FOR  # as many as the chain's table has names
         else:
             self.lacks_unknown.hold(what, now + LACKS_FOR)
-
-    def _park(self, plan: Plan, now: float, retry_after: float | None) -> None:
-        if plan.rule.limiter:  # the method's own limiter is used up, the node is well
-            self.parked[plan.method] = now + (PARK_FIRST if retry_after is None else retry_after)
-            return
-        if retry_after is not None:
-            self.parked_until = max(self.parked_until, now + retry_after)
-        elif now >= self.parked_until:  # one step for all calls that hit the same limit at once
-            self._park_seconds = min(self._park_seconds * 2 or PARK_FIRST, PARK_MAX)
-            self.parked_until = now + self._park_seconds
 
     def __repr__(self) -> str:
         state = self.breaker.state.value

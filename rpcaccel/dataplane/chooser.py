@@ -93,4 +93,4 @@ _MAY_BE_WELL = (Refusal.BREAKER_OPEN, Refusal.EJECTED)
 def _parked_until(node: Node, why: Refusal, plan: Plan, now: float) -> float:
     if why is Refusal.SPENT and node.quota is not None:
         return node.quota.parked_until(now) or now
-    return node.parked_until if why is Refusal.PARKED else node.parked[plan.method]
+    return node.parking.until if why is Refusal.PARKED else node.parking.of(plan.rule.method)

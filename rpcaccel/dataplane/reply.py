@@ -14,10 +14,8 @@ from msgspec.structs import replace
 from rpcaccel.core import jsontext
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind, kind_of_status
+from rpcaccel.core.parking import LONGEST
 
-LONGEST_WAIT = 86_400.0
-"""Seconds for which a node is left alone at the most, whatever it says: a quota of a day may be used up, and a mistake
-must not keep the node away for good."""
 _COPIED_UP_TO = 65_536
 """Bytes: smaller results are copied out of the body; larger ones stay a view of it, since memory for two is dear."""
 _NULL = b"null"
@@ -123,16 +121,17 @@ def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by a Retry-After header, in seconds or as a date (RFC 9110 section 10.2.3), bounded."""
+    """Seconds to wait by a Retry-After header, in seconds or as a date (RFC 9110 section 10.2.3), no more than any
+    rest of a node takes."""
     told = headers.get("Retry-After", "").strip()
     if told.replace(".", "", 1).isdecimal():
-        return min(float(told), LONGEST_WAIT)
+        return min(float(told), LONGEST)
     try:
         until = parsedate_to_datetime(told)
         # Counted from the node's own date where it tells it: its clock and ours need not agree.
         here = headers.get("Date")
         since = parsedate_to_datetime(here).timestamp() if here else time.time()
-        return min(max(0.0, until.timestamp() - since), LONGEST_WAIT)
+        return min(max(0.0, until.timestamp() - since), LONGEST)
     except (ValueError, TypeError, OverflowError):
         return None
 

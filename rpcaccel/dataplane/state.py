@@ -78,6 +78,8 @@ class State:
                 node.answering = told.answering if told.looked_at else None
                 node.head = told.head  # in both directions: a restored node may be behind where it was
                 node.probed = told.latency if told.answering else None
+                if told.answering:
+                    node.parking.probed(told.seen_at)
                 if node.quota is not None:
                     node.quota.epoch = self._wall() - now
         for node in outliers.look(network.pool.nodes, now, network.pool.outliers):

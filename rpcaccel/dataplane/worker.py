@@ -13,7 +13,7 @@ from typing import Any
 
 from rpcaccel import stores
 from rpcaccel.config.model import Settings
-from rpcaccel.core.eligible import explain
+from rpcaccel.core.eligible import explain, rests
 from rpcaccel.core.entry import Selection
 from rpcaccel.core.explained import Explanation
 from rpcaccel.core.heads import NetworkHeads
@@ -289,7 +289,8 @@ class Worker:
                     in_flight=node.in_flight,
                     breaker=node.breaker.state.value,
                     latency=node.latency.ewma if node.latency.known else None,
-                    parked=max(0.0, node.parked_until - now),
+                    parked=max(0.0, node.parking.until - now),
+                    rests=rests(node, now),
                     ejected=max(0.0, node.ejected_until - now),
                     limit=int(node.limit.value),
                     quota=node.quota.uses(now) if node.quota is not None else (),

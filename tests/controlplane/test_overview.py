@@ -106,6 +106,7 @@ def told(**more: Any) -> NodeHead:
         ),
         ({}, told(), {"breaker": "open", "refusal": "it failed too often"}, "failing", "it failed too often"),
         ({}, told(), {"parked": 3.0, "refusal": "it limits our rate"}, "parked", "it limits our rate"),
+        ({}, told(), {"rests": "it limits the rate of m"}, "serving", "it limits the rate of m"),
         ({}, told(head=7), {}, "behind", "3 blocks behind"),
         ({}, told(head=9), {}, "serving", ""),
     ],

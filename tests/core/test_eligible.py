@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rpcaccel.core.eligible import Refusal, eligible, explain, judge, may_come
+from rpcaccel.core.eligible import Refusal, eligible, explain, judge, may_come, rests
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import LACKS_FOR, Node
+from rpcaccel.core.parking import Parking
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.quota import Quota, QuotaSettings
 from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Rule
@@ -37,6 +38,14 @@ def with_state(**state: object) -> Node:
     return node
 
 
+def parked(*methods: str, until: float = 3.0) -> Parking:
+    """What a node refuses; all there is, when it is several."""
+    parking = Parking()
+    for method in methods:
+        parking.refused(method, 0.0, until)
+    return parking
+
+
 def trip(node: Node, now: float = 0.0) -> Node:
     for _ in range(node.breaker.settings.failures):
         node.finish(node.begin(now), "failure", now)
@@ -56,8 +65,8 @@ OLD = plan(block=5, needs=("archive-for-old-state",))
         (with_state(head=86), plan(min_head=100), "node b is 14 blocks behind: it gets no calls about newer blocks"),
         (with_state(head=99), plan(min_head=100), "node b is 1 block behind"),
         (with_state(), plan(min_head=100), "node b has not told its head yet"),
-        (with_state(parked_until=3.0), plan(), "node b limits our rate: it gets no calls for 2.0 s"),
-        (with_state(parked={"m": 2.0}), plan(), "node b limits the rate of m: it gets none for 1.0 s"),
+        (with_state(parking=parked("a", "b", "c")), plan(), "node b limits our rate: it gets no calls for 2.0 s"),
+        (with_state(parking=parked("m")), plan(), "node b limits the rate of m: it gets none for 2.0 s"),
         (
             with_state(roles=frozenset({"archive"})),
             plan(needs=("explorer",)),
@@ -174,7 +183,7 @@ def test_a_higher_tier_is_asked_only_when_no_lower_node_can_be() -> None:
     paid.tier = 1
     nodes = [own, other, paid]
     assert eligible(nodes, plan(), 0.0).nodes == [own, other]
-    own.parked_until = 5.0
+    own.parking = parked("a", "b", "c", until=5.0)
     assert eligible(nodes, plan(), 0.0).nodes == [other]
     other.drained = True
     assert eligible(nodes, plan(), 0.0).nodes == [paid]
@@ -220,7 +229,7 @@ def test_a_routed_method_goes_to_tagged_nodes_only() -> None:
     assert eligible([plain, tagged], routed, 0.0).nodes == [tagged]
     ((_, why),) = explain([plain, tagged], routed, 0.0).refused
     assert why == "node plain has not the tag archive: m is routed to nodes that have"
-    tagged.parked_until = 9.0
+    tagged.parking = parked("a", "b", "c", until=9.0)
     assert eligible([plain, tagged], routed, 0.0).nodes == []
 
 
@@ -395,3 +404,14 @@ def test_a_node_whose_places_for_heavy_calls_are_taken_stands_by_and_says_so() -
     found = explain([full, free], heavy, 0.0)
     assert found.nodes == [free]
     assert [said for _, said in found.standing_by] == ["node full has as many heavy calls as it may have at once"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "named"),
+    [((), ""), (("a",), "a"), (("",), "methods without a rule"), (("e", "d", "c", "b"), "b, c, d and 1 more")],
+)
+def test_the_methods_that_a_node_limits_are_named(methods: tuple[str, ...], named: str) -> None:
+    node = Node("a")
+    node.parking = parked(*methods)
+    assert rests(node, 1.0) == (named and f"it limits the rate of {named}: it gets none of them for 2.0 s at the most")
+    assert rests(node, 3.0) == ""

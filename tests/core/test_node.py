@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.limit import Limit
-from rpcaccel.core.node import LACKS_FOR, PARK_MAX, UNKNOWN_LACKS_BYTES, Node
+from rpcaccel.core.node import LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 
@@ -48,31 +48,27 @@ def test_a_changed_weight_keeps_what_was_learnt() -> None:
     assert "x" in node.lacks
 
 
-def test_a_node_is_parked_for_as_long_as_it_asked() -> None:
+def test_a_method_that_is_refused_rests_until_it_is_answered() -> None:
     node = Node("a")
     node.learn(FailureKind.RATE_LIMITED, plan(), 10.0, retry_after=7.0)
-    assert node.parked_until == 17.0
-
-
-def test_without_a_time_the_parking_doubles_up_to_a_bound() -> None:
-    node = Node("a")
-    now, rests = 0.0, []
-    for _ in range(8):
-        node.learn(FailureKind.RATE_LIMITED, plan(), now)
-        node.learn(FailureKind.RATE_LIMITED, plan(), now)  # a second call that hit the same limit
-        rests.append(node.parked_until - now)
-        now = node.parked_until
-    assert rests == [1, 2, 4, 8, 16, 32, PARK_MAX, PARK_MAX]
-    node.succeeded(0.1, now)
-    node.learn(FailureKind.RATE_LIMITED, plan(), now)
-    assert node.parked_until - now == 1.0
+    assert node.parking.resting(10.0) == {"m": 17.0}
+    node.succeeded(0.1, 17.0, "m")
+    assert not node.parking.methods
 
 
 def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
     node = Node("a")
-    node.learn(FailureKind.RATE_LIMITED, plan("slow", limiter="5/s"), 1.0)
-    assert node.parked_until < 1.0
-    assert node.parked == {"slow": 2.0}
+    for name in ("slow", "b", "c", "d"):
+        node.learn(FailureKind.RATE_LIMITED, plan(name, limiter="5/s"), 1.0)
+    assert node.parking.until < 1.0
+    assert node.parking.of("slow") == 2.0
+
+
+def test_invented_method_names_that_are_refused_are_one_method() -> None:
+    node = Node("a")
+    for number in range(1000):
+        node.learn(FailureKind.RATE_LIMITED, replace(plan(f"m{number}"), rule=UNKNOWN), 1.0)
+    assert (len(node.parking.methods), node.parking.until < 1.0) == (1, True)
 
 
 def test_a_missing_role_is_remembered_by_need() -> None:
@@ -121,7 +117,7 @@ def test_a_failure_of_transport_teaches_nothing_lasting() -> None:
     node = Node("a")
     node.learn(FailureKind.TIMEOUT, plan(), 1.0)
     assert not node.lacks
-    assert node.parked_until < 1.0
+    assert node.parking.until < 1.0
     assert repr(node) == "<node a weight 1 head -1 in flight 0 closed>"
 
 

@@ -78,8 +78,9 @@ def test_without_nodes_it_says_so() -> None:
 
 def test_when_limits_are_the_reason_the_client_learns_how_long() -> None:
     first, second = Node("a"), Node("b")
-    first.parked_until = 7.0
-    second.parked["m"] = 4.0
+    for method in "xyz":
+        first.parking.refused(method, 0.0, 7.0)
+    second.parking.refused("m", 0.0, 4.0)
     failure = choosing(first, second).nobody(1.0)
     assert (failure.kind, failure.retry_after) == (FailureKind.RATE_LIMITED, 3.0)
 

@@ -95,6 +95,7 @@ async def test_a_parked_node_keeps_its_filters_and_the_client_is_told_to_wait() 
     async with harmony_nodes(2) as nodes, proxying(nodes) as proxy:
         made = await proxy.call("eth_newBlockFilter")
         pool = proxy.worker.state.networks["harmony-s0"].pool
-        next(node for node in pool.nodes if node.id == made.node).parked_until = pool.clock() + 60
+        holder = next(node for node in pool.nodes if node.id == made.node)
+        holder.parking.refused("eth_getFilterChanges", pool.clock(), 60.0)
         poll = await proxy.call("eth_getFilterChanges", made.result)
         assert (poll.status, poll.error["code"]) == (429, -32005)

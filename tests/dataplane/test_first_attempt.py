@@ -81,7 +81,9 @@ class Run:
 
 def seen(world: World, end: Forwarded) -> tuple[object, ...]:
     """All that a call did."""
-    nodes = [(node.breaker.in_row, node.parked_until > 0, sorted(node.lacks), node.in_flight) for node in world.nodes]
+    nodes = [
+        (node.breaker.in_row, bool(node.parking.methods), sorted(node.lacks), node.in_flight) for node in world.nodes
+    ]
     failure = end.failure and end.failure.kind
     return end.answer, failure, end.node_id, end.attempts, end.tried, end.steps, end.forced, world.asked, nodes
 

@@ -73,7 +73,8 @@ def test_a_pinned_node_of_another_chain_is_not_asked() -> None:
 
 def test_a_pinned_node_that_is_parked_is_a_reason_to_wait() -> None:
     node = Node("a")
-    node.head, node.parked_until = 100, 5.0
+    node.head = 100
+    node.parking.refused(PLAN.method, 0.0, 5.0)
     chooser = Pinned(PLAN, node)
     assert chooser.next((), 0.0) is None
     assert chooser.nobody(0.0).kind is FailureKind.RATE_LIMITED

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind, policy
-from rpcaccel.dataplane.reply import LONGEST_WAIT, HttpReply, glimpse, read_batch, read_reply, retry_after, weigh
+from rpcaccel.core.parking import LONGEST
+from rpcaccel.dataplane.reply import HttpReply, glimpse, read_batch, read_reply, retry_after, weigh
 
 
 def reply(body: bytes, status: int = 200, **headers: str) -> HttpReply:
@@ -171,8 +172,8 @@ def test_an_html_error_page_tells_its_title() -> None:
         ("-5", None, None),
         ("soon", None, None),
         ("", None, None),
-        ("9" * 400, None, LONGEST_WAIT),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", None, LONGEST_WAIT),
+        ("9" * 400, None, LONGEST),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", None, LONGEST),
         ("Fri, 31 Dec 99999999999999999999 23:59:59 GMT", None, None),
         ("Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
