@@ -36,8 +36,8 @@ _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for stat
 class Lane(asyncio.Protocol):
     """One connection. Also what dataplane.slowclients watches."""
 
-    __slots__ = ("_buffer", "_ended", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used", "_yard",
-                 "body_since", "head_since", "task", "transport", "writing_paused")  # fmt: skip
+    __slots__ = ("_buffer", "_ended", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used",
+                 "_yard", "body_since", "head_since", "task", "transport", "writing_paused")  # fmt: skip
 
     def __init__(self, yard: Lanes) -> None:
         self._yard = yard
