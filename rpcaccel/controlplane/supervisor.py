@@ -156,7 +156,8 @@ class Supervisor:
             await self._admin.close()
 
     def hang_up(self) -> None:
-        """SIGHUP: read the config file again, and put a new worker in every place with no call lost."""
+        """SIGHUP: read the config file again, and put a new worker in every place with no call lost. A file that is
+        refused changes nothing, and leaves the workers as they are."""
         self._to_renew = True
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew_as_asked(), name="renew")
@@ -174,7 +175,8 @@ class Supervisor:
         except NoFileError:
             log.info("there is no config file to be read again; the workers are renewed")
         except (InvalidSettingsError, RefusedError) as error:
-            log.error("the config file is not adopted; the settings stay as they are", reason=str(error))  # noqa: TRY400
+            log.error("the config file is not adopted; nothing is changed or renewed", reason=str(error))  # noqa: TRY400
+            return
         try:
             await self._workers.renew(self.ledger.renewed)
             await self._hosts.share(self.settings.redis)

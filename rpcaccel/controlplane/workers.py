@@ -11,8 +11,8 @@ import contextlib
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal
 
 import structlog
 from msgspec import Struct
@@ -216,27 +216,32 @@ class Workers:
         assert settings is not None
         try:
             await link.start(settings, revision, self._heads())
-            await self._take_in(name, one, revision)
+            refusal = await self._take_in(name, one, revision)
         except BaseException as error:
             self._failed[name] = str(error)
             await link.drain(0.0)
             raise
-        self._failed.pop(name, None)
         self._watch(name, one)
+        if refusal:
+            self._failed[name] = refusal
+            self._later(self._leave(one))  # it listened meanwhile: clients that came to it get their answers
+            raise RuntimeError(refusal)
+        self._failed.pop(name, None)
         self._tell(link, "started", f"worker {name} serves")
 
-    async def _take_in(self, name: str, one: Running, revision: int) -> None:
-        """It counts from here on. Raises RuntimeError when it does not adopt what others adopted while it started."""
+    async def _take_in(self, name: str, one: Running, revision: int) -> str:
+        """It counts from here on; or the reason why it does not: it refused what others adopted while it started."""
         async with self._adopting:
             if revision != self._revision and self._settings is not None:
                 refusal = await _adopt(one, self._settings, self._revision, ACK_WITHIN)
                 if refusal:
-                    raise RuntimeError(f"{refusal} (revision {self._revision}, which the others have)")
+                    return f"{refusal} (revision {self._revision}, which the others have)"
             for heads in self._heads():
                 one.link.see(heads)
             one.state = "serving"
             self._slots[name] = one
             self.links.append(one.link)
+            return ""
 
     async def _leave(self, one: Running) -> None:
         if one.ended:
@@ -248,7 +253,10 @@ class Workers:
         await one.link.drain(timeout, linger=timeout)
 
     def _watch(self, name: str, one: Running) -> None:
-        task = asyncio.create_task(self._see_off(name, one, self._clock()), name=f"watch worker {name}")
+        self._later(self._see_off(name, one, self._clock()))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 

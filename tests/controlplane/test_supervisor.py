@@ -11,10 +11,12 @@ import aiohttp
 import pytest
 import structlog
 
+from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.model import Settings
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.listening import ListenError, address_of, bind
-from rpcaccel.controlplane.settings import ChangedMeanwhileError, InvalidSettingsError
+from rpcaccel.controlplane.settings import ChangedMeanwhileError, InvalidSettingsError, Origin
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.core.messages import Spent
 from rpcaccel.testing.factories import harmony_nodes
@@ -157,6 +159,22 @@ async def test_to_renew_while_it_starts_waits_for_the_start(nodes: list[SimNode]
         assert not [text for text in told if "replaced" in text]
         assert len([text for text in told if "serves" in text]) == 2 * workers
         assert len(running.links) == workers
+        assert await block_number(info) == nodes[0].head
+    finally:
+        await running.stop()
+
+
+async def test_a_file_that_is_refused_renews_no_worker(nodes: list[SimNode]) -> None:
+    def broken() -> Settings:
+        raise ConfigError([Fault("workers", "", "is not valid TOML")])
+
+    running = Supervisor(settings_for(nodes, **ANY), Origin(reread=broken))
+    info = await running.start()
+    try:
+        before = list(running.links)
+        running.hang_up()
+        await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name() == "renew"))
+        assert running.links == before
         assert await block_number(info) == nodes[0].head
     finally:
         await running.stop()

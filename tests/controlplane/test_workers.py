@@ -236,6 +236,7 @@ async def test_a_replacement_that_refuses_what_changed_meanwhile_is_replaced_its
     late.refuses = {2}
     late.may_start.set()
     await world.until(lambda: late.lingered is not None)
+    assert late.lingered, "clients had come to it"
     assert late not in world.links
     assert world.workers.notices()[1] == (
         "a new worker did not come up in place w1: worker w1: no (revision 2, which the others have)"
@@ -257,6 +258,8 @@ async def test_a_renewal_that_refuses_what_changed_meanwhile_leaves_the_old_one_
     with pytest.raises(RuntimeError, match="worker w1: no"):
         await renewing
     assert [one.link for one in world.workers.serving()] == world.made[:2]
+    await world.until(lambda: len(world.buried) == 1)
+    assert world.made[2].lingered, "clients had come to it"
     assert [state["revision"] for state in world.workers.states()] == [2, 2]
     await world.workers.renew()
     assert world.workers.notices() == []
