@@ -118,7 +118,9 @@ def settings_for(nodes: Sequence[SimNode], network: str = "harmony-s0", **more: 
     return Settings.model_validate(
         {
             "listen": "127.0.0.1:0",
-            "networks": {network: {"nodes": [{"id": node.name, "url": node.url} for node in nodes], **net}},
+            "networks": {
+                network: {"nodes": [{"id": node.name, "url": node.url} for node in nodes], "hidden_lag": 0, **net}
+            },
             **more,
         }
     )

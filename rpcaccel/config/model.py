@@ -243,6 +243,11 @@ class NetworkSettings(ResilientNetwork):
         le=86400,
         description="Seconds between blocks; if unset the chain's own, or less where they are seen to come quicker.",
     )
+    hidden_lag: Duration = Field(
+        default=1800.0,
+        le=86_400,
+        description="Seconds a machine hidden behind a node's URL may lag unnoticed; 0: each URL is one machine.",
+    )
     ranges: RangeSettings = Field(default=RangeSettings(), description="How long ranges are put together.")
     refresh: Number = Field(
         default=0.05,

@@ -28,11 +28,6 @@ def network_tag(network: str, eth_chain_id: int) -> bytes:
     return b"%b@%d" % (network.encode(), eth_chain_id)
 
 
-def scope_unsettled(fork_epoch: int) -> bytes:
-    """Named by a number that is not final yet: a reorganisation moves the fork epoch, and with it the key."""
-    return b"u%d" % fork_epoch
-
-
 def scope_head(head: int, fork_epoch: int) -> bytes:
     """True at one head only."""
     return b"h%d.%d" % (head, fork_epoch)

@@ -103,6 +103,11 @@ def keeping(plan: Plan, view: View, block_time: float, max_entry: int, *, second
     if plan.head_key is not None:
         until = "an answer that may still change" if plan.key is not None else "an answer"
         said.append(f"{until} is kept until the block after {view.head}: its key holds the head")
+    if plan.key is not None and view.doubt and plan.cache not in (CacheClass.STATIC, CacheClass.NODE):
+        said.append(
+            f"an empty answer and logs are kept for good only when the block is {view.doubt} blocks under the head: a "
+            "machine behind a node's URL that lags would say the same"
+        )
     if plan.block is not None and plan.min_head >= 0:
         said.append(f"not kept from a node that had not reached block {plan.block + plan.depth} when it was asked")
     if plan.rule.skip:
@@ -135,8 +140,7 @@ def _lasting(plan: Plan, block_time: float, *, second_tier: bool) -> str:
     life = lifetime(plan.cache, block_time, max_age=rule.max_age)
     here = "in memory " + ("as long as there is room" if isinf(life.memory) else f"for {life.memory:g} s")
     there = f", in the second tier for {life.store:g} s" if second_tier else ""
-    settled = "" if plan.final or plan.cache is CacheClass.FOREVER else ", until a reorganisation is seen"
-    return f"a whole answer is kept {here}{there}{settled}"
+    return f"a whole answer is kept {here}{there}"
 
 
 def _size(count: int) -> str:

@@ -1,7 +1,12 @@
 """May this answer be kept, and under which of the plan's keys? Rule of truth 5.
 
-Decided from the plan, the raw result, and the head of the node that answered. A result is parsed only where a rule
-needs a member of it.
+Decided from the plan, the raw result, the head of the node that answered, and what is settled. A result is parsed only
+where a rule needs a member of it.
+
+A node's URL may hide several machines, of which some lag: probes meet one machine and a call another. So a node's head
+alone makes no answer lasting. It must lie `View.doubt` blocks above the block in question, or the answer itself must
+show that its machine had the block: one that lags says null, "0x", 0, [] or false, or leaves out the newest logs
+(docs/harmony.md section 6).
 """
 
 from __future__ import annotations
@@ -15,9 +20,13 @@ from msgspec import Struct
 from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass
+from rpcaccel.core.view import View
 
 NULL = b"null"
-_STATIC, _FOREVER = CacheClass.STATIC, CacheClass.FOREVER  # looked up once (core.planner)
+_EMPTY = frozenset({NULL, b"false"})
+_ZEROS = b'0x"[]{}'
+"""What every other empty result is made of: 0, "0x", "0x00", [], "" and {}."""
+_STATIC, _FOREVER, _NODE = CacheClass.STATIC, CacheClass.FOREVER, CacheClass.NODE  # looked up once (core.planner)
 
 
 class Keep(StrEnum):
@@ -50,13 +59,13 @@ _decode_mined = msgspec.json.Decoder(_Mined).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def judge(plan: Plan, result: bytes, node_head: int, final: int, max_bytes: int) -> Verdict:
+def judge(plan: Plan, result: bytes, node_head: int, view: View, max_bytes: int) -> Verdict:
     """Decide on one successful answer.
 
     Args:
         result: the raw JSON text.
         node_head: the answering node's head when the call was sent, -1 when unknown.
-        final: the highest final block of the network, when the answer came.
+        view: what was known of the network when the answer came.
         max_bytes: longer results are passed through and not kept.
     """
     if not plan.kept:
@@ -75,14 +84,31 @@ def judge(plan: Plan, result: bytes, node_head: int, final: int, max_bytes: int)
         return Verdict(Keep.SKIP, "short-range")
     if plan.key is None:
         return _UNTIL_HEAD
-    if plan.cache is _FOREVER and not plan.final and not _mined_by(result, final):
+    if plan.cache is _FOREVER and not plan.final and not _mined_by(result, view.settled):
         return _until_head(plan, "not-final")
+    if _may_be_behind(plan, result) and not _is_settled(plan, node_head, view):
+        return _until_head(plan, "unproven")
     return _LASTING
 
 
 def _until_head(plan: Plan, reason: str) -> Verdict:
     """An answer that may become another one is kept at most until the next head."""
     return Verdict(Keep.UNTIL_HEAD if plan.head_key is not None else Keep.SKIP, reason)
+
+
+def _may_be_behind(plan: Plan, result: bytes) -> bool:
+    """Could a machine that has not got the block have said this?"""
+    if plan.cache is _STATIC or plan.cache is _NODE:
+        return False
+    return plan.rule.split == "logs" or result in _EMPTY or not result.strip(_ZEROS)
+
+
+def _is_settled(plan: Plan, node_head: int, view: View) -> bool:
+    """Does the block lie so deep that no hidden machine is without it?"""
+    if plan.block is None:
+        return False
+    block = plan.block + plan.depth
+    return block <= view.settled and block + view.doubt <= node_head
 
 
 def _is_short(plan: Plan, result: bytes) -> bool:
@@ -95,11 +121,11 @@ def _is_short(plan: Plan, result: bytes) -> bool:
         return True
 
 
-def _mined_by(result: bytes, final: int) -> bool:
-    """Does the result say that it was mined in a block that is final?"""
+def _mined_by(result: bytes, settled: int) -> bool:
+    """Does the result say that it was mined in a settled block?"""
     try:
         number = _decode_mined(result).blockNumber
-        return number is not None and int(str(number), 0) <= final
+        return number is not None and int(str(number), 0) <= settled
     except (*UNREADABLE, ValueError):
         return False
 

@@ -25,6 +25,8 @@ LACKS_FOR = 300.0
 """Seconds for which a missing method, role or old state is believed: nodes are upgraded and re-synced."""
 UNKNOWN_LACKS_BYTES = 65_536
 """Bytes for the names of methods that no table describes and a node has not: clients can invent such names."""
+HIDDEN_FOR = 3600.0
+"""Seconds for which it is believed that the URL hides a machine as far behind as one was seen to be."""
 REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
 OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
@@ -53,11 +55,11 @@ _LIGHT = Bulkhead.LIGHT
 class Node:
     """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
-    __slots__ = ("answering", "attempts", "barred", "breaker", "busy_since", "chain_ok", "cordoned", "drained",
-                 "effective_weight", "ejected_until", "ejections", "head", "held", "id", "in_flight", "lacks",
-                 "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed", "pruned_below",
-                 "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start", "tags", "tier",
-                 "timeout", "weight", "windows")  # fmt: skip
+    __slots__ = ("_lag", "_lag_until", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
+                 "cordoned", "drained", "effective_weight", "ejected_until", "ejections", "head", "held", "id",
+                 "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed",
+                 "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
+                 "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class Node:
         """State of blocks under this one is gone, and until when that is believed."""
         self.windows: dict[str, tuple[int, float]] = {}
         """The same of methods that reach back less far than the state."""
+        self._lag, self._lag_until = 0, float("-inf")
 
     def adopt(self, other: Node) -> None:
         """Take over the operator's settings from `other`; everything measured and learnt stays."""
@@ -185,6 +188,20 @@ class Node:
             return 1.0
         return max(COLDEST, (now - self.returned_at) / self.slow_start)
 
+    def told_head(self, head: int, now: float) -> None:
+        """The control plane tells its head. One that goes back is another machine behind the same URL, or the same one
+        after it lost some blocks, which is as good a reason to doubt."""
+        if head < self.head:
+            self._lags(self.head - head, now)
+        self.head = head
+
+    def hidden_lag(self, now: float) -> int:
+        """Blocks by which what answers for the node was seen to be behind its head; 0 as long as it never was."""
+        return self._lag if now < self._lag_until else 0
+
+    def _lags(self, blocks: int, now: float) -> None:
+        self._lag, self._lag_until = max(self.hidden_lag(now), blocks), now + HIDDEN_FOR
+
     def bar(self, why: str) -> None:
         """Its probes are not let in or find no JSON-RPC, or (empty) no longer so: then calls may find out again."""
         if self.barred and not why:
@@ -231,6 +248,8 @@ class Node:
                     self._lack(need, plan, now)
         elif kind in OVERLOAD and plan.bulkhead is _LIGHT:
             self.limit.overloaded(self.held[_LIGHT], now)
+        elif kind is FailureKind.NODE_BEHIND and plan.block is not None and self.head > plan.block:
+            self._lags(self.head - plan.block, now)
         elif kind is FailureKind.PRUNED and plan.block is not None:
             current = self.pruned_below if now < self.pruned_until else 0
             self.pruned_below = max(current, plan.block + 1)

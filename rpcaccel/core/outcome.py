@@ -41,6 +41,8 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """What the error is, where it came from a node or from the way to one."""
     node_head: int = -1
     """That node's head when it was asked."""
+    key: bytes = b""
+    """The key under which memory held it."""
     cached: tuple[int, int] | None = None
     """Of a range put together: how many of its blocks the caches had, and how many it has."""
     steps: tuple[tuple[str, float], ...] = ()

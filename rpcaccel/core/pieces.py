@@ -33,8 +33,8 @@ class Piece(Struct, frozen=True, gc=False):
     first: int
     last: int
     open: bool = False
-    """The end of a range that reaches beyond what is settled. It is asked of one node in one piece, so that two
-    branches of a chain never meet in one result."""
+    """The end of a range that reaches beyond what is settled, kept until the next head. What is not final of it is
+    asked of one node in one piece, so that two branches of a chain never meet in one result."""
     whole: tuple[int, int] | None = None
     """The segment of the grid that this is an edge of, when all of it is settled."""
 
@@ -111,16 +111,17 @@ def widen(run: Sequence[Piece], span: Range, segment: int, most: int | None) -> 
     return run if most is not None and wide[-1].last - wide[0].first > most else wide
 
 
-def halves(pieces: Sequence[Piece], settled: int) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
+def halves(pieces: Sequence[Piece], span: Range) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
     """Two smaller runs in place of one that a node found too large; None when it cannot be made smaller."""
     if len(pieces) > 1:
         middle = len(pieces) // 2
         return pieces[:middle], pieces[middle:]
     (piece,) = pieces
-    middle = settled if piece.open else (piece.first + piece.last) // 2
+    middle = span.final if piece.last > span.final else (piece.first + piece.last) // 2
     if not piece.first <= middle < piece.last:
         return None
-    return [Piece(piece.first, middle)], [Piece(middle + 1, piece.last, open=piece.open)]
+    settled = span.settled
+    return [Piece(piece.first, middle, middle > settled)], [Piece(middle + 1, piece.last, piece.last > settled)]
 
 
 def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> list[bytes] | None:

@@ -45,7 +45,7 @@ class Planner:
     """Makes the plans of one network. Not shared between event loops."""
 
     __slots__ = ("_final_at_once", "_hash_key", "_network", "_order", "_plans", "_prefixes", "_readers", "_routes",
-                 "_rules", "_scopes", "_tagged", "_tags")  # fmt: skip
+                 "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Planner:
         self._readers: dict[str, Reader] = {}
         self._prefixes: dict[str, bytes] = {}
         """What the keys of a method begin with, under that chain id."""
-        self._scopes: tuple[int, int, bytes, bytes] = -1, -1, b"", b""
-        """Head and fork epoch last seen, and the scopes of the keys that turn over with them."""
+        self._scope: tuple[int, int, bytes] = -1, -1, b""
+        """Head and fork epoch last seen, and the scope of the keys that turn over with them."""
         self._plans: dict[tuple[str, bytes], Remembered] = {}
         self._order: deque[tuple[str, bytes]] = deque()
         """The calls remembered, the oldest first."""
@@ -141,12 +141,14 @@ class Planner:
             cache=cache,
             key=key,
             head_key=head_key,
-            shared_keys=self._shared(key, head_key, cache, lasts=final or cache is _FOREVER),
+            shared_keys=self._shared(key, head_key, cache),
             flight_key=self._flight_key(shape, resolved, cache, (key, head_key), view),
             block=resolved.last if resolved.last >= 0 else None,
             head=view.head,
             first_block=resolved.first if resolved.first >= 0 else None,
-            range=self._range(shape, resolved, view) if rule.split and key is not None else None,
+            range=self._range(shape, resolved, view)
+            if rule.split and head_key is not None and shape.resolvable
+            else None,
             final=final,
             depth=shape.depth,
             min_head=_min_head(shape, cache, resolved.last, view),
@@ -163,7 +165,8 @@ class Planner:
         where branches can be abandoned; a block's hash does."""
         if cache is _FOREVER:
             return self._final_at_once or shape.by_hash or not shape.rule.may_move
-        return cache is _STATIC or 0 <= resolved.last <= view.final
+        final = view.final if self._final_at_once else view.settled  # a hidden machine may be on another branch
+        return cache is _STATIC or 0 <= resolved.last <= final
 
     def _class(self, shape: Shape, tip: bool, view: View) -> CacheClass:
         """The class after the reference was read."""
@@ -197,22 +200,20 @@ class Planner:
             return prefix + cachekey.SCOPE_STATIC + params, None
         if view.head < 0:
             return None, None
-        scope, unsettled = self._scopes_of(view)
-        at_head = prefix + scope + params
+        at_head = prefix + self._scope_of(view) + params
         if cache is _FOREVER:
             return prefix + cachekey.SCOPE_HASH + params, at_head
-        if shape.resolvable and resolved.last >= 0:
-            return prefix + (cachekey.SCOPE_NUMBER if final else unsettled) + params, at_head
+        if final and shape.resolvable and resolved.last >= 0:
+            return prefix + cachekey.SCOPE_NUMBER + params, at_head
         return None, at_head
 
-    def _scopes_of(self, view: View) -> tuple[bytes, bytes]:
-        """The scope of what is true at this head, and of what is named by a number that is not final."""
-        head, epoch, at_head, unsettled = self._scopes
+    def _scope_of(self, view: View) -> bytes:
+        """The scope of what is true at this head."""
+        head, epoch, scope = self._scope
         if head != view.head or epoch != view.fork_epoch:
-            at_head = cachekey.scope_head(view.head, view.fork_epoch)
-            unsettled = cachekey.scope_unsettled(view.fork_epoch)
-            self._scopes = view.head, view.fork_epoch, at_head, unsettled
-        return at_head, unsettled
+            scope = cachekey.scope_head(view.head, view.fork_epoch)
+            self._scope = view.head, view.fork_epoch, scope
+        return scope
 
     def _prefix(self, method: str, view: View) -> bytes:
         """What the keys of a method begin with. Only methods with a rule get here: there are not many."""
@@ -236,7 +237,8 @@ class Planner:
         rule = shape.rule
         if not rule.split or rule.off or rule.max_age or rule.cache is not _BY_NUMBER:
             return None
-        return ranges.read(rule, shape.tree, self._tag(view), resolved.first, resolved.last, shape.depth, view)
+        return ranges.read(rule, shape.tree, self._tag(view), resolved.first, resolved.last, shape.depth, view,
+                           final_at_once=self._final_at_once)  # fmt: skip
 
     def _flight_key(
         self,
@@ -257,14 +259,12 @@ class Planner:
         if resolved.tip and head_key is not None:
             return head_key + b":" + shape.route_params
         settled = cache is _BY_NUMBER and resolved.last + shape.depth <= min(view.final, view.head)
-        return key if settled else head_key or key
+        return key if settled and key is not None else head_key or key
 
-    def _shared(
-        self, key: bytes | None, head_key: bytes | None, cache: CacheClass, *, lasts: bool
-    ) -> tuple[bytes, ...]:
+    def _shared(self, key: bytes | None, head_key: bytes | None, cache: CacheClass) -> tuple[bytes, ...]:
         if cache is _NODE:
             return ()
-        lasting = (key,) if key is not None and (lasts or self._final_at_once) else ()
+        lasting = () if key is None else (key,)
         return (*lasting, head_key) if self._final_at_once and head_key is not None else lasting
 
     def _send_key(self, shape: Shape, view: View) -> bytes | None:

@@ -35,7 +35,9 @@ class Range(Struct, frozen=True, kw_only=True, gc=False):
     last: int
     """Lower than `first` when the caller turned them around, for "blocks" only: nodes differ on such logs."""
     settled: int
-    """The last block of the chain about which every node asked says the same for ever; may be lower than `first`."""
+    """The last block of the chain about which every machine asked says the same for ever; may be lower than `first`."""
+    final: int
+    """The last block that no other branch can replace: at least `settled`."""
     depth: int
     """How far ahead of a block a node must be to speak about it."""
     name: bytes
@@ -58,7 +60,17 @@ class Range(Struct, frozen=True, kw_only=True, gc=False):
         return max(0, self.last - self.first + 1)
 
 
-def read(rule: Rule, tree: list[Any] | None, tag: bytes, first: int, last: int, depth: int, view: View) -> Range | None:
+def read(
+    rule: Rule,
+    tree: list[Any] | None,
+    tag: bytes,
+    first: int,
+    last: int,
+    depth: int,
+    view: View,
+    *,
+    final_at_once: bool = True,
+) -> Range | None:
     """The range that a call of `rule` asks for, references resolved to `first` and `last`; None: not to be cut.
 
     Args:
@@ -73,9 +85,11 @@ def read(rule: Rule, tree: list[Any] | None, tag: bytes, first: int, last: int, 
         forms = _logs(rule, tree) if first <= last else None
     if forms is None:
         return None
-    settled = min(view.final, view.head - depth)
-    return Range(way=rule.split, method=rule.method, tag=tag, first=first, last=last, settled=settled, depth=depth,
-                 name=forms[0], call=forms[1])  # fmt: skip
+    # A list of blocks shows by its length whether the machine that gave it had them all; logs do not (core.keep).
+    final = min(view.final, view.head - depth)
+    settled = final if final_at_once and rule.split == "blocks" else min(final, view.settled)
+    return Range(way=rule.split, method=rule.method, tag=tag, first=first, last=last, settled=settled, final=final,
+                 depth=depth, name=forms[0], call=forms[1])  # fmt: skip
 
 
 def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:

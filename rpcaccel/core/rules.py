@@ -160,7 +160,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """For a send: the method that finds the transaction by its hash."""
     may_move: bool = False
     """Named by something that a reorg can carry into another block, such as a transaction: where blocks can still be
-    replaced, the key of such an answer carries the fork epoch, however lasting its class."""
+    replaced, such an answer is kept for good only once its block is settled, however lasting its class."""
 
     off: bool = False
     """The operator wants nothing of it kept or shared (core.overrides), as with the following ones."""

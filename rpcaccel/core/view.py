@@ -18,6 +18,8 @@ class View(Struct, frozen=True, kw_only=True):
     """The highest block that can no longer change; equals `head` where blocks are final at once."""
     finalized: int = -1
     """The block the `finalized` tag stands for; -1 where the chain has no such tag or it is not known yet."""
+    doubt: int = 0
+    """Blocks by which a machine hidden behind a node's URL may be behind, unnoticed by probes, or on another branch."""
     fork_epoch: int = 0
     """Grows when a reorganisation was seen."""
     epoch: int = -1
@@ -26,6 +28,11 @@ class View(Struct, frozen=True, kw_only=True):
     """-1 until a node was checked or the configuration states it."""
     network_id: int = -1
     """The chain's own id where it differs from the eth chain id (Harmony: 1, 2, …); -1 while unknown."""
+
+    @property
+    def settled(self) -> int:
+        """The highest final block about which every machine that answers for a node says the same."""
+        return min(self.final, self.head - self.doubt)
 
     @property
     def known(self) -> bool:

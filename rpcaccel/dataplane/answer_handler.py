@@ -83,7 +83,7 @@ class AnswerHandler:
         """Keep an answer of a node whose head was `node_head`, where and as long as it may be."""
         if plan.range is not None and not plan.kept:
             return  # a run of pieces, each of which is kept by itself
-        verdict = judge(plan, result, node_head, network.view.final, self._memory.max_entry)
+        verdict = judge(plan, result, node_head, network.view, self._memory.max_entry)
         if verdict.reason:
             network.cell(plan).skipped(verdict.reason)
         if verdict.keep is _SKIP:

@@ -89,10 +89,11 @@ class Engine:
             outcome = self._ranges.answer_now(network, plan, plan.range)
             if outcome is not None:
                 return outcome
-        entry = self._kept(network, plan)
-        if entry is None:
+        kept = self._kept(network, plan)
+        if kept is None:
             return None
-        return Outcome(source=Source.MEMORY, result=entry.result, block=network.view.head)
+        key, entry = kept
+        return Outcome(source=Source.MEMORY, result=entry.result, block=network.view.head, key=key)
 
     async def fetch(self, network: Network, plan: Plan, client: bytes = b"") -> Outcome:
         """Get the answer from a flight under way, the second tier or a node.
@@ -131,23 +132,29 @@ class Engine:
         self.tally.step(Step.FLIGHT, waited)
         return outcomes.joined(outcome, waited)
 
-    def _kept(self, network: Network, plan: Plan) -> Entry | None:
-        now = self._clock()
-        entry = None if plan.key is None else self.memory.get(plan.key, now)
-        if entry is None:
-            entry = None if plan.head_key is None else self.memory.get(plan.head_key, now)
-            if entry is None or self.sends.doubts(network, plan, entry.result):
+    def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
+        """What memory has, and under which key of the plan."""
+        now, key = self._clock(), plan.key
+        entry = None if key is None else self.memory.get(key, now)
+        if key is None or entry is None:
+            key = plan.head_key
+            entry = None if key is None else self.memory.get(key, now)
+            if key is None or entry is None or self.sends.doubts(network, plan, entry.result):
                 return None
-        if not plan.rule.max_age or now - entry.stored_at <= plan.rule.max_age:
-            return entry
-        return self._stale(network, plan, entry, now)
-
-    def _stale(self, network: Network, plan: Plan, entry: Entry, now: float) -> Entry | None:
-        """An answer older than the operator wants: served a little longer, while one call fetches a new one."""
-        if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
+        if (
+            plan.rule.max_age
+            and now - entry.stored_at > plan.rule.max_age
+            and not self._stale(network, plan, entry, now)
+        ):
             return None
+        return key, entry
+
+    def _stale(self, network: Network, plan: Plan, entry: Entry, now: float) -> bool:
+        """Is an answer older than the operator wants served a little longer, while one call fetches a new one?"""
+        if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
+            return False
         self.flights.begin(plan.flight_key, lambda: self._fly(network, plan, b""))
-        return entry
+        return True
 
     def _begin(self, network: Network, plan: Plan, client: bytes) -> Coroutine[Any, Any, Outcome]:
         if plan.range is not None and network.settings.ranges.enabled:

@@ -67,7 +67,7 @@ class KnownCalls:
             serial=network.view.serial,
             plan=plan,
             uses=uses,
-            key=plan.key or plan.head_key or b"",
+            key=outcome.key,
             told=of_hit(plan.local is not None, plan.head, shown, 0),
             outcome=Outcome(source=outcome.source, result=b"", block=outcome.block),
             cell=cell,
@@ -90,4 +90,4 @@ def _plain(plan: Plan, outcome: Outcome) -> bool:
         return True
     if outcome.source is not Source.MEMORY or plan.range is not None or plan.rule.max_age:
         return False
-    return plan.key is not None or plan.rule.names_transaction is None
+    return outcome.key == plan.key or plan.rule.names_transaction is None

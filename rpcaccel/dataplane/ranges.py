@@ -39,8 +39,8 @@ class Way:
     """Nodes (and the second tier, for a plan with keys), judge, keep; it must be over at that time."""
     keep: Callable[[Network, Plan, bytes, int], None]
     """Judge the answer of a node with that head, and keep it."""
-    kept: Callable[[Network, Plan], Entry | None]
-    """What memory has."""
+    kept: Callable[[Network, Plan], tuple[bytes, Entry] | None]
+    """What memory has, and under which key."""
     stored: Callable[[Plan], Awaitable[Entry | None]] | None
     """What the second tier has, which fills memory; None when there is no second tier."""
 
@@ -128,8 +128,8 @@ class _Work:
     def known(self, piece: Piece) -> bytes | None:
         """What memory has of a piece; an edge also from its whole segment."""
         if piece.open:
-            entry = self._ranges.way.kept(self._network, self._open) if self._open is not None else None
-            return None if entry is None else entry.result
+            kept = self._ranges.way.kept(self._network, self._open) if self._open is not None else None
+            return None if kept is None else kept[1].result
         now = self._ranges.clock()
         get = self._ranges.memory.get
         entry = get(self._span.key(piece.first, piece.last), now)
@@ -230,7 +230,7 @@ class _Work:
 
     async def _ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
         """Two halves instead of what a node found too large; its refusal when that cannot go on."""
-        parts = pieces.halves(run, self._span.settled)
+        parts = pieces.halves(run, self._span)
         self._left -= 2
         late = self._ranges.clock() >= self._ends
         if parts is None or self._left < 0 or late:

@@ -18,6 +18,7 @@ from rpcaccel.core.quota import Brought
 from rpcaccel.core.tally import Tally
 from rpcaccel.core.unclassed import Unclassed, UnclassedError
 from rpcaccel.core.view import View
+from rpcaccel.dataplane import tuning
 from rpcaccel.dataplane.build import Build, Means
 from rpcaccel.dataplane.network import Network
 from rpcaccel.dataplane.upstream import Upstream
@@ -76,7 +77,7 @@ class State:
                 node.hear(told.says)
                 node.breaker.probed(now, answered=told.answering)
                 node.answering = told.answering if told.looked_at else None
-                node.head = told.head  # in both directions: a restored node may be behind where it was
+                node.told_head(told.head, now)
                 node.probed = told.latency if told.answering else None
                 if told.answering:
                     node.parking.probed(told.seen_at)
@@ -88,7 +89,9 @@ class State:
             # As long as it is out, and not once: not everything may be paid for at the same time.
             if now < node.ejected_until or not node.breaker.allows(now):
                 network.pool.desert(node.id)
-        view = _view(network.view, heads, forgetting=network.sight.forgetting)
+        seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
+        doubt = tuning.doubt(network.settings, network.chain.block_time, seen)
+        view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
         if view != network.view:
             network.see(view)
 
@@ -116,7 +119,7 @@ class State:
         self.unclassed.note(network, node, method, code, message, http_status, at=self._wall())
 
 
-def _view(before: View, heads: NetworkHeads, *, forgetting: bool) -> View:
+def _view(before: View, heads: NetworkHeads, *, doubt: int, forgetting: bool) -> View:
     """The view that follows from the heads; the serial moves only when something did."""
     best = max((node.head for node in heads.nodes if node.chain_ok is not False), default=-1)
     view = View(
@@ -125,6 +128,7 @@ def _view(before: View, heads: NetworkHeads, *, forgetting: bool) -> View:
         best=max(best, heads.served.head),
         final=-1 if forgetting else heads.served.final,
         finalized=heads.finalized,
+        doubt=doubt,
         fork_epoch=heads.served.fork_epoch,
         epoch=heads.epoch,
         eth_chain_id=-1 if heads.eth_chain_id is None else heads.eth_chain_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.breaker import BreakerSettings
 from rpcaccel.core.broadcast import BroadcastSettings
@@ -11,6 +13,9 @@ from rpcaccel.core.limit import Limit, LimitSettings
 from rpcaccel.core.outliers import OutlierSettings
 from rpcaccel.core.quota import QuotaSettings
 from rpcaccel.core.routing import Route, Routes
+
+MOST_DOUBT = 16
+"""How many times the blocks that `hidden_lag` stands for are doubted at most, however far behind a machine was seen."""
 
 
 def broadcast(network: NetworkSettings) -> BroadcastSettings:
@@ -30,6 +35,17 @@ def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
         behind_attempts=network.behind_attempts,
         behind_pause=(network.block_time or block_time) / 2,
     )
+
+
+def doubt(network: NetworkSettings, block_time: float, seen: int) -> int:
+    """Blocks under the head about which a machine hidden behind a node's URL may say something else than the others.
+
+    Args:
+        seen: how many blocks behind its node such a machine was seen. Twice that is doubted, within a bound: a node
+            that begins anew far behind is no reason to keep nothing.
+    """
+    usual = ceil(network.hidden_lag / (network.block_time or block_time))
+    return min(max(usual, 2 * seen), MOST_DOUBT * usual)
 
 
 def hedging(network: NetworkSettings) -> Hedging | None:

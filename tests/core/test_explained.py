@@ -28,10 +28,6 @@ def test_a_lasting_answer_says_how_long_in_each_tier_and_what_would_prevent_it()
     assert "longer than 1 kB" in text
 
 
-def test_what_is_not_final_is_kept_until_a_reorganisation() -> None:
-    assert "until a reorganisation is seen" in said(key=b"k")
-
-
 def test_an_answer_of_the_head_goes_with_the_head() -> None:
     assert "until the block after 100" in said(cache=CacheClass.HEAD, head_key=b"h")
     assert "in memory for 30 s" in said(cache=CacheClass.HEAD, key=b"k", head_key=b"h")

@@ -10,6 +10,7 @@ from rpcaccel import chains
 from rpcaccel.core.keep import TESTS, Keep, Verdict, judge
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.view import View
 
 MAX = 10_000
 ZERO_HASH = b'"0x' + b"0" * 64 + b'"'
@@ -43,8 +44,8 @@ def plan(
     )
 
 
-def verdict(made: Plan, result: bytes, *, node_head: int = 100, final: int = 100) -> Verdict:
-    return judge(made, result, node_head, final, MAX)
+def verdict(made: Plan, result: bytes, *, node_head: int = 100, final: int = 100, doubt: int = 0) -> Verdict:
+    return judge(made, result, node_head, View(head=final, final=final, doubt=doubt), MAX)
 
 
 def test_an_answer_about_a_known_block_is_kept_for_good() -> None:
@@ -134,6 +135,36 @@ def test_a_range_that_came_back_short_is_not_kept() -> None:
     assert verdict(asked, b"7") == Verdict(Keep.SKIP, "short-range")
     assert verdict(asked, b"[1,2,3]").keep is Keep.LASTING
     assert verdict(plan(rule=rule, first_block=12, block=10), b"[]").keep is Keep.LASTING
+
+
+@pytest.mark.parametrize(
+    "result",
+    [b'"0x"', b'"0x0"', b"0", b'"0"', b"[]", b"{}", b'""', b"false", b'"0x%064d"' % 0],
+)
+def test_what_a_lagging_machine_would_say_is_kept_for_good_only_where_none_can_be_so_far_behind(result: bytes) -> None:
+    near, deep = plan(block=91), plan(block=90)
+    assert verdict(near, result, doubt=10) == Verdict(Keep.UNTIL_HEAD, "unproven")
+    assert verdict(near, b'"0x1"', doubt=10).keep is Keep.LASTING, "a machine without the block cannot say it"
+    assert verdict(deep, result, doubt=10).keep is Keep.LASTING
+    assert verdict(deep, result, doubt=10, node_head=99).keep is Keep.UNTIL_HEAD, "its node is not far above the block"
+    assert verdict(plan(block=90, depth=1), result, doubt=10).keep is Keep.UNTIL_HEAD
+    assert verdict(plan(head_key=None, block=91), result, doubt=10).keep is Keep.SKIP
+
+
+def test_an_empty_answer_about_a_block_named_by_its_hash_shows_nothing() -> None:
+    made = plan(cache=CacheClass.FOREVER, block=None)
+    assert verdict(made, b"0").keep is Keep.UNTIL_HEAD
+    assert verdict(made, b"3").keep is Keep.LASTING
+
+
+def test_logs_may_lack_the_newest_blocks_whatever_is_among_them() -> None:
+    logs = plan(rule=Rule(method="m", cache=CacheClass.BY_NUMBER, split="logs"), first_block=10, block=95)
+    assert verdict(logs, b'[{"blockNumber":"0x5f"}]', doubt=10) == Verdict(Keep.UNTIL_HEAD, "unproven")
+    assert verdict(logs, b"[]").keep is Keep.LASTING
+
+
+def test_a_constant_is_no_word_about_a_block() -> None:
+    assert verdict(plan(cache=CacheClass.STATIC, block=None, head_key=None), b"0", doubt=10).keep is Keep.LASTING
 
 
 def test_an_answer_true_at_one_head_goes_under_that_heads_key() -> None:

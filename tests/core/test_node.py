@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.limit import Limit
-from rpcaccel.core.node import LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
+from rpcaccel.core.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 
@@ -203,3 +203,18 @@ def test_heavy_and_unknown_calls_that_take_too_long_lower_no_limit(rule: Rule, k
     assert node.limit.value == node.limit.most
     node.learn(kind, light, 1.0)
     assert node.limit.value == node.limit.settings.least, "and it counts the light ones alone"
+
+
+def test_how_far_behind_a_machine_was_seen_is_believed_for_a_while() -> None:
+    node = Node("a")
+    node.told_head(1000, 1.0)
+    assert node.hidden_lag(1.0) == 0
+    node.learn(FailureKind.NODE_BEHIND, plan(block=1001), 2.0)
+    node.learn(FailureKind.NODE_BEHIND, plan(), 2.0)
+    assert node.hidden_lag(2.0) == 0, "it is not behind its head"
+    node.learn(FailureKind.NODE_BEHIND, plan(block=970), 3.0)
+    node.told_head(990, 4.0)
+    assert (node.head, node.hidden_lag(4.0)) == (990, 30), "the furthest counts"
+    node.told_head(1001, 5.0)
+    assert node.hidden_lag(3.0 + HIDDEN_FOR) == 30, "and for as long as it is seen again"
+    assert node.hidden_lag(4.0 + HIDDEN_FOR) == 0

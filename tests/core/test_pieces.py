@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rpcaccel.core import pieces
 from rpcaccel.core.pieces import MOST, Piece
@@ -15,8 +16,13 @@ from rpcaccel.core.ranges import Range
 
 
 def span(first: int, last: int, settled: int = 10_000, way: Literal["blocks", "logs"] = "logs") -> Range:
-    return Range(way=way, method="m", tag=b"t", first=first, last=last, settled=settled, depth=0,
-                 name=b"[\0,\1]", call=b'["\0","\1"]')  # fmt: skip
+    return Range(way=way, method="m", tag=b"t", first=first, last=last, settled=settled, final=settled,
+                 depth=0, name=b"[\0,\1]", call=b'["\0","\1"]')  # fmt: skip
+
+
+def ends(settled: int, final: int = 0) -> Range:
+    """A range of a chain that is settled and final up to there."""
+    return replace(span(0, 1, settled), final=final or settled)
 
 
 def logs(*numbers: int) -> bytes:
@@ -96,14 +102,24 @@ def test_the_edges_of_a_long_range_are_fetched_whole() -> None:
 
 
 def test_what_is_too_large_is_halved_down_to_one_block() -> None:
-    assert pieces.halves([Piece(0, 127), Piece(128, 255)], 999) == ([Piece(0, 127)], [Piece(128, 255)])
-    assert pieces.halves([Piece(0, 127)], 999) == ([Piece(0, 63)], [Piece(64, 127)])
-    assert pieces.halves([Piece(5, 5)], 999) is None
+    assert pieces.halves([Piece(0, 127), Piece(128, 255)], ends(999)) == ([Piece(0, 127)], [Piece(128, 255)])
+    assert pieces.halves([Piece(0, 127)], ends(999)) == ([Piece(0, 63)], [Piece(64, 127)])
+    assert pieces.halves([Piece(5, 5)], ends(999)) is None
 
 
-def test_an_open_piece_is_divided_only_where_what_is_settled_ends() -> None:
-    assert pieces.halves([Piece(256, 700, open=True)], 300) == ([Piece(256, 300)], [Piece(301, 700, open=True)])
-    assert pieces.halves([Piece(301, 700, open=True)], 300) is None
+def test_an_open_piece_is_divided_where_another_branch_cannot_reach() -> None:
+    final, rest = pieces.halves([Piece(256, 700, open=True)], ends(250, 300)) or ((), ())
+    assert (final, rest) == ([Piece(256, 300, open=True)], [Piece(301, 700, open=True)])
+    assert pieces.halves(final, ends(250, 300)) == ([Piece(256, 278, open=True)], [Piece(279, 300, open=True)])
+    assert pieces.halves([Piece(256, 300, open=True)], ends(280, 300)) == (
+        [Piece(256, 278)],
+        [Piece(279, 300, open=True)],
+    )
+
+
+def test_what_is_not_final_is_not_divided() -> None:
+    assert pieces.halves([Piece(256, 700, open=True)], ends(300)) == ([Piece(256, 300)], [Piece(301, 700, open=True)])
+    assert pieces.halves([Piece(301, 700, open=True)], ends(300)) is None
 
 
 def test_the_blocks_of_a_run_are_shared_out_and_joined_byte_for_byte() -> None:

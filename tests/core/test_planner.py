@@ -164,14 +164,17 @@ def test_pending_is_never_kept() -> None:
     assert planner(final_at_once=False).plan("e_call", b'[{},"pending"]', FORKING).cache is CacheClass.NODE
 
 
-def test_a_block_that_is_not_final_is_keyed_by_the_fork_epoch() -> None:
+def test_a_block_that_is_not_settled_is_kept_at_one_head_of_one_branch_only() -> None:
     other_branch = View(serial=2, head=100, best=101, final=64, finalized=64, fork_epoch=1, eth_chain_id=1)
-    assert key("e_call", '[{},"0x60"]', FORKING, final_at_once=False) != key(
-        "e_call", '[{},"0x60"]', other_branch, final_at_once=False
-    )
-    assert key("e_call", '[{},"0x40"]', FORKING, final_at_once=False) == key(
-        "e_call", '[{},"0x40"]', other_branch, final_at_once=False
-    )
+    doubted = View(serial=3, head=100, best=101, final=64, finalized=64, doubt=37, eth_chain_id=1)
+    makes = planner(final_at_once=False)
+    plans = [makes.plan("e_call", b'[{},"0x60"]', view) for view in (FORKING, other_branch)]
+    assert [plan.key for plan in plans] == [None, None]
+    assert plans[0].head_key != plans[1].head_key
+    settled = [makes.plan("e_call", b'[{},"0x40"]', view).key for view in (FORKING, other_branch, doubted)]
+    assert settled[0] == settled[1]
+    assert settled[2] is None, "a machine hidden behind a URL may still be on another branch"
+    assert planner().plan("n_call", b'[{},"0x40"]', doubted).key is not None, "there are no branches"
 
 
 def test_a_key_with_a_fork_epoch_in_it_stays_out_of_the_second_tier() -> None:

@@ -190,14 +190,6 @@ async def test_a_null_is_kept_until_the_next_head_and_no_longer() -> None:
         assert caches == ["miss", "memory", "miss"]
 
 
-async def test_a_node_that_tells_its_head_in_an_answer_is_believed() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        proxy.see(nodes[0].head - 2)
-        await proxy.call("hmyv2_getNodeMetadata")
-        (node,) = proxy.worker.state.networks["harmony-s0"].pool.nodes
-        assert node.head == nodes[0].head
-
-
 def test_knobs_are_checked() -> None:
     with pytest.raises(ValueError, match="latency"):
         knobs(latency="fast")

@@ -29,7 +29,7 @@ async def network() -> AsyncIterator[Network]:
 
 def learnt(known: KnownCalls, network: Network, text: bytes, outcome: Outcome = HIT) -> Known | None:
     plan = network.plan("hmyv2_getBlockByNumber", b"[26,{}]")
-    known.learn(text, network, plan, outcome, "all")
+    known.learn(text, network, plan, replace(outcome, key=plan.key or b""), "all")
     return known.get(wording.split(text)[0])
 
 

@@ -43,3 +43,10 @@ def test_bounds_and_patience_of_nodes_are_what_was_set() -> None:
     assert (tuning.limit(NETWORK, NODE).most, tuning.limit(NETWORK, NODE).settings.least) == (512, 16)
     assert (tuning.breaker(NETWORK).failures, tuning.breaker(NETWORK).rest_max) == (5, 15.0)
     assert (tuning.outliers(NETWORK).factor, tuning.outliers(NETWORK).by) == (5.0, 0.5)
+
+
+def test_what_a_hidden_machine_may_lack_is_said_in_time_and_widened_by_what_was_seen_within_a_bound() -> None:
+    said = NETWORK.model_copy(update={"hidden_lag": 60.0})
+    assert [tuning.doubt(said, 2.0, seen) for seen in (0, 10, 100, 10**6)] == [30, 30, 200, 30 * tuning.MOST_DOUBT]
+    assert tuning.doubt(said.model_copy(update={"block_time": 12.0}), 2.0, 0) == 5
+    assert tuning.doubt(said.model_copy(update={"hidden_lag": 0.0}), 2.0, 10**6) == 0

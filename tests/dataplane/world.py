@@ -97,7 +97,8 @@ class Wire:
         self._world, self._node = world, node
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        sent = Sent(self._node, method, params, asyncio.get_running_loop().create_future())
+        machine = self._world.answering(self._node, probe=False)
+        sent = Sent(machine, method, params, asyncio.get_running_loop().create_future())
         self._world.sent.append(sent)
         return await sent.done
 
@@ -113,11 +114,11 @@ class Wire:
 class Ask:
     """The prober's port: nodes tell the truth about themselves, at once."""
 
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
+    def __init__(self, world: World, node: SimNode) -> None:
+        self._world, self._node = world, node
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        return say(self._node, method, params)
+        return say(self._world.answering(self._node, probe=True), method, params)
 
     async def close(self) -> None: ...
 
@@ -193,7 +194,7 @@ class Host:
                 world.settings.networks[network],
                 publish=lambda _heads: None,
                 clock=world.clock.now,
-                connect=lambda node: Ask(world.by_id[node.id]),
+                connect=lambda node: Ask(world, world.by_id[node.id]),
             )
             for network in world.kinds
         }
@@ -241,6 +242,7 @@ class World:
 
     kinds: dict[str, str] = field(default_factory=lambda: {"one": "harmony", "two": "harmony", "three": "ethereum"})
     """Networks by name, with the kind of their chain."""
+    head: int = HEAD
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
@@ -251,7 +253,7 @@ class World:
         self.chains: dict[str, SimChain] = {}
         self.nodes: dict[str, list[SimNode]] = {}
         for number, (name, kind) in enumerate(self.kinds.items()):
-            chain = self.chains[name] = _chain(kind, number)
+            chain = self.chains[name] = _chain(kind, number, self.head)
             self.nodes[name] = [
                 SimNode(chain, name=f"{name}-{i}", knobs=Knobs(limiters=False), clock=self.clock) for i in range(3)
             ]
@@ -270,6 +272,10 @@ class World:
                 self.run(host.probe(node))
             for name in self.kinds:
                 self.run(host.see(name))
+
+    def answering(self, node: SimNode, *, probe: bool) -> SimNode:
+        """The machine that answers a call to a node, or a probe of it."""
+        return node
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
@@ -290,7 +296,7 @@ class World:
             shard = self.chains[name].spec.shard
             depth = {"finality_depth": DEPTH} if kind == "ethereum" else {}
             cuts = {"segment": 4, "divide_from": 3}
-            usual = {"chain": kind, "shard": shard, "nodes": nodes, "ranges": cuts, "refresh": 0.5}
+            usual = {"chain": kind, "shard": shard, "nodes": nodes, "ranges": cuts, "refresh": 0.5, "hidden_lag": 0}
             networks[name] = usual | depth | net
         return Settings.model_validate({"networks": networks})
 
@@ -380,7 +386,7 @@ class World:
         return say(oracle, method, params)
 
 
-def _chain(kind: str, number: int) -> SimChain:
+def _chain(kind: str, number: int, head: int) -> SimChain:
     if kind == "harmony":
-        return harmony_chain(HEAD, shard=number % 2, validators=2, committee=5, density=2)
-    return ethereum_chain(HEAD, finality_depth=DEPTH, density=2)
+        return harmony_chain(head, shard=number % 2, validators=2, committee=5, density=2)
+    return ethereum_chain(head, finality_depth=DEPTH, density=2)
