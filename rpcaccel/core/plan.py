@@ -49,7 +49,7 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     min_head: int = -1
     """Only nodes whose own head is at least this may be asked; -1 when it does not matter."""
     route_key: bytes = b""
-    """What a consistent-hash balancer hashes."""
+    """What a consistent-hash balancer hashes; empty: what tells the caller from others."""
     tag: str = ""
     """Only nodes with this tag may be asked; empty: any."""
     hedge: bool = False
@@ -68,6 +68,11 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     def with_params(self, params: bytes) -> Plan:
         """The same plan for a call whose params are put otherwise to one node."""
         return replace(self, params=params)
+
+    @property
+    def by_caller(self) -> bool:
+        """Is it asked of one node for each caller, since nodes differ in the answer?"""
+        return self.cache is CacheClass.NODE
 
     @property
     def bulkhead(self) -> Bulkhead:

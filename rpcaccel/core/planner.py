@@ -154,7 +154,7 @@ class Planner:
             min_head=_min_head(shape, cache, resolved.last, view),
             route_key=self._route_key(shape),
             tag=self._routes.tag_of(shape.method),
-            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known,
+            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and cache is not _NODE,
             pending=shape.pending,
             local=None if rule.local is None else _local_answer(shape, rule.local, view),
             note=shape.note,
@@ -274,8 +274,9 @@ class Planner:
         return cachekey.cache_key(self._tag(view), shape.method, cachekey.SCOPE_SEND, shape.params)
 
     def _route_key(self, shape: Shape) -> bytes:
-        """What a consistent-hash balancer hashes; empty for "client", which the caller's side fills in."""
-        if self._hash_key == "client":
+        """What a consistent-hash balancer hashes; empty for "client", which the caller's side fills in, and for what
+        differs by node: its caller is led to one node whatever the balancer."""
+        if self._hash_key == "client" or shape.rule.cache is _NODE:
             return b""
         if self._hash_key == "method":
             return shape.method.encode()

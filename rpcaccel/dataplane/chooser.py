@@ -10,6 +10,7 @@ from rpcaccel.core.eligible import CALLS_OF, Refusal, eligible, judge, sentence
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
+from rpcaccel.core.rendezvous import rendezvous
 
 
 class PoolChooser:
@@ -61,7 +62,10 @@ class PoolChooser:
         return ("",) if self._urgent else ()
 
     def _pick(self, nodes: Sequence[Node], now: float) -> Node:
-        """The balancer's choice; a node that has just returned passes on some of what falls to it."""
+        """The balancer's choice; a node that has just returned passes on some of what falls to it. What differs by
+        node is the caller's own node's to answer."""
+        if self._plan.by_caller and self._route_key:
+            return rendezvous(nodes, self._route_key)
         node = self._balancer.pick(nodes, route_key=self._route_key, now=now, rng=self._rng)
         if len(nodes) > 1 and (warmth := node.warmth(now)) < 1.0 and self._rng.random() >= warmth:
             others = [other for other in nodes if other is not node]
