@@ -261,6 +261,10 @@ class NetworkSettings(ResilientNetwork):
     error_rules: tuple[ErrorRuleSettings, ...] = Field(
         default=(), max_length=500, description="What errors of its nodes mean; tried in turn before the chain's rules."
     )
+    uniform_error_codes: bool = Field(
+        default=False,
+        description="Whether codes beyond those of JSON-RPC and 3 are replaced in nodes' errors; the rest stays.",
+    )
     nodes: tuple[NodeSettings, ...] = Field(
         min_length=1, max_length=MOST_NODES, description="Its nodes: tables, or texts URL[,weight=N][,id=NAME]."
     )

@@ -12,7 +12,7 @@ from rpcaccel import chains
 from rpcaccel.config.error_rules import ErrorRuleSettings
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.classify import ErrorTable, Verdict, find, fold
-from rpcaccel.core.failure import client_code, policy
+from rpcaccel.core.failure import policy, uniform_code
 from rpcaccel.core.unclassed import UnclassedError
 
 
@@ -53,6 +53,7 @@ def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) 
         ("nobody", Verdict(chain.default.kind, chain.default.why)),
     )
     row = policy(verdict.kind)
+    passed = uniform_code(verdict.kind, question.code) if network.uniform_error_codes else question.code
     return {
         "kind": str(verdict.kind),
         "why": verdict.rule_text,
@@ -61,7 +62,7 @@ def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) 
         "retry": row.retry,
         "breaker": row.breaker,
         "client": row.client,
-        "client_code": row.code if row.client == "own-error" else client_code(verdict.kind, question.code),
+        "client_code": row.code if row.client == "own-error" else passed,
     }
 
 

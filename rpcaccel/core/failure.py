@@ -60,7 +60,7 @@ class Policy(Struct, frozen=True):
     """What the client sees when nobody does better."""
     code: int = -32603
     """The JSON-RPC code of the proxy's own error (JSON-RPC 2.0 section 5.1, EIP-1474), and of a passed-through one
-    whose own code clients would not know."""
+    where `uniform_code` does not let its own stand."""
     http: int = 200
     """The HTTP status when every attempt ended so."""
     pays: Literal["nothing", "apart", "budget"] = "budget"
@@ -150,11 +150,9 @@ def kind_of_status(status: int) -> FailureKind:
     return _BY_STATUS.get(status, FailureKind.HTTP_STATUS)
 
 
-def client_code(kind: FailureKind, code: int) -> int:
-    """The code under which a client gets a node's error: the node's own where clients know it, else the kind's.
-
-    Known are the codes that JSON-RPC 2.0 section 5.1 reserves (-32768 to -32000), and 3, a revert's. Codes that one
-    vendor made up have broken indexers.
+def uniform_code(kind: FailureKind, code: int) -> int:
+    """The code of a node's error where the operator wants uniform ones (networks.*.uniform_error_codes): the node's own
+    if it is among those that JSON-RPC 2.0 section 5.1 reserves (-32768 to -32000) or 3, a revert's; else the kind's.
     """
     return code if code == 3 or -32768 <= code <= -32000 else policy(kind).code
 

@@ -54,9 +54,12 @@ class AnswerHandler:
         if answer is None:
             return outcomes.failed(forwarded, plan.head, steps)
         if answer.result is None:
+            error = answer.error or b"null"
+            if network.settings.uniform_error_codes:
+                error = outcomes.with_uniform_code(error, forwarded.failure)
             return Outcome(
                 source=_NODE,
-                error=outcomes.for_client(answer.error or b"null", forwarded.failure),
+                error=error,
                 node=forwarded.node_id,
                 block=plan.head,
                 attempts=forwarded.attempts,

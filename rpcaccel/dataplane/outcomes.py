@@ -6,10 +6,10 @@ import re
 
 import msgspec
 
-from rpcaccel.core import jsonrpc
+from rpcaccel.core import jsonrpc, jsontext
 from rpcaccel.core.answer import error_parts
 from rpcaccel.core.cells import Source, Step
-from rpcaccel.core.failure import Failure, FailureKind, client_code, policy
+from rpcaccel.core.failure import Failure, FailureKind, policy, uniform_code
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import CacheClass
@@ -33,17 +33,17 @@ def refused(why: str, head: int) -> Outcome:
     return Outcome(source=Source.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, why), block=head)
 
 
-def for_client(error: bytes, failure: Failure | None) -> bytes:
-    """A node's error under a code that clients know; unchanged, to the byte, where it has one already."""
+def with_uniform_code(error: bytes, failure: Failure | None) -> bytes:
+    """A node's error object under one of the codes of `uniform_code`; unchanged, to the byte, if it has one already."""
     code, _ = error_parts(error)
-    known = client_code(failure.kind if failure is not None else FailureKind.UNKNOWN, code)
-    if known == code:
+    kind = failure.kind if failure is not None else FailureKind.UNKNOWN
+    if (uniform := uniform_code(kind, code)) == code:
         return error
     try:
-        members = msgspec.json.decode(error, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
-        return jsonrpc.error_object(known, error.decode("utf-8", "replace"))
-    return msgspec.json.encode({**members, "code": known})
+        members = jsontext.members(error)
+    except (jsontext.NotJson, jsontext.TooDeep):
+        return jsonrpc.error_object(uniform, "the node's error cannot be read")
+    return msgspec.json.encode({**members, "code": uniform})
 
 
 def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]) -> Outcome:

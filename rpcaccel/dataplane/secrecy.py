@@ -14,6 +14,8 @@ from typing import Protocol
 import msgspec
 from yarl import URL
 
+from rpcaccel.core.jsontext import UNREADABLE
+
 _SHORTEST = 6
 """Characters of a key in a path, a query or a header; what is shorter there is a word (v3, eth)."""
 _LONG = 16
@@ -77,14 +79,24 @@ class Secrecy:
         def shown(found: re.Match[bytes]) -> bytes:
             if found[2] is not None:
                 return found[0]
-            try:
-                told = msgspec.json.decode(found[0], type=str)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return found[0]
+            spelt = found[0]
+            told = _string(spelt)
             text = pattern.sub(_HIDDEN, told)
-            return found[0] if text == told else msgspec.json.encode(text)
+            if text == told:
+                return spelt
+            # The rest of the text stays as the node spelt it, unless the secret itself is spelt with escapes.
+            spelt = pattern.sub(_HIDDEN, spelt.decode("utf-8", "replace")).encode()
+            return spelt if _string(spelt) == text else msgspec.json.encode(text)
 
         return _STRING.sub(shown, error)
+
+
+def _string(text: bytes) -> str:
+    """What a JSON string says; an empty text if it is none."""
+    try:
+        return msgspec.json.decode(text, type=str)
+    except UNREADABLE:
+        return ""
 
 
 def _of_address(url: URL) -> Iterator[str]:

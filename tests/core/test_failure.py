@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.failure import Failure, FailureKind, client_code, kind_of_status, policy
+from rpcaccel.core.failure import Failure, FailureKind, kind_of_status, policy, uniform_code
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
@@ -87,8 +87,8 @@ def test_a_status_blames_the_node_only_for_what_is_its_own(status: int) -> None:
         (FailureKind.RATE_LIMITED, 429, -32005),
     ],
 )
-def test_clients_see_only_codes_that_clients_know(kind: FailureKind, code: int, seen: int) -> None:
-    assert client_code(kind, code) == seen
+def test_uniform_codes_are_those_of_json_rpc_and_3(kind: FailureKind, code: int, seen: int) -> None:
+    assert uniform_code(kind, code) == seen
 
 
 def test_a_failure_is_a_value_that_cannot_be_changed() -> None:

@@ -3,9 +3,17 @@ answer spoils nothing beside it."""
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from rpcaccel import chains
+from rpcaccel.core.answer import error_parts
+from rpcaccel.core.classify import classify
+from rpcaccel.core.failure import policy
 from rpcaccel.core.jsontext import items, members
 from tests.dataplane.saying import saying
 from tests.proxy import Proxy, proxying
@@ -89,3 +97,63 @@ async def test_a_client_that_nests_too_deeply_harms_no_other_call_of_its_batch()
         assert (found[0]["id"], found[1]["id"], found[1]["result"][:1]) == (b"1", b"2", b'"')
         alone = await proxy.post(call("eth_call", deep, 1))
         assert (alone.status, alone.json["id"], alone.error["code"]) == (200, 1, -32600)
+
+
+# -- error objects -----------------------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def error_objects(draw: st.DrawFn) -> bytes:
+    """An error object as any node might write it: any code, members in any order, with any spacing and spelling."""
+    escaped, space = draw(st.booleans()), draw(st.sampled_from(["", " ", "\n\t"]))
+
+    def text(value: object) -> str:
+        return json.dumps(value, ensure_ascii=escaped)
+
+    code = draw(st.integers(-40_000, 5) | st.sampled_from([-38020, -32602, -32005, 3, 4444]))
+    members = [("code", str(code))]
+    members += [("message", text(draw(texts | st.sampled_from(["execution reverted", "nonce too low"]))))]
+    number = st.sampled_from(["1.50", "9" * 40, "-0", "1e400", "{ }", "[1 ,2]", r'"\u0041\/"'])
+    members += [("data", draw(anything.map(text) | number)) for _ in range(draw(st.integers(0, 1)))]
+    members += [(draw(texts) + "x", draw(number)) for _ in range(draw(st.integers(0, 2)))]
+    said = [f"{text(name)}{space}:{space}{value}" for name, value in draw(st.permutations(members))]
+    return f"{{{space}{f'{space},'.join(said)}{space}}}".encode()
+
+
+async def as_they_come(errors: list[bytes], **network: object) -> tuple[list[bytes], list[bytes]]:
+    """What a client gets for calls that a node answers with these errors: each call alone, and all in one batch."""
+
+    def said(_method: str, params: bytes) -> bytes:
+        return b'"error":%b' % errors[msgspec.json.decode(params)[0]]
+
+    calls = [call(f"debug_{place}", b"[%d]" % place) for place in range(len(errors))]
+    async with saying(said) as node, proxying([node], net=network) as proxy:
+        alone = [bytes(members((await proxy.post(one)).body)["error"]) for one in calls]
+        together = [found["error"] for found in await batch(proxy, *calls)]
+    return alone, together
+
+
+def passes(error: bytes) -> bool:
+    """Is it for the client? That a node limits our rate is not."""
+    kind = classify(chains.load("harmony").errors, *error_parts(error)).kind
+    return policy(kind).client == "pass-through"
+
+
+@settings(max_examples=10)
+@given(st.lists(error_objects().filter(passes), min_size=5, max_size=30))
+async def test_an_error_object_reaches_the_client_byte_for_byte(errors: list[bytes]) -> None:
+    assert await as_they_come(errors) == (errors, errors)
+
+
+async def test_codes_are_made_uniform_only_where_the_operator_wants_that() -> None:
+    own = [b'{"code":-38020,"message":"x" }', b'{"code":-32000,"message":"y" }', b'{"code":3,"message":"z" }']
+    assert await as_they_come(own) == (own, own)
+    uniform = [b'{"code":-32602,"message":"x"}', *own[1:]]
+    assert await as_they_come(own, uniform_error_codes=True) == (uniform, uniform)

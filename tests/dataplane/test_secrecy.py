@@ -73,6 +73,11 @@ def test_a_nodes_error_is_shown_without_the_secrets_it_echoes() -> None:
     assert of(f"https://eth@h/{KEY}").error(error) == shown
 
 
+def test_what_stands_around_a_secret_stays_as_the_node_spelt_it() -> None:
+    error = rb'{ "message":"\u0041\/ 0123456789abcdef \ud83d\ude00","data":"\u0041" }'
+    assert of(f"https://h/{KEY}").error(error) == error.replace(KEY.encode(), b"***")
+
+
 def test_a_secret_is_found_however_its_text_is_escaped() -> None:
     secrecy = of(f"https://h/v3/{KEY}", other='say "please"')
     escaped = rb'{"message":"https:\/\/h\/v3\/\u0030123456789abcdef","data":"say \"please\" \n"}'
