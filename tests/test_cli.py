@@ -141,7 +141,7 @@ def test_a_disk_that_is_full_is_no_bug(broken_command: list[BaseException], caps
 
 
 def test_output_that_goes_nowhere_changes_no_exit_code() -> None:
-    command = f"{sys.executable} -m rpcaccel check http://127.0.0.1:9"
+    command = f"{sys.executable} -m rpcaccel check http://127.0.0.1:9 --chain ethereum"
     closed = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True, timeout=60, check=False)
     assert (closed.returncode, closed.stderr) == (1, "")
 

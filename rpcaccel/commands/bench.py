@@ -50,7 +50,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         str, typer.Option(metavar="URL", help="The proxy in front of it: asked twice, cold and warm.")
     ] = "",
     serve: Annotated[
-        str, typer.Option(metavar="CHAIN", help="Or start a proxy for it meanwhile: harmony or ethereum.")
+        str, typer.Option(metavar="CHAIN", help="Or start a proxy for it meanwhile: auto, harmony or ethereum.")
     ] = "",
     redis_proxy: Annotated[
         str, typer.Option(metavar="URL", help="Another proxy on the same Redis that was not asked before.")
@@ -72,9 +72,9 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     """Compare a node with and without the proxy: so many calls of each of ten methods, side by side.
 
     Examples:
-    rpcaccel bench table --direct http://node:9500 --serve harmony -o table.html
+    rpcaccel bench table --direct http://node:9500 --serve auto -o table.html
     rpcaccel bench table --direct http://node:9500 --proxy http://127.0.0.1:8888
-    rpcaccel bench table --direct http://node:9500 --serve harmony -n 200 -c 50
+    rpcaccel bench table --direct http://node:9500 --serve auto -n 200 -c 50
     """
     from rpcaccel.bench import table as measuring
     from rpcaccel.commands import sides

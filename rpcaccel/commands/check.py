@@ -48,7 +48,7 @@ def check(
     if len(files) > (0 if config else 1):
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config
-    settings = options.settings_from(options.Source(urls, file, chain, shard))
+    settings = options.settings_from(options.source(urls, file, chain, shard))
     findings = asyncio.run(_probe_all(settings))
     _print(findings)
     return 1 if any(finding.trouble for finding in findings) else 0

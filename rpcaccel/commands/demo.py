@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from rpcaccel.commands import banner, options
+from rpcaccel.config.load import UrlNetwork
 
 if TYPE_CHECKING:
     from rpcaccel.config.model import Settings
@@ -51,7 +52,8 @@ def demo(
 
     def settings_for(nodes: Sequence[SimNode]) -> Settings:
         # Named, since three ports of one address would tell the reader of a page nothing.
-        source = options.Source([f"{node.url},id={node.name}" for node in nodes])
+        named = tuple(f"{node.url},id={node.name}" for node in nodes)
+        source = options.Source([UrlNetwork("harmony-s0", "harmony", 0, named)])
         given = {"listen": listen, "admin": admin, "redis": redis, "balancer": balancer, "memory": memory}
         return options.settings_from(source, **given)
 

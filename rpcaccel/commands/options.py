@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from rpcaccel.config.faults import ConfigError, Fault
-from rpcaccel.config.load import Flag, Loaded, load_told, node_flags
+from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
 from rpcaccel.config.naming import NAME, NODE_TEXT
 from rpcaccel.config.validate import NO_NETWORK
@@ -25,10 +26,15 @@ ConfigFile = Annotated[
 ]
 Chain = Annotated[
     str | None,
-    typer.Option(envvar="RPCACCEL_CHAIN", metavar="NAME", help="Chain of the URLs: harmony (default) or ethereum."),
+    typer.Option(
+        envvar="RPCACCEL_CHAIN",
+        metavar="NAME",
+        help="Chain of the URLs: auto (default: they are asked), harmony, ethereum.",
+    ),
 ]
 Shard = Annotated[
-    int | None, typer.Option(envvar="RPCACCEL_SHARD", metavar="N", help="Shard of the URLs; 0 when not given.")
+    int | None,
+    typer.Option(envvar="RPCACCEL_SHARD", metavar="N", help="Shard of the URLs; they are asked when not given."),
 ]
 Listen = Annotated[str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")]
 Admin = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
@@ -51,12 +57,47 @@ State = Annotated[
 class Source(NamedTuple):
     """What says which networks and nodes there are."""
 
-    nodes: Sequence[str] = ()
+    networks: Sequence[UrlNetwork] = ()
+    """Those of the command line."""
     file: Path | None = None
-    chain: str | None = None
-    shard: int | None = None
 
 
+def source(
+    nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
+) -> Source:
+    """Where the settings are, from the arguments of a command. Nodes are asked what they serve, as far as `chain` and
+    `shard` do not say that; what could not be found out is told on stderr. Raises ConfigError.
+    """
+    chain = None if chain == AUTO else chain
+    if not nodes:
+        if chain is not None or shard is not None:
+            fault = "--chain and --shard say what the node URLs of the command line serve; none given"
+            raise ConfigError([Fault("", "", fault)])
+        return Source((), file)
+    from rpcaccel.commands import discover
+
+    found = discover.assumed(nodes, chain, shard)
+    _refuse_before_asking(Source(found.networks, file), **values)
+    if discover.is_open(chain, shard):
+        found = asyncio.run(discover.discover(nodes, chain, shard))
+        for note in found.notes:
+            typer.echo(f"rpcaccel: {note}", err=True)
+    return Source(found.networks, file)
+
+
+def _refuse_before_asking(source: Source, **values: str | None) -> None:
+    """Raise ConfigError for what is wrong whatever the nodes will say: it is told at once. Settings of a network that
+    the nodes are to name are judged when they have."""
+    own = tuple(f"networks.{network.name}." for network in source.networks)
+    try:
+        settings_from(source, **values)
+    except ConfigError as error:
+        if any(fault.path.startswith(own) or not fault.path.startswith("networks.") for fault in error.faults):
+            raise
+
+
+AUTO = "auto"
+"""The chain and the shard of node URLs are those that the nodes tell."""
 _PATHS: dict[str, tuple[str, ...]] = {
     "--listen": ("listen",),
     "--admin": ("admin", "listen"),
@@ -76,12 +117,7 @@ def loaded_from(source: Source, **values: str | int | None) -> Loaded:
     """The same, with who said what. Raises ConfigError."""
     given = {f"--{name}": value for name, value in values.items() if value is not None}
     flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
-    if source.nodes:
-        flags = [*node_flags(source.nodes, source.chain or "harmony", source.shard or 0), *flags]
-    elif source.chain is not None or source.shard is not None:
-        raise ConfigError(
-            [Fault("", "", "--chain and --shard say what the node URLs of the command line serve; none given")]
-        )
+    flags = [*node_flags(source.networks), *flags]
     try:
         return load_told(source.file, environ=os.environ, flags=flags)
     except ConfigError as error:

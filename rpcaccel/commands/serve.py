@@ -26,25 +26,30 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 ) -> int:
     """Serve nodes behind one cached, balanced endpoint, until Ctrl-C or SIGTERM.
 
+    Nodes are asked which chain and shard they serve, unless --chain and --shard say so; each makes a network with a
+    path of its own, and that of the first URL is on /.
     Flags win over environment variables (RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, …), those over the file.
 
     Examples:
     rpcaccel serve https://api.s0.t.hmny.io
     rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
+    rpcaccel serve https://api.s0.t.hmny.io https://api.s1.t.hmny.io
     rpcaccel serve --chain ethereum http://127.0.0.1:8545 --memory 1GB
     rpcaccel serve --config rpcaccel.toml
     """
 
+    given = {
+        "listen": listen,
+        "admin": admin,
+        "redis": redis,
+        "balancer": balancer,
+        "memory": memory,
+        "workers": workers,
+    }
+    source = options.source(nodes or (), config, chain, shard, **given)
+
     def read() -> Loaded:
-        return options.loaded_from(
-            options.Source(nodes or (), config, chain, shard),
-            listen=listen,
-            admin=admin,
-            redis=redis,
-            balancer=balancer,
-            memory=memory,
-            workers=workers,
-        )
+        return options.loaded_from(source, **given)
 
     settings, told = read()
     from rpcaccel.controlplane import serving

@@ -12,7 +12,6 @@ from rpcaccel.config.environment import overlay, put
 from rpcaccel.config.expand import expand
 from rpcaccel.config.faults import ConfigError, Fault, Path, dotted
 from rpcaccel.config.model import Settings
-from rpcaccel.config.naming import network_name
 from rpcaccel.config.validate import validate
 
 _POSITION = re.compile(r"(?P<what>.*) \(at (?P<where>line \d+, column \d+|end of document)\)", re.DOTALL)
@@ -25,6 +24,18 @@ class Flag(NamedTuple):
     path: Path
     value: Any
     name: str
+
+
+class UrlNetwork(NamedTuple):
+    """A network of the command line."""
+
+    name: str
+    chain: str
+    shard: int
+    nodes: tuple[str, ...]
+    """Each written URL[,weight=N][,id=NAME]."""
+    chain_id: int | None = None
+    """What its nodes have to serve; None: what most of them say."""
 
 
 class Loaded(NamedTuple):
@@ -54,14 +65,19 @@ def load_told(file: FilePath | None = None, *, environ: Mapping[str, str], flags
     raise ConfigError([*faults, *misplaced, *(fault for fault in found if fault.path not in unresolved)])
 
 
-def node_flags(urls: Iterable[str], chain: str = "harmony", shard: int = 0) -> list[Flag]:
-    """The flags of `serve URL …`: a network named after the chain, with these nodes."""
-    network: Path = ("networks", network_name(chain, shard))
-    return [
-        Flag((*network, "chain"), chain, "--chain"),
-        Flag((*network, "shard"), shard, "--shard"),
-        Flag((*network, "nodes"), list(urls), "the command line"),
-    ]
+def node_flags(networks: Iterable[UrlNetwork]) -> list[Flag]:
+    """The flags of `serve URL …`: networks with these nodes."""
+    flags = []
+    for network in networks:
+        path: Path = ("networks", network.name)
+        flags += [
+            Flag((*path, "chain"), network.chain, "--chain"),
+            Flag((*path, "shard"), network.shard, "--shard"),
+            Flag((*path, "nodes"), list(network.nodes), "the command line"),
+        ]
+        if network.chain_id is not None:
+            flags.append(Flag((*path, "chain_id"), network.chain_id, "the command line"))
+    return flags
 
 
 def _from_file(file: FilePath, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Fault]]:

@@ -13,7 +13,7 @@ import pytest
 from rpcaccel.cli import run
 from rpcaccel.commands.check import cells, split
 from rpcaccel.commands.probe import Finding
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.testing.factories import ethereum_nodes, harmony_chain, harmony_nodes, running
 from rpcaccel.testing.simnode import SimNode
 
 
@@ -39,6 +39,18 @@ async def test_right_nodes_are_shown_in_a_table_and_it_ends_well(
     for text in ("harmony-s0", "node-0", "node-1", "1666700000", "200", " ms", "ExplorerNode"):
         assert text in out
     assert "hunter2" not in out
+
+
+async def test_nodes_of_several_chains_and_shards_are_each_right_in_their_own_network(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running(harmony_chain(shard=1), 1) as (shard_1,), ethereum_nodes(1) as (geth,):
+        assert await checked(in_a_thread, f"{shard_1.url},id=one", f"{geth.url},id=geth") == 0
+        out = capsys.readouterr().out
+        assert out.count("right") == 2
+        assert ("harmony-s1" in out, "ethereum" in out, "1337" in out) == (True, True, True)
+        assert await checked(in_a_thread, f"{shard_1.url},id=one", "--shard", "0") == 1
+        assert "serves shard 1, not 0" in capsys.readouterr().out
 
 
 async def test_a_wrong_node_is_exit_code_1(

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from rpcaccel.commands.options import Source, settings_from
+from rpcaccel.commands.options import Source, settings_from, source
 from rpcaccel.config.faults import ConfigError
 
 
 def test_urls_and_flags_make_settings() -> None:
-    source = Source(["https://a,weight=2"], chain="ethereum")
+    given = source(["https://a,weight=2"], None, "ethereum", None)
     settings = settings_from(
-        source, listen=":1", admin=":2", redis="redis://r", balancer="peak_ewma", memory="1MB", workers=3
+        given, listen=":1", admin=":2", redis="redis://r", balancer="peak_ewma", memory="1MB", workers=3
     )
     assert (settings.listen, settings.admin.listen, settings.workers) == ("0.0.0.0:1", "0.0.0.0:2", 3)
     assert (settings.redis.url.reveal(), settings.memory.size) == ("redis://r", 1_000_000)
     assert settings.networks["ethereum"].balancer == "peak_ewma"
-    assert settings_from(source, workers="auto").workers == len(os.sched_getaffinity(0))
+    assert settings_from(given, workers="auto").workers == len(os.sched_getaffinity(0))
 
 
 def test_a_flag_not_given_leaves_what_the_file_says(tmp_path: Path) -> None:
@@ -43,10 +43,27 @@ def test_without_nodes_the_way_to_look_around_is_shown() -> None:
 
 def test_other_faults_come_without_that_hint() -> None:
     with pytest.raises(ConfigError) as caught:
-        settings_from(Source(["ftp://a"]))
+        source(["ftp://a"], None, None, None)
     assert "rpcaccel demo" not in str(caught.value)
 
 
 def test_a_chain_without_urls_is_refused() -> None:
     with pytest.raises(ConfigError, match="--chain and --shard"):
-        settings_from(Source(chain="ethereum"))
+        source((), None, "ethereum", None)
+    assert source((), None, "auto", None) == Source()
+
+
+def test_what_is_wrong_whatever_the_nodes_say_is_told_before_they_are_asked() -> None:
+    for values, said in (({"memory": "much"}, "memory.size"), ({"balancer": "coin"}, "balancer")):
+        with pytest.raises(ConfigError, match=said):
+            source(["http://192.0.2.1:1"], None, None, None, **values)
+
+
+def test_settings_of_the_network_that_the_nodes_name_are_no_fault_before_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RPCACCEL_NETWORKS__HARMONY_S1__BALANCER", "peak_ewma")
+    given = source(["http://a"], None, "harmony", 1)
+    assert settings_from(given).networks["harmony-s1"].balancer == "peak_ewma"
+    with pytest.raises(ConfigError, match="harmony-s1"):
+        settings_from(source(["http://a"], None, "ethereum", None))

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rpcaccel.config.faults import ConfigError
-from rpcaccel.config.load import Flag, load, node_flags
+from rpcaccel.config.load import Flag, UrlNetwork, load, node_flags
 
 FILE = """
 listen = "127.0.0.1:1"
@@ -36,6 +36,10 @@ def faults_of(file: Path | None, environ: dict[str, str] | None = None, flags: l
         load(file, environ=environ or {}, flags=flags or ())
     assert "hunter2" not in str(caught.value)
     return str(caught.value).splitlines()
+
+
+def network(name: str, *nodes: str, shard: int = 0, chain_id: int | None = None) -> UrlNetwork:
+    return UrlNetwork(name, name.partition("-")[0], shard, nodes, chain_id)
 
 
 def test_flags_win_over_the_environment_over_the_file_over_defaults(file: Path) -> None:
@@ -70,14 +74,16 @@ def test_what_a_reference_became_is_not_shown(file: Path) -> None:
 
 
 def test_urls_of_the_command_line_make_a_network_named_after_the_chain() -> None:
-    settings = load(environ={}, flags=node_flags(["https://a,weight=2", "https://a,id=x"], "harmony", 1))
+    settings = load(
+        environ={}, flags=node_flags([network("harmony-s1", "https://a,weight=2", "https://a,id=x", shard=1)])
+    )
     assert [(node.id, node.weight) for node in settings.networks["harmony-s1"].nodes] == [("a", 2), ("x", 1)]
     assert settings.networks["harmony-s1"].shard == 1
-    assert list(load(environ={}, flags=node_flags(["http://e"], "ethereum")).networks) == ["ethereum"]
+    assert list(load(environ={}, flags=node_flags([network("ethereum", "http://e")])).networks) == ["ethereum"]
 
 
 def test_urls_replace_the_nodes_of_that_network_and_keep_the_rest_of_it(file: Path) -> None:
-    settings = load(file, environ=ENVIRON, flags=node_flags(["https://z"]))
+    settings = load(file, environ=ENVIRON, flags=node_flags([network("harmony-s0", "https://z")]))
     assert [node.id for node in settings.networks["harmony-s0"].nodes] == ["z"]
     assert settings.memory.size == 1_000_000
 
@@ -124,3 +130,10 @@ def test_any_file_is_settings_or_faults(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(ConfigError):
         load(path, environ={})
+
+
+def test_networks_of_the_command_line_keep_their_order_and_the_chain_id_that_names_them() -> None:
+    named = [network("ethereum-137", "http://p", chain_id=137), network("harmony-s1", "http://h", shard=1)]
+    settings = load(environ={}, flags=node_flags(named))
+    assert (settings.main_network, list(settings.networks)) == ("ethereum-137", ["ethereum-137", "harmony-s1"])
+    assert [part.chain_id for part in settings.networks.values()] == [137, None]

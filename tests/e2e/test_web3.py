@@ -32,7 +32,7 @@ def chain() -> Iterator[Anvil]:
 
 @pytest.fixture
 async def proxy(serve: Serve, chain: Anvil) -> Running:
-    return await serve([f"{chain.url},id=anvil"], "--chain", "ethereum")
+    return await serve([f"{chain.url},id=anvil"])
 
 
 @pytest.fixture
