@@ -67,7 +67,8 @@ class MemorySettings(Section):
     """The first cache tier, in each worker's memory."""
 
     size: Size = Field(
-        default=256_000_000, description="Bytes the tier may hold, keys and overheads included; 0 for none."
+        default=256_000_000,
+        description="Bytes the tier may hold, what is remembered of calls, keys and overheads included; 0 for none.",
     )
     max_entry: Size = Field(
         default=8_000_000, description="Bytes above which an answer is passed through and not kept."

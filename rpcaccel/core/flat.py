@@ -12,13 +12,16 @@ import re
 from rpcaccel.core import blockref, canonical
 from rpcaccel.core.blockref import BlockRef, RefKind
 from rpcaccel.core.canonical import Number
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.rules import CacheClass, Rule, Spelling
 from rpcaccel.core.shape import TIP, UNNAMED, Around, Resolved, Shape, key_text, unread
 
 _OPAQUE, _HASH, _PENDING = RefKind.OPAQUE, RefKind.HASH, RefKind.PENDING
 LONGEST = 4096
 """Bytes. Longer params are rare, and hold up nobody on the long way."""
-_MOST_REFS = 4096
+_LONGEST_REF = 80
+"""Bytes of a reference that is remembered: a hash in quotes has 68."""
+_REF_BYTES = 300
 _STRING = rb'"[ !#-+\--Z^-z|~]*"'
 """No comma, bracket or escape, nothing beyond ASCII."""
 _OTHER = rb"-?(?:0|[1-9][0-9]{0,18})|true|false|null"
@@ -42,11 +45,12 @@ _FALSE = (b"false", b"null", b'""')
 class Reader:
     """Reads the calls of one method. What follows from its rule alone is worked out once."""
 
-    __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_forever", "_method", "_off", "_options", "_refs",
-                 "_rule", "_spelling", "_tags")  # fmt: skip
+    __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_forever", "_memos", "_method", "_off", "_options",
+                 "_refs", "_rule", "_spelling", "_tags")  # fmt: skip
 
-    def __init__(self, method: str, rule: Rule, tags: frozenset[str]) -> None:
+    def __init__(self, method: str, rule: Rule, tags: frozenset[str], memos: Memos) -> None:
         block = rule.block
+        self._memos = memos
         self._method = method
         self._rule = rule
         self._tags = tags
@@ -137,9 +141,8 @@ class Reader:
 
     def _ref(self, text: bytes) -> BlockRef:
         ref = blockref.read(_value(text), self._spelling, self._tags)
-        if len(self._refs) >= _MOST_REFS:
-            self._refs.clear()
-        self._refs[text] = ref
+        if len(text) <= _LONGEST_REF:
+            self._memos.put(self._refs, text, ref, _REF_BYTES)
         return ref
 
     def _depth(self, members: list[bytes]) -> int:

@@ -6,13 +6,13 @@ a view. Both are remembered, so that a call that comes again costs one lookup.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Literal
 
 from msgspec import Struct
 
 from rpcaccel.core import cachekey, ranges
 from rpcaccel.core.flat import Reader
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.routing import Routes
 from rpcaccel.core.rules import CacheClass, LocalAnswer, Rule, RuleTable
@@ -27,24 +27,35 @@ HashKey = Literal["method", "params", "first-param", "client"]
 HOT_FROM = 2
 """Times a call must have come at one head to be worth fetching at the next one before it comes."""
 _LONGEST_REMEMBERED = 4096
-_MOST_REMEMBERED = 8192
+PLAN_BYTES = 1200
+"""What a remembered plan costs beside its params (bytes; measured by tests/core/test_planner.py)."""
+COPIES = 4, 7, 8
+"""How many texts as long as the params a remembered plan holds: of params in which nothing moves with the head, of
+those with one reference that does, and of those that were read into a tree."""
+ITEM_OF_TREE = 60
+"""Bytes of a tree for each comma, colon and opening bracket in the text it was read from."""
 
 
-class Remembered(Struct, gc=False):
+class Uses(Struct, gc=False):
+    """How often a call was planned lately, or answered without: all that is counted of its popularity."""
+
+    count: int = 1
+
+
+class _Remembered(Struct, gc=False):
     """The last plan of a call."""
 
     shape: Shape
     serial: int
     """Of the view it was made at."""
     plan: Plan
-    uses: int = 1
-    """How often it was asked for lately; all that is counted of a hit's popularity."""
+    uses: Uses
 
 
 class Planner:
     """Makes the plans of one network. Not shared between event loops."""
 
-    __slots__ = ("_final_at_once", "_hash_key", "_network", "_order", "_plans", "_prefixes", "_readers", "_routes",
+    __slots__ = ("_final_at_once", "_hash_key", "_memos", "_network", "_plans", "_prefixes", "_readers", "_routes",
                  "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
 
     def __init__(
@@ -56,7 +67,10 @@ class Planner:
         final_at_once: bool,
         hash_key: HashKey = "params",
         routes: Routes | None = None,
+        memos: Memos | None = None,
     ) -> None:
+        """`memos`: where it is counted what is remembered, with that of others."""
+        self._memos = memos or Memos()
         self._network = network
         self._rules = rules
         self._tags = tags
@@ -70,16 +84,14 @@ class Planner:
         """What the keys of a method begin with, under that chain id."""
         self._scope: tuple[int, int, bytes] = -1, -1, b""
         """Head and fork epoch last seen, and the scope of the keys that turn over with them."""
-        self._plans: dict[tuple[str, bytes], Remembered] = {}
-        self._order: deque[tuple[str, bytes]] = deque()
-        """The calls remembered, the oldest first."""
+        self._plans: dict[tuple[str, bytes], _Remembered] = {}
 
     def plan(self, method: str, params: bytes, view: View) -> Plan:
         """The plan of a call at a view."""
         name = (method, params)
         found = self._plans.get(name)
         if found is not None:
-            found.uses += 1
+            found.uses.count += 1
             if found.serial == view.serial:
                 return found.plan
             plan = found.plan = self._bind(found.shape, view)
@@ -89,10 +101,7 @@ class Planner:
         shape = self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
         plan = self._bind(shape, view)
         if len(params) <= _LONGEST_REMEMBERED:
-            if len(self._plans) >= _MOST_REMEMBERED:
-                del self._plans[self._order.popleft()]  # one goes when one comes: all at once would hold up the loop
-            self._plans[name] = Remembered(shape, view.serial, plan)
-            self._order.append(name)
+            self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weigh(shape, plan))
         return plan
 
     def unread(self, method: str, params: bytes) -> Plan:
@@ -100,14 +109,15 @@ class Planner:
         rule = self._rules.get(method)
         return Plan(network=self._network, method=method, rule=rule, params=params, asked=params, cache=rule.cache)
 
-    def remembered(self, method: str, params: bytes) -> Remembered | None:
-        """The last plan of a call, for who counts its uses without asking for it again."""
-        return self._plans.get((method, params))
+    def uses(self, method: str, params: bytes) -> Uses | None:
+        """Of a call whose plan is remembered, for who counts its uses without planning it again."""
+        found = self._plans.get((method, params))
+        return None if found is None else found.uses
 
     def _reader(self, method: str, rule: Rule) -> Reader:
         reader = self._readers.get(method)
         if reader is None:
-            reader = Reader(method, rule, self._tags)
+            reader = Reader(method, rule, self._tags, self._memos)
             if rule.known:  # clients invent names
                 self._readers[method] = reader
         return reader
@@ -115,11 +125,11 @@ class Planner:
     def hottest(self) -> list[tuple[str, bytes]]:
         """The calls (method and params) planned at least HOT_FROM times since this was last asked, hottest first."""
         hot = sorted(
-            ((found.uses, name) for name, found in self._plans.items() if found.uses >= HOT_FROM),
+            ((found.uses.count, name) for name, found in self._plans.items() if found.uses.count >= HOT_FROM),
             key=lambda pair: -pair[0],
         )
         for found in self._plans.values():
-            found.uses = 0
+            found.uses.count = 0
         return [name for _, name in hot]
 
     def rule(self, method: str) -> Rule:
@@ -283,6 +293,17 @@ class Planner:
         if self._hash_key == "first-param":
             return shape.first_param
         return shape.method.encode() + b"|" + shape.route_params
+
+
+def weigh(shape: Shape, plan: Plan) -> int:
+    """The bytes that a remembered plan is counted with: a fixed part, and its params as often as it holds them."""
+    weight, params = PLAN_BYTES + len(plan.route_key), shape.params
+    if shape.tree is not None:
+        items = sum(map(params.count, (b",", b":", b"[", b"{")))
+        return weight + COPIES[2] * len(params) + ITEM_OF_TREE * items
+    if shape.around is not None:
+        return weight + COPIES[1] * len(params)
+    return weight + (COPIES[0] if shape.fixed is not None else 1) * len(params)
 
 
 def full_method(method: str, prefix: str) -> str:

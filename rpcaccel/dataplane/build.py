@@ -20,6 +20,7 @@ from rpcaccel.core.budget import Budget
 from rpcaccel.core.classify import ErrorTable, classify
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.gathering import Gathering
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.node import Node
 from rpcaccel.core.quota import Quota, QuotaSettings
 from rpcaccel.core.rules import Bulkhead
@@ -47,6 +48,8 @@ class Means:
     """Seconds since 1970."""
     rng: random.Random
     connect: Callable[[NodeSettings], Upstream]
+    memos: Memos
+    """The account of what networks remember of calls."""
     unclassed: Callable[[str, str, str, int, str, int], None]
     """Told of every error that no rule knows: network, node, method, code, message, HTTP status."""
 
@@ -109,7 +112,7 @@ class Build:
         if before is not None:
             pool.waiting, pool.late = before.pool.waiting, before.pool.late
         sight = before.sight if before is not None and _same_chain(before.settings, settings) else Sight()
-        network = Network(name, settings, chain, pool, means.tally, sight)
+        network = Network(name, settings, chain, pool, means.tally, sight, means.memos)
         quotas = [tuning.quota(part, workers) for part in settings.nodes]
         self._settling.append(partial(self._settle_network, network, fresh, quotas))
         return network

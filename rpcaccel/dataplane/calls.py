@@ -159,7 +159,7 @@ class Calls:
         known = route.known.get(words)
         if known is None or known.serial != route.network.sight.view.serial:
             return None
-        result = known.plan.local
+        result = known.local
         if result is None:
             memory = self._engine.memory
             slot = memory.find(known.key, now)
@@ -167,7 +167,7 @@ class Calls:
                 return None
             memory.hit(slot)
             result = slot.entry.result
-        known.uses.uses += 1
+        known.uses.count += 1
         known.cell.size += len(result)
         batch.room -= len(result)
         batch.outcomes[position] = known.outcome

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from rpcaccel.core.cells import NetworkCell, NodeCell, Tier
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.memory import MemoryStats
 from rpcaccel.dataplane.connector import Counters
 from rpcaccel.dataplane.forward import Pool
 from rpcaccel.stores.base import StoreStats
 
 
-def fill_memory(tier: Tier, stats: MemoryStats) -> None:
-    """The memory tier's figures."""
+def fill_memory(tier: Tier, stats: MemoryStats, memos: Memos) -> None:
+    """The memory tier's figures; in its bytes is what is remembered of calls."""
     tier.entries = stats.entries
-    tier.bytes = stats.bytes
-    tier.limit = stats.max_bytes
+    tier.bytes = stats.bytes + memos.size
+    tier.limit = stats.max_bytes + memos.limit
     tier.hits = stats.hits
     tier.misses = stats.misses
     tier.stored = stats.puts

@@ -33,6 +33,8 @@ TEXT = "text/plain; charset=utf-8"
 _OURS = f"Server: {SERVER}\r\n"
 _OURS_JSON = f"Content-Type: {JSON}\r\n{_OURS}"
 _TIMEOUT = headers.TIMEOUT.lower()
+_LONGEST_ACCEPTED = 256
+"""Characters of Accept-Encoding that are looked at, and remembered."""
 GZIP = "Content-Encoding: gzip\r\n"
 INLINE_GZIP = 64 * 1024
 """Bytes. Longer answers are compressed in a thread, so that no other call waits for it."""
@@ -289,9 +291,13 @@ class _NoHeaders:
 NO_HEADERS = _NoHeaders()
 
 
-@lru_cache(maxsize=256)
 def takes_gzip(accepted: str) -> bool:
     """Does Accept-Encoding (RFC 9110 section 12.5.3) allow gzip?"""
+    return _allows_gzip(accepted[:_LONGEST_ACCEPTED])
+
+
+@lru_cache(maxsize=256)
+def _allows_gzip(accepted: str) -> bool:
     for item in accepted.lower().split(","):
         coding, _, weight = item.partition(";")
         if coding.strip() in ("gzip", "*"):

@@ -20,6 +20,8 @@ ATTEMPTS = "X-Rpcaccel-Attempts"
 TIMING = "Server-Timing"
 TIMEOUT = "X-Rpcaccel-Timeout"
 """Of a request: how long the client will wait, such as 2s or 500ms."""
+_LONGEST_DURATION = 64
+"""Characters."""
 SHOWN = 5e-6
 """Seconds from which a time is not shown as nothing."""
 EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, TIMING, "Retry-After", "X-Request-ID"))
@@ -28,9 +30,13 @@ EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, TIMING, "Retry-After", "X-Req
 _WORDS = {source: "miss" if source is Source.NODE else source.label for source in Source}
 
 
-@lru_cache(maxsize=256)
 def seconds_given(told: str) -> float | None:
     """What a TIMEOUT header says, in seconds; None when it says nothing that can be understood."""
+    return _seconds(told) if len(told) <= _LONGEST_DURATION else None
+
+
+@lru_cache(maxsize=256)
+def _seconds(told: str) -> float | None:
     try:
         return parse_duration(told) or None
     except ValueError:

@@ -11,15 +11,16 @@ from msgspec import Struct
 from rpcaccel.core import wording
 from rpcaccel.core.cells import Cell, Source
 from rpcaccel.core.histogram import Histogram
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.planner import Remembered
+from rpcaccel.core.planner import Uses
 from rpcaccel.core.wording import Wording
 from rpcaccel.dataplane.headers import Shown, of_hit
 from rpcaccel.dataplane.network import Network
 
-MOST = 8192
-"""Wordings known on one path; with more, all are learnt anew."""
+KNOWN_BYTES = 400
+"""What a known wording costs beside its text (bytes; measured by tests/dataplane/test_known.py)."""
 
 
 class Known(Struct, frozen=True, gc=False):
@@ -27,11 +28,18 @@ class Known(Struct, frozen=True, gc=False):
 
     serial: int
     """Of the view it was planned at, for which all of this holds."""
-    plan: Plan
-    uses: Remembered
+    method: str
+    """The full name."""
+    heavy: bool
+    """Is it a heavy method?"""
+    head: int
+    """The head it was planned at."""
+    local: bytes | None
+    """The result itself, where the proxy knows it. The plan is not held: it would weigh as much again."""
+    uses: Uses
     """Where it is counted how often the call is made."""
     key: bytes
-    """Of the kept answer, unless the plan has the answer itself."""
+    """Of the kept answer, unless the proxy knows it."""
     told: bytes
     """The beginning of the reply's head, where it took no time to speak of."""
     outcome: Outcome
@@ -41,11 +49,12 @@ class Known(Struct, frozen=True, gc=False):
 
 
 class KnownCalls:
-    """The wordings known on one path."""
+    """The wordings known on one path; what they weigh is counted with what others remember."""
 
-    __slots__ = ("_known", "get")
+    __slots__ = ("_known", "_memos", "get")
 
-    def __init__(self) -> None:
+    def __init__(self, memos: Memos) -> None:
+        self._memos = memos
         self._known: dict[Wording, Known | None] = {}
         self.get = self._known.get
         """What is known of a wording; None: nothing, or that its id is not where it seems to be."""
@@ -59,13 +68,16 @@ class KnownCalls:
         if len(text) > wording.LONGEST or not _plain(plan, outcome):
             return
         words, _ = wording.split(text)
-        uses = network.planner.remembered(plan.method, plan.asked)
+        uses = network.planner.uses(plan.method, plan.asked)
         if words is wording.NONE or uses is None or not self._holds(words):
             return
         cell = network.cell(plan)
-        self._known[words] = Known(
+        known = Known(
             serial=network.view.serial,
-            plan=plan,
+            method=plan.method,
+            heavy=plan.rule.heavy,
+            head=plan.head,
+            local=plan.local,
             uses=uses,
             key=outcome.key,
             told=of_hit(plan.local is not None, plan.head, shown, 0),
@@ -73,15 +85,17 @@ class KnownCalls:
             cell=cell,
             latency=cell.latency[outcome.source],
         )
+        self._put(words, known)
 
     def _holds(self, words: Wording) -> bool:
         """Does the wording alone say what is asked? Found out once."""
         if words in self._known:
             return self._known[words] is not None
-        if len(self._known) >= MOST:
-            self._known.clear()
-        self._known[words] = None
+        self._put(words, None)
         return wording.holds(words)
+
+    def _put(self, words: Wording, known: Known | None) -> None:
+        self._memos.put(self._known, words, known, KNOWN_BYTES + len(words[0]) + len(words[1]))
 
 
 def _plain(plan: Plan, outcome: Outcome) -> bool:

@@ -9,6 +9,7 @@ from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.cells import Cell
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.overrides import Override, overridden
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.planner import Planner
@@ -53,11 +54,20 @@ class Sight:
 class Network:
     """A network's state in one worker. Its settings never change: a change of settings makes a new one."""
 
-    __slots__ = ("_cells", "_tally", "chain", "name", "planner", "pool", "refreshes", "settings", "sight")
+    __slots__ = ("_cells", "_tally", "chain", "memos", "name", "planner", "pool", "refreshes", "settings", "sight")
 
     def __init__(
-        self, name: str, settings: NetworkSettings, chain: Chain, pool: Pool, tally: Tally, sight: Sight
+        self,
+        name: str,
+        settings: NetworkSettings,
+        chain: Chain,
+        pool: Pool,
+        tally: Tally,
+        sight: Sight,
+        memos: Memos,
     ) -> None:
+        """`memos`: where it is counted what is remembered of its calls."""
+        self.memos = memos
         self.name = name
         self.settings = settings
         self.chain = chain
@@ -70,6 +80,7 @@ class Network:
             final_at_once=chain.finality == "instant",
             hash_key=settings.hash_key,
             routes=tuning.routes(settings),
+            memos=memos,
         )
         self.refreshes = Budget(share=settings.refresh, floor=0.0, span=REFRESH_SPAN)
         """Node calls pay in, calls fetched again when the head moves are paid from it."""

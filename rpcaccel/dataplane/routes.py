@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from rpcaccel.dataplane.known import KnownCalls
 from rpcaccel.dataplane.network import Network
@@ -14,9 +14,9 @@ class Route(Struct, frozen=True):
     """Where a path leads."""
 
     network: Network
+    known: KnownCalls
     prefix: str = ""
     """Put before a method that has no prefix of its own: "hmyv2_" on `/api/v1/hmy/v2`."""
-    known: KnownCalls = field(default_factory=KnownCalls)
 
 
 def routes(networks: Iterable[Network], main: str) -> dict[str, Route]:
@@ -25,8 +25,6 @@ def routes(networks: Iterable[Network], main: str) -> dict[str, Route]:
     for network in networks:
         bases = ["", f"/{network.name}"] if network.name == main else [f"/{network.name}"]
         for base in bases:
-            table[base or "/"] = Route(network)
-            table[f"{base}/"] = Route(network)
-            for path, prefix in network.chain.paths.items():
-                table[base + path] = Route(network, prefix)
+            for path, prefix in {"": "", "/": "", **network.chain.paths}.items():
+                table[base + path or "/"] = Route(network, KnownCalls(network.memos), prefix)
     return table

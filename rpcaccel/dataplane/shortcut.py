@@ -103,7 +103,7 @@ class Shortcut:
         known = route.known.get(words)
         if known is None or known.serial != route.network.sight.view.serial:
             return None
-        result, slot = known.plan.local, None
+        result, slot = known.local, None
         if result is None:
             slot = self._memory.find(known.key, started)
             if slot is None or slot.entry is None:
@@ -127,7 +127,7 @@ class Shortcut:
         tally, now = self._tally, self._clock()
         if slot is not None:
             self._memory.hit(slot)
-        known.uses.uses += 1
+        known.uses.count += 1
         known.cell.size += size
         tally.requests += 1
         tally.bytes_in += arrived
@@ -138,7 +138,7 @@ class Shortcut:
         if seconds < headers.SHOWN:
             return known.told
         shown = self._front.settings.headers
-        return headers.of_hit(slot is None, known.plan.head, shown, headers.hundredths(seconds))
+        return headers.of_hit(slot is None, known.head, shown, headers.hundredths(seconds))
 
     def _pack(self, slot: Slot, call_id: bytes, result: bytes, lines: bytes) -> bytes:
         """The answer to a client that takes it compressed."""
@@ -150,7 +150,7 @@ class Shortcut:
         """Is the caller within its limits?"""
         admission = self._admission
         guest = asked.guest or admission.anonymous(admission.address(peer, asked.headers))
-        return guest.passes(known.plan.method, known.plan.rule.heavy, now)
+        return guest.passes(known.method, known.heavy, now)
 
     def _read(self, asked: Asked) -> None:
         """What follows from a head, now that the settings are others."""

@@ -14,6 +14,7 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.core import outliers
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.quota import Brought
 from rpcaccel.core.tally import Tally
 from rpcaccel.core.unclassed import Unclassed, UnclassedError
@@ -43,7 +44,11 @@ class State:
         self._tally = tally
         self._clock = clock
         self._wall = wall
-        self._means = Means(tally=tally, clock=clock, wall=wall, rng=rng, connect=connect, unclassed=self._note)
+        self.memos = Memos()
+        """The account of what is remembered of calls, in all networks and on all paths."""
+        self._means = Means(
+            tally=tally, clock=clock, wall=wall, rng=rng, connect=connect, memos=self.memos, unclassed=self._note
+        )
         self._built = Build(self._means)
 
     def build(self) -> Build:

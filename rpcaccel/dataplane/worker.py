@@ -17,6 +17,7 @@ from rpcaccel.core.eligible import explain, rests
 from rpcaccel.core.entry import Selection
 from rpcaccel.core.explained import Explanation
 from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core.memo import part_of
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Report, Spent
 from rpcaccel.core.permission import Exposure
@@ -70,7 +71,7 @@ class Worker:
         self._started = clock()
         self._revision = revision
         self._tally = Tally()
-        self._memory = MemoryTier(settings.memory.size, settings.memory.max_entry)
+        self._memory = MemoryTier(settings.memory.size - part_of(settings.memory.size), settings.memory.max_entry)
         self._store = stores.load(settings.redis)
         rng = rng or random.Random()
         self.state = State(self._tally, clock, rng)
@@ -134,8 +135,9 @@ class Worker:
             raise
         for upstream in self.state.adopt(build, revision):
             self._later(upstream.close(settings.drain_timeout))
-        if settings.memory != self._settings.memory:
-            self._memory.resize(settings.memory.size, settings.memory.max_entry, self._clock())
+        memos = part_of(settings.memory.size)
+        self.state.memos.resize(memos)
+        self._memory.resize(settings.memory.size - memos, settings.memory.max_entry, self._clock())
         self._settings = settings
         self._front.settings = self._calls.settings = settings.http
         if old is not None:
@@ -268,7 +270,7 @@ class Worker:
     def _count(self) -> TallySnapshot:
         """The tally, with what the tiers and connectors count themselves filled in."""
         self._tally.connections = len(self._lanes.open)
-        figures.fill_memory(self._tally.tier("memory"), self._memory.stats())
+        figures.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
         if self._second_tier:
             figures.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
         for name, node_id, upstream in self.state.upstreams():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rpcaccel import chains
 from rpcaccel.core import flat
 from rpcaccel.core.flat import Reader
+from rpcaccel.core.memo import LEAST, Memos
 from rpcaccel.core.rules import Rule
 from rpcaccel.core.shape import Shape, read_shape
 from rpcaccel.core.view import View
@@ -54,7 +55,7 @@ def seen(shape: Shape) -> tuple[Any, ...]:
 @given(st.sampled_from(RULES), st.one_of(texts, odd))
 def test_what_is_read_at_sight_is_what_the_long_way_reads(of: tuple[Rule, frozenset[str]], params: bytes) -> None:
     rule, tags = of
-    found = Reader(rule.method, rule, tags).read(params)
+    found = Reader(rule.method, rule, tags, Memos()).read(params)
     if found is not None:
         assert seen(found) == seen(read_shape(rule.method, params, rule, tags))
 
@@ -73,25 +74,29 @@ def test_what_is_read_at_sight_is_what_the_long_way_reads(of: tuple[Rule, frozen
 )
 def test_ordinary_calls_are_read_at_sight(method: str, params: str) -> None:
     chain = CHAINS["harmony"]
-    assert Reader(method, chain.rules.get(method), chain.tags).read(params.encode()) is not None
+    assert Reader(method, chain.rules.get(method), chain.tags, Memos()).read(params.encode()) is not None
 
 
 @pytest.mark.parametrize("params", ['["a\\u0041","latest"]', '["é","latest"]', f'["{ADDRESS}"]', '[[],"latest"]'])
 def test_what_is_not_certain_is_left_to_the_long_way(params: str) -> None:
     chain = CHAINS["harmony"]
-    assert Reader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags).read(params.encode()) is None
+    reader = Reader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos())
+    assert reader.read(params.encode()) is None
 
 
 def test_long_params_are_left_to_the_long_way() -> None:
     chain = CHAINS["harmony"]
     text = b'["%b"]' % (b"a" * flat.LONGEST)
-    assert Reader("eth_chainId", chain.rules.get("eth_chainId"), chain.tags).read(text) is None
-    assert Reader("eth_chainId", chain.rules.get("eth_chainId"), chain.tags).read(text[:-9] + b'"]') is not None
+    reader = Reader("eth_chainId", chain.rules.get("eth_chainId"), chain.tags, Memos())
+    assert reader.read(text) is None
+    assert reader.read(text[:-9] + b'"]') is not None
 
 
 def test_remembering_references_is_bounded() -> None:
     chain = CHAINS["harmony"]
-    reader = Reader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags)
+    reader = Reader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos(LEAST))
     for number in range(10_000):
         reader.read(b'["a","0x%x"]' % number)
-    assert len(reader._refs) <= 4096
+        reader.read(b'["a","%0200x"]' % number)
+    assert 1000 < len(reader._refs) < 4096
+    assert max(map(len, reader._refs)) < 20

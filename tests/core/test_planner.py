@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.planner import Planner, full_method
+from rpcaccel import chains
+from rpcaccel.core.memo import Memos
+from rpcaccel.core.planner import HashKey, Planner, full_method
 from rpcaccel.core.rules import BlockArgument, CacheClass, LocalAnswer, Rule, RuleTable, Spelling
 from rpcaccel.core.view import View
 
@@ -296,8 +301,9 @@ def test_remembering_plans_is_bounded() -> None:
     makes = planner()
     for number in range(20_000):
         makes.plan("n_block", b"[%d,{}]" % number, VIEW)
-    assert len(makes._plans) <= 8192
-    assert len(makes._order) == len(makes._plans)
+    assert 2_000 < len(makes._plans) < 8_000
+    assert makes._memos.size <= makes._memos.limit
+    assert makes.uses("n_block", b"[19999,{}]") is not None
 
 
 def test_a_path_stands_for_a_namespace() -> None:
@@ -377,10 +383,51 @@ def test_who_asks_for_a_number_is_not_in_a_flight_whose_tag_may_be_read_anew() -
 
 def test_what_was_planned_is_remembered_with_its_uses() -> None:
     made = planner()
-    assert made.remembered("n_block", b"[5,{}]") is None
-    plan = made.plan("n_block", b"[5,{}]", VIEW)
-    found = made.remembered("n_block", b"[5,{}]")
-    assert found is not None
-    assert (found.plan, found.uses) == (plan, 1)
-    found.uses += 1
+    assert made.uses("n_block", b"[5,{}]") is None
+    made.plan("n_block", b"[5,{}]", VIEW)
+    uses = made.uses("n_block", b"[5,{}]")
+    assert uses is not None
+    assert uses.count == 1
+    uses.count += 1
     assert made.hottest() == [("n_block", b"[5,{}]")]
+
+
+PARAMS = {
+    "nothing moves": ("eth_getBalance", b'["0x%040x","0x10"]'),
+    "a reference moves": ("eth_getBalance", b'["0x%040x","latest"]'),
+    "long, and nothing moves": ("eth_call", b'[{"to":"0x%03900x"},"0x10"]'),
+    "long, and a reference moves": ("eth_call", b'[{"to":"0x%03900x"},"latest"]'),
+    "a range": ("hmyv2_getBlocks", b'["0x%x","0xfff",{"fullTx":true}]'),
+    "logs": ("eth_getLogs", b'[{"fromBlock":"0x1","toBlock":"0x2","topics":["0x%064x"]}]'),
+    "a long tree": ("eth_getLogs", b'[{"fromBlock":"0x1","toBlock":"latest","address":["0x%0360x"]}]'),
+    "a tree of many items": ("eth_getBalance", b'["0x%040x",{"blockNumber":"0x1"},[' + b'{"b":[]},' * 400 + b"{}]]"),
+    "no rule": ("foo_bar", b'["%03900x"]'),
+    "not understood": ("eth_getBalance", b'{"a":"%03900x"}'),
+}
+
+
+@pytest.mark.parametrize("form", PARAMS)
+@pytest.mark.parametrize("hash_key", ["method", "params"])
+def test_a_remembered_plan_weighs_what_it_is_counted_with(form: str, hash_key: HashKey) -> None:
+    (method, params), chain, memos = PARAMS[form], chains.load("harmony"), Memos(64 << 20)
+    makes = Planner("net", chain.rules, chain.tags, final_at_once=True, hash_key=hash_key, memos=memos)
+    makes.plan(method, params % 1, VIEW)
+    gc.collect()
+    tracemalloc.start()
+    before, counted = tracemalloc.get_traced_memory()[0], memos.size
+    for number in range(2, 202):
+        makes.plan(method, params % number, VIEW)
+    gc.collect()
+    held, counted = tracemalloc.get_traced_memory()[0] - before, memos.size - counted
+    tracemalloc.stop()
+    assert 0.7 < held / counted < 1.25
+
+
+def test_references_are_counted_too_and_long_ones_not_remembered() -> None:
+    chain, memos = chains.load("harmony"), Memos()
+    makes = Planner("net", chain.rules, chain.tags, final_at_once=True, memos=memos)
+    for number in range(100):
+        makes.plan("eth_getBalance", b'["0x0","%01000x"]' % number, VIEW)
+        makes.plan("eth_getBalance", b'["0x0","0x%x"]' % number, VIEW)
+    (reader,) = makes._readers.values()
+    assert len(reader._refs) == 100

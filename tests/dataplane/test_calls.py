@@ -122,7 +122,7 @@ async def test_of_a_refused_call_nothing_is_remembered(
             assert (reply["id"], reply["error"]["code"]) == (1, code)
             assert len(reply["error"]["message"]) < 400
             for asked in (name, "hmyv2_" + name):
-                assert network.planner.remembered(asked, b"[%d]" % number) is None
+                assert network.planner.uses(asked, b"[%d]" % number) is None
         assert sum(node.counts.asked(name) + node.counts.asked("hmyv2_" + name) for node in nodes) == 0
 
 

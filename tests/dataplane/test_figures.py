@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rpcaccel.core.cells import NodeCell, Tier
+from rpcaccel.core.memo import Memos
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.dataplane import figures
 from rpcaccel.dataplane.connector import Counters
@@ -10,10 +11,12 @@ from rpcaccel.stores.base import StoreStats
 
 
 def test_the_memory_tiers_figures_are_copied() -> None:
-    memory, tier = MemoryTier(1000, 100), Tier("memory")
+    memory, memos, tier = MemoryTier(1000, 100), Memos(2 << 20), Tier("memory")
     memory.get(b"k", 0.0)
-    figures.fill_memory(tier, memory.stats())
-    assert (tier.misses, tier.limit, tier.entries) == (1, 1000, 0)
+    memos.put({}, b"k", 1, 50)
+    figures.fill_memory(tier, memory.stats(), memos)
+    assert (tier.misses, tier.limit, tier.entries) == (1, 1000 + (2 << 20), 0)
+    assert tier.bytes == memos.size > 50
 
 
 def test_the_second_tiers_troubles_are_told_apart() -> None:

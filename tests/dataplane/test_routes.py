@@ -5,12 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from rpcaccel.core.memo import Memos
 from rpcaccel.dataplane.network import Network
 from rpcaccel.dataplane.routes import routes
 
 
 def network(name: str) -> Network:
-    return cast(Any, SimpleNamespace(name=name, chain=SimpleNamespace(paths={"/api/v1/eth": "eth_"})))
+    return cast(Any, SimpleNamespace(name=name, memos=Memos(), chain=SimpleNamespace(paths={"/api/v1/eth": "eth_"})))
 
 
 def test_the_main_network_is_served_on_the_root_as_well() -> None:

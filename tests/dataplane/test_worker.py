@@ -8,8 +8,10 @@ import socket
 import aiohttp
 import pytest
 
-from rpcaccel.core.entry import Selection
+from rpcaccel.core.entry import Entry, Selection
 from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
+from rpcaccel.core.memo import LEAST
+from rpcaccel.core.rules import CacheClass
 from rpcaccel.dataplane.worker import Worker
 from rpcaccel.testing.factories import harmony_nodes
 from tests.proxy import proxying, settings_for
@@ -128,3 +130,26 @@ async def test_draining_within_no_time_cuts_off_what_runs() -> None:
             await proxy.worker.drain(0.0)
             with pytest.raises(aiohttp.ClientError):
                 await running
+
+
+async def test_answers_and_what_is_remembered_of_calls_have_one_bound_whatever_paths_they_come_by() -> None:
+    call = b'{"id":1,"method":"eth_call","params":[{"data":"0x%03900x"},"latest"]}'
+    async with harmony_nodes(1) as nodes, proxying(nodes, memory={"size": "20MB"}) as proxy:
+        worker, front = proxy.worker, proxy.worker._front
+        network = worker.state.networks["harmony-s0"]
+        for size in (20_000_000, 40_000_000, 0):
+            worker.adopt(settings_for(nodes, memory={"size": size}), worker.state.revision + 1)
+            network = worker.state.networks["harmony-s0"]
+            for number in range(200):
+                key = network.plan("eth_call", b'[{"data":"0x%03900x"},"latest"]' % number).key or b""
+                entry = Entry(result=b'"0x"', cache=CacheClass.HEAD, network="n", method="m", stored_at=0.0)
+                worker.engine.memory.put(key, entry, 0.0)
+                for path in front.routes:
+                    if "hmy" not in path:
+                        await worker._calls.answer(call % number, front.routes[path], b"")
+            (tier,) = (tier for tier in worker.report().tally.tiers if tier.name == "memory")
+            assert tier.limit == (size or LEAST)
+            assert tier.bytes <= tier.limit
+            texts = [text for route in front.routes.values() for text in route.known._known]
+            assert sum(len(before) + len(behind) for before, behind in texts) <= worker.state.memos.limit
+            assert bool(texts) is bool(size)

@@ -133,13 +133,13 @@ async def test_flags_win_over_the_environment_and_that_over_the_file(
     new_program: Callable[..., Program], http: aiohttp.ClientSession, write: Callable[[str], Path]
 ) -> None:
     async with harmony_nodes(1) as nodes:
-        file = write(f'[memory]\nsize = "1MB"\n[networks.harmony-s0]\nnodes = ["{nodes[0].url}"]\n')
+        file = write(f'[memory]\nsize = "10MB"\n[networks.harmony-s0]\nnodes = ["{nodes[0].url}"]\n')
         limits = []
-        for env, flags in (({}, ()), ({"RPCACCEL_MEMORY__SIZE": "2MB"}, ()), ({}, ("--memory", "3MB"))):
-            told = {"RPCACCEL_MEMORY__SIZE": "2MB"} | env if flags else env
+        for env, flags in (({}, ()), ({"RPCACCEL_MEMORY__SIZE": "20MB"}, ()), ({}, ("--memory", "30MB"))):
+            told = {"RPCACCEL_MEMORY__SIZE": "20MB"} | env if flags else env
             proxy = await found(new_program("serve", "-c", file, *LOCAL, *flags, env=told), http)
             limits.append((await proxy.metrics()).sum("rpcaccel_tier_limit_bytes", tier="memory"))
-        assert limits == [1e6, 2e6, 3e6]
+        assert limits == [10e6, 20e6, 30e6]
 
 
 async def test_every_fault_is_said_at_once_with_its_path_and_exit_code_2(
