@@ -121,7 +121,9 @@ class HttpSettings(Section):
         default=30.0, gt=0, le=3600, description="Seconds in which a client must take 64 KiB of its answer."
     )
     max_unsent: Size = Field(
-        default=256 * MIB, ge=MIB, description="Bytes of answers that slow clients may leave waiting, per worker."
+        default=256 * MIB,
+        ge=MIB,
+        description="Bytes of answers that slow clients may leave waiting, per worker; the largest one aside.",
     )
     batch_at_once: Whole = Field(
         default=64, ge=1, le=10_000, description="Calls of one batch that may wait for nodes at the same time."

@@ -23,6 +23,9 @@ LIMIT_EXCEEDED = -32005
 """Not of the specification, but what nodes and providers use for "too much" (EIP-1474)."""
 RESPONSE_TOO_LARGE = -32003
 """What geth says of the calls of a batch whose answers find no room in its own."""
+SHARED_FROM = 64 * 1024
+"""Bytes. A longer result is written out as it is kept, beside what stands around it: a copy for each client that takes
+its time would be dearer than the writes."""
 LONGEST_METHOD = 256
 """Bytes of a method's name, in UTF-8. Names are remembered, counted and logged; real ones have some dozen bytes."""
 
@@ -129,6 +132,11 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
 def result_reply(call_id: bytes, result: bytes | Raw) -> bytes:
     """A success reply. It has no `error` member at all (docs/harmony.md section 1, fact 7)."""
     return b"".join((_ID, call_id, RESULT, result, b"}"))
+
+
+def result_parts(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
+    """The same without a copy of the result, which stands in the middle."""
+    return b"".join((_ID, call_id, RESULT)), result, b"}"
 
 
 def error_reply(call_id: bytes, error: bytes | Raw) -> bytes:

@@ -39,6 +39,8 @@ class Answered(Struct, frozen=True):
     outcomes: tuple[Outcome, ...] = ()
     batch: bool = False
     http: int = 200
+    shared: tuple[bytes, ...] = ()
+    """What follows the body of a long answer: all who are told it have the same bytes, and none a copy."""
 
 
 class Calls:
@@ -310,6 +312,9 @@ class _Batch:
 def _single(call: Call, outcome: Outcome) -> Answered:
     if call.id is None:
         return Answered(b"", (outcome,))
+    if outcome.result is not None and len(outcome.result) >= jsonrpc.SHARED_FROM:
+        before, *shared = jsonrpc.result_parts(call.id, outcome.result)
+        return Answered(before, (outcome,), http=outcome.http, shared=tuple(shared))
     if outcome.result is not None:
         return Answered(jsonrpc.result_reply(call.id, outcome.result), (outcome,), http=outcome.http)
     return Answered(jsonrpc.error_reply(call.id, outcome.error or b"null"), (outcome,), http=outcome.http)

@@ -49,6 +49,13 @@ class Reply(Struct, frozen=True, gc=False):
     body: bytes
     close: bool = False
     """End the connection after it."""
+    shared: tuple[bytes, ...] = ()
+    """What follows the body, when that is long: all who are told it have the same bytes, and none a copy."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole body."""
+        return len(self.body) + sum(map(len, self.shared))
 
 
 class Visit(Struct):
@@ -152,17 +159,19 @@ class Front:
             told = headers.for_call(answered.outcomes[0], shown, seconds) if answered.outcomes else ""
         if visit.request:
             told += f"{HEADER}: {visit.request}\r\n"
-        body = answered.body
-        if len(body) < self.settings.gzip_from:
-            return self.finish(visit.headers, answered.http, body, told)
+        body, shared = answered.body, answered.shared
+        size = len(body) + sum(map(len, shared)) if shared else len(body)
+        if size < self.settings.gzip_from:
+            return self.finish(visit.headers, answered.http, body, told, shared=shared)
         if not takes_gzip(visit.headers.get("accept-encoding", "")):
-            return self.finish(visit.headers, answered.http, body, told, vary="Accept-Encoding")
-        if len(body) < INLINE_GZIP:
+            return self.finish(visit.headers, answered.http, body, told, vary="Accept-Encoding", shared=shared)
+        if size < INLINE_GZIP:
             return self._packed(visit, answered.http, pack(body), told)
-        return self._pack_later(visit, answered.http, body, told)
+        return self._pack_later(visit, answered, told)
 
-    async def _pack_later(self, visit: Visit, status: int, body: bytes, told: str) -> Reply:
-        return self._packed(visit, status, await asyncio.to_thread(pack, body), told)
+    async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> Reply:
+        body = await asyncio.to_thread(lambda: pack(b"".join((answered.body, *answered.shared))))
+        return self._packed(visit, answered.http, body, told)
 
     def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> Reply:
         return self.finish(visit.headers, status, body, told + GZIP, vary="Accept-Encoding")
@@ -236,6 +245,7 @@ class Front:
         vary: str = "",
         content_type: str = JSON,
         close: bool = False,
+        shared: tuple[bytes, ...] = (),
     ) -> Reply:
         """An answer with the headers that every answer has."""
         origin = named.get("origin", "")
@@ -246,7 +256,7 @@ class Front:
         if vary:
             told += f"Vary: {vary}\r\n"
         rest = _OURS_JSON if content_type is JSON else f"Content-Type: {content_type}\r\n{_OURS}"
-        return Reply(status, told + rest, body, close or self.draining)
+        return Reply(status, told + rest, body, close or self.draining, shared)
 
     def _allow(self, origin: str) -> tuple[str, str]:
         """Cross-origin header lines (Fetch standard) for the origins the settings allow; and what they vary by."""

@@ -84,6 +84,7 @@ class Lane(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client left: what it alone waited for is given up."""
         self._yard.open.discard(self)
+        self._yard.slow.no_longer(self)
         self.transport = None
         if self.task is not None:
             self.task.cancel()
@@ -119,8 +120,9 @@ class Lane(asyncio.Protocol):
         return self.task is not None
 
     def pause_writing(self) -> None:
-        """The client does not read: nothing more is taken from it."""
+        """The client does not read: nothing more is taken from it. Told of within the write that was too much."""
         self.writing_paused = True
+        self._yard.slow.waits(self, monotonic(), self._yard.front.settings.max_unsent)
         if self._inner is not None:
             self._inner.pause_writing()
         if self.transport is not None and not self._stays:
@@ -129,6 +131,7 @@ class Lane(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It reads again."""
         self.writing_paused = False
+        self._yard.slow.no_longer(self)
         if self._inner is not None:
             self._inner.resume_writing()
         if self.transport is not None and not self._stays and not self._full:
@@ -184,7 +187,10 @@ class Lane(asyncio.Protocol):
         try:
             answer = yard.shortcut.answer(asked, body, self._peer)
             if answer is not None and transport is not None:
-                transport.write(answer)
+                if isinstance(answer, bytes):
+                    transport.write(answer)
+                else:
+                    transport.writelines(answer)
                 self._last, self._used = asked, True
                 return
             if asked.length > front.settings.max_body:
@@ -251,12 +257,12 @@ class Lane(asyncio.Protocol):
             return
         now = self._touched = monotonic()
         body, end = reply.body, _LAST if reply.close else _END
-        lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {len(body)}{self._yard.date(now)}{end}"
+        lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {reply.size}{self._yard.date(now)}{end}"
         head = lines.encode("latin-1")
-        if len(body) <= ONE_WRITE:
+        if reply.size <= ONE_WRITE:
             transport.write(head + body)
         else:
-            transport.writelines((head, body))
+            transport.writelines((head, body, *reply.shared))
         if reply.close:
             transport.close()
 

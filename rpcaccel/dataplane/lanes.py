@@ -15,6 +15,7 @@ from rpcaccel.dataplane.lane import Lane
 from rpcaccel.dataplane.server import server
 from rpcaccel.dataplane.shared_transport import SharedTransport
 from rpcaccel.dataplane.shortcut import Asked, Shortcut
+from rpcaccel.dataplane.slowclients import SlowClients
 
 _MOST_HEADS = 1024
 _LONGEST_HEAD = 2048
@@ -33,6 +34,7 @@ class Lanes:
         self.front = front
         self.shortcut = shortcut
         self.open: set[Lane] = set()
+        self.slow = SlowClients(lambda: self.open, front.lost)
         self._web = server(front, begun=_begun, done=_done)
         self._heads: dict[bytes, Asked | None] = {}
         self._date = DateHeader()

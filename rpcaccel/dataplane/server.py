@@ -36,11 +36,13 @@ def server(front: Front, *, begun: Told = _nobody, done: Told = _nobody) -> List
         begun(request)
         reply = await _answer(front, request)
         lines = (line.split(": ", 1) for line in reply.headers.split("\r\n") if line)
-        response = web.Response(status=reply.status, headers=dict(lines), body=reply.body)
+        response = _response(reply, dict(lines))
         # The parser drops what stands behind a request for another protocol: nobody may wait for an answer to it.
         if _last(request) or reply.close or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
+        for part in (reply.body, *reply.shared) if reply.shared else ():
+            await response.write(part)
         await response.write_eof()
         if response.keep_alive:
             done(request)
@@ -57,6 +59,15 @@ def server(front: Front, *, begun: Told = _nobody, done: Told = _nobody) -> List
         access_log=None,
         logger=Quiet(),
     )
+
+
+def _response(reply: Reply, named: dict[str, str]) -> web.StreamResponse:
+    """The body goes with it, but for one in parts: those are written one after the other, as the client takes them."""
+    if not reply.shared:
+        return web.Response(status=reply.status, headers=named, body=reply.body)
+    response = web.StreamResponse(status=reply.status, headers=named)
+    response.content_length = reply.size
+    return response
 
 
 def _last(request: web.BaseRequest) -> bool:

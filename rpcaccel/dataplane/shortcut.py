@@ -13,7 +13,7 @@ from rpcaccel.core import wording
 from rpcaccel.core.client import Client
 from rpcaccel.core.eviction import Slot
 from rpcaccel.core.httphead import END, Head
-from rpcaccel.core.jsonrpc import RESULT
+from rpcaccel.core.jsonrpc import RESULT, SHARED_FROM
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.packing import member
 from rpcaccel.core.tally import Tally
@@ -91,8 +91,8 @@ class Shortcut:
         self._clock = clock
         self._date = DateHeader(END + _ID)
 
-    def answer(self, asked: Asked, body: bytes, peer: str) -> bytes | None:
-        """The whole answer to a request, its head included; None when it goes the long way."""
+    def answer(self, asked: Asked, body: bytes, peer: str) -> bytes | tuple[bytes, ...] | None:
+        """The whole answer to a request, its head included, a long one in parts; None when it goes the long way."""
         front, tally, started = self._front, self._tally, self._clock()
         if asked.under is not front.routes:
             self._read(asked)
@@ -119,6 +119,8 @@ class Shortcut:
         lines = asked.short if length < asked.compact else asked.long
         if packed and slot is not None:
             return self._pack(slot, call_id, result, told + lines)
+        if length >= SHARED_FROM:
+            return b"".join((told, lines, b"%d" % length, self._date.bytes, call_id, RESULT)), result, b"}"
         return b"".join((told, lines, b"%d" % length, self._date.bytes, call_id, RESULT, result, b"}"))
 
     def _count(self, known: Known, slot: Slot | None, size: int, arrived: int, started: float) -> bytes:

@@ -1,7 +1,9 @@
 """Patience with slow clients, in time and in memory.
 
 Once a second it is looked which connections have been sending the head of a request for too long, and which take their
-answers too slowly: nothing is spent on that for each call. Bodies are read under a time limit of their own (server).
+answers too slowly: nothing is spent on that for each call. What waits for all of them together is bounded at the moment
+in which an answer is written that its client does not take at once. Bodies are read under a time limit of their own
+(server).
 """
 
 from __future__ import annotations
@@ -13,6 +15,11 @@ from typing import Protocol
 
 LEAST_TAKEN = 64 * 1024
 """Bytes a client must take of its answer within the write timeout, to be given as long again."""
+RECENT = 1.0
+"""Seconds for which a client that took so much counts as one that reads."""
+ROOM = 8
+"""When too much waits, as much goes as leaves a part of the bound free, one in so many: otherwise each further answer
+would have all connections compared."""
 
 
 class Transport(Protocol):
@@ -33,14 +40,40 @@ class Watched(Protocol):
     head_since: float
 
     @property
-    def writing_paused(self) -> bool:
-        """Is there more to send than the client takes?"""
-        ...
-
-    @property
     def transport(self) -> Transport | None:
         """None once it is closed."""
         ...
+
+
+class _Taking:
+    """A client that has more to take than its connection holds. Times in seconds, sizes in bytes."""
+
+    __slots__ = ("held", "left", "moved", "since", "transport")
+
+    def __init__(self, transport: Transport, held: int, now: float) -> None:
+        self.transport = transport
+        self.held = held
+        """What is kept for it until it has taken all: a part of an answer cannot be given back alone."""
+        self.left = held
+        """What it had to take at `since`."""
+        self.since = now
+        """When it last took LEAST_TAKEN, or began."""
+        self.moved = False
+        """Did it ever take so much?"""
+
+    def look(self, now: float) -> None:
+        """See what it took."""
+        left = self.transport.get_write_buffer_size()
+        if self.left - left >= LEAST_TAKEN:
+            self.since, self.left, self.moved = now, left, True
+        elif left > self.left:
+            self.left = left
+
+    def patience(self, now: float) -> tuple[bool, float]:
+        """Who has the least of it goes first: of those that take nothing whoever waits longest, then of those that read
+        whoever holds most."""
+        reads = self.moved and now - self.since < RECENT
+        return reads, -self.held if reads else self.since
 
 
 class SlowClients:
@@ -50,47 +83,57 @@ class SlowClients:
         """`on_lost` is told, in a word, why a client was let go of."""
         self._connections = connections
         self._on_lost = on_lost
-        self._slow: dict[Watched, tuple[float, int]] = {}
-        """Who takes its answer slowly: since when, and how much there was to take then."""
+        self._taking: dict[Watched, _Taking] = {}
+        self._held = 0
+
+    def waits(self, connection: Watched, now: float, max_unsent: int) -> None:
+        """More was written to a connection than its client takes at once. Others are let go of where that makes too
+        much for all together."""
+        transport = connection.transport
+        if transport is None:
+            return
+        self.no_longer(connection)
+        taking = self._taking[connection] = _Taking(transport, transport.get_write_buffer_size(), now)
+        self._held += taking.held
+        if self._held > max_unsent:
+            self._make_room(now, max_unsent, newest=taking)
+
+    def no_longer(self, connection: Watched) -> None:
+        """The client has taken what there was, or left."""
+        taking = self._taking.pop(connection, None)
+        if taking is not None:
+            self._held -= taking.held
 
     def look(self, now: float, *, read_timeout: float, write_timeout: float, max_unsent: int) -> None:
         """Let go of those who were given long enough, and of the slowest when they hold too much together."""
-        slow: dict[Watched, tuple[float, int]] = {}
-        for connection in self._connections():
+        for connection in list(self._connections()):
             transport = connection.transport
-            if transport is None:
-                continue
-            if connection.head_since and now - connection.head_since > read_timeout:
-                self._let_go(transport, "slow-head")
-            elif connection.writing_paused:
-                left = transport.get_write_buffer_size()
-                since, before = self._slow.get(connection, (now, left))
-                if before - left >= LEAST_TAKEN or left > before:
-                    since, before = now, left
-                if now - since > write_timeout:
-                    self._let_go(transport, "slow-reader")
-                else:
-                    slow[connection] = (since, before)
-        self._slow = slow
-        self._make_room(max_unsent)
+            if transport is not None and connection.head_since and now - connection.head_since > read_timeout:
+                self._let_go(connection, transport, "slow-head")
+        for connection, taking in list(self._taking.items()):
+            taking.look(now)
+            if now - taking.since > write_timeout:
+                self._let_go(connection, taking.transport, "slow-reader")
+        if self._held > max_unsent:
+            self._make_room(now, max_unsent)
 
-    def _make_room(self, max_unsent: int) -> None:
-        held = {
-            connection: connection.transport.get_write_buffer_size()
-            for connection in self._slow
-            if connection.transport is not None
-        }
-        total = sum(held.values())
-        for connection in sorted(held, key=lambda one: self._slow[one][0]):
-            if total <= max_unsent:
+    def _make_room(self, now: float, max_unsent: int, newest: _Taking | None = None) -> None:
+        """The largest answer does not count: it may be larger than the bound, and is let through while its client takes
+        it in time. The newest goes last: its client had no time yet."""
+        for taking in self._taking.values():
+            taking.look(now)
+        spared = max(self._taking.values(), key=lambda one: (one.held, one.moved, one.since))
+        if self._held - spared.held <= max_unsent:
+            return
+        order = sorted(self._taking.items(), key=lambda item: (item[1] is newest, *item[1].patience(now)))
+        for connection, taking in order:
+            if self._held - spared.held <= max_unsent - max_unsent // ROOM:
                 return
-            transport = connection.transport
-            if transport is not None:
-                self._let_go(transport, "unsent-too-much")
-            total -= held[connection]
-            del self._slow[connection]
+            if taking is not spared:
+                self._let_go(connection, taking.transport, "unsent-too-much")
 
-    def _let_go(self, transport: Transport, why: str) -> None:
+    def _let_go(self, connection: Watched, transport: Transport, why: str) -> None:
+        self.no_longer(connection)
         self._on_lost(why)
         transport.abort()
 

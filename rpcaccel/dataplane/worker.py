@@ -38,7 +38,7 @@ from rpcaccel.dataplane.recorder import Recorder
 from rpcaccel.dataplane.routes import routes
 from rpcaccel.dataplane.shared_limits import Neighbours, SharedLimits
 from rpcaccel.dataplane.shortcut import Shortcut
-from rpcaccel.dataplane.slowclients import SlowClients, keep_watch
+from rpcaccel.dataplane.slowclients import keep_watch
 from rpcaccel.dataplane.state import State
 
 NEWEST = "rpcaccel_newest"
@@ -95,7 +95,6 @@ class Worker:
         self._server: asyncio.Server | None = None
         shortcut = Shortcut(self._front, self.admission, self._memory, self._tally, clock)
         self._lanes = Lanes(self._front, shortcut)
-        self._slow_clients = SlowClients(lambda: self._lanes.open, self._tally.refused)
         self._background: set[asyncio.Task[None]] = set()
         self._lingers_until = math.inf
 
@@ -107,7 +106,7 @@ class Worker:
         await self._store.start()
         self.adopt(self._settings, self._revision)
         self.bring(brought)
-        self._later(keep_watch(self._slow_clients, self._limits))
+        self._later(keep_watch(self._lanes.slow, self._limits))
         for known in heads:
             self.see(known)
         if self._settings.redis.url:

@@ -20,6 +20,8 @@ def lanes() -> Lanes:
 
         def malformed(self) -> None: ...
 
+        def lost(self, why: str) -> None: ...
+
     return Lanes(cast(Any, Front()), cast(Any, None))
 
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import platform
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from rpcaccel.dataplane import loop
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_program_runs_on_uvloop() -> None:
@@ -21,3 +30,28 @@ def test_what_is_imported_is_not_walked_by_collections_while_calls_wait() -> Non
 
     assert loop.run(frozen()) > 10_000
     assert gc.get_freeze_count() == 0
+
+
+async def _burst() -> int:
+    """MB that this process holds more than before 400 MB were taken and given back, with small blocks between."""
+    before, between = _resident(), []
+    blocks = [bytes(4_000_000)]
+    blocks.clear()  # by this glibc learns to take such blocks from the heap
+    for number in range(100):
+        blocks.append(b"x" * 4_000_000)
+        between.append(b"%d" % number * 600)
+    blocks.clear()
+    return _resident() - before
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() // 1_000_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what is tested is a setting of glibc")
+def test_large_blocks_go_back_to_the_system() -> None:
+    text = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom tests.dataplane.test_loop import _burst\n"
+    text += "from rpcaccel.dataplane import loop\nprint(loop.run(_burst()))"
+    told = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True, timeout=60)
+    assert int(told.stdout) < 100

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcaccel.dataplane.slowclients import LEAST_TAKEN, SlowClients
 
 MIB = 1 << 20
@@ -33,20 +31,31 @@ class Connection:
     def transport(self) -> Transport | None:
         return None if self.wire.aborted else self.wire
 
-    @property
-    def writing_paused(self) -> bool:
-        return self.wire.unsent > 0
-
 
 class Watch:
     """The patience under test, and why it lost patience."""
 
-    def __init__(self, *connections: Connection) -> None:
+    def __init__(self, *connections: Connection, max_unsent: int = 100 * MIB) -> None:
         self.lost: list[str] = []
-        self._patience = SlowClients(lambda: connections, self.lost.append)
+        self.connections = list(connections)
+        self.max_unsent = max_unsent
+        self._patience = SlowClients(lambda: self.connections, self.lost.append)
+        for connection in connections:
+            if connection.wire.unsent:
+                self.writes(connection, connection.wire.unsent)
 
-    def look(self, now: float, max_unsent: int = 100 * MIB) -> list[str]:
-        self._patience.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=max_unsent)
+    def writes(self, connection: Connection, unsent: int, now: float = 0.0) -> Connection:
+        """An answer is written, of which so many bytes are not taken."""
+        connection.wire.unsent = unsent
+        self._patience.waits(connection, now, self.max_unsent)
+        return connection
+
+    def takes_all(self, connection: Connection) -> None:
+        connection.wire.unsent = 0
+        self._patience.no_longer(connection)
+
+    def look(self, now: float) -> list[str]:
+        self._patience.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=self.max_unsent)
         return self.lost
 
 
@@ -82,20 +91,71 @@ def test_who_has_taken_everything_begins_anew() -> None:
     client = Connection(unsent=MIB)
     watch = Watch(client)
     watch.look(0.0)
-    client.wire.unsent = 0
+    watch.takes_all(client)
     watch.look(9.0)
-    client.wire.unsent = MIB
-    watch.look(18.0)
+    watch.writes(client, MIB, 18.0)
     assert watch.look(27.0) == []
 
 
-@pytest.mark.parametrize(("room", "gone"), [(10 * MIB, []), (6 * MIB, [0]), (3 * MIB, [0, 1]), (0, [0, 1, 2])])
-def test_the_slowest_make_room_when_all_hold_too_much(room: int, gone: list[int]) -> None:
-    clients = [Connection(unsent=0), Connection(unsent=0), Connection(unsent=0)]
-    watch = Watch(*clients)
-    for number, client in enumerate(clients):
-        client.wire.unsent = 3 * MIB
-        watch.look(float(number))
-    watch.look(3.0, max_unsent=room)
-    assert [number for number, client in enumerate(clients) if client.wire.aborted] == gone
-    assert watch.lost == ["unsent-too-much"] * len(gone)
+def test_too_much_is_never_held_not_even_between_two_looks() -> None:
+    watch = Watch(max_unsent=40 * MIB)
+    clients = [watch.writes(Connection(), 4 * MIB, number / 1000) for number in range(600)]
+    held = [client for client in clients if client.transport is not None]
+    assert sum(client.wire.unsent for client in held) <= (40 + 4) * MIB
+    assert watch.lost == ["unsent-too-much"] * (600 - len(held))
+    assert held == clients[-len(held) :], "who waits longest goes first"
+
+
+def test_what_is_held_for_a_client_is_all_of_its_answer_until_it_has_it_whole() -> None:
+    watch = Watch(max_unsent=10 * MIB)
+    for number in range(6):
+        watch.writes(Connection(), 4 * MIB, float(number)).wire.unsent = MIB // 2
+    assert len(watch.lost) == 3
+
+
+def test_room_is_made_by_those_that_take_nothing_and_not_by_those_that_read() -> None:
+    reads, idle = Connection(unsent=8 * MIB), Connection(unsent=6 * MIB)
+    watch = Watch(reads, idle, max_unsent=16 * MIB)
+    reads.wire.unsent -= MIB
+    watch.writes(late := Connection(), 4 * MIB, 0.5)
+    assert (reads.wire.aborted, idle.wire.aborted, late.wire.aborted) == (False, False, False)
+    watch.writes(latest := Connection(), 8 * MIB, 0.6)
+    assert [one.wire.aborted for one in (reads, idle, late, latest)] == [False, True, False, False]
+
+
+def test_of_those_that_read_the_one_that_holds_most_makes_room_but_for_the_largest() -> None:
+    clients = [Connection(unsent=size * MIB) for size in (1, 30, 2, 20, 3)]
+    watch = Watch(*clients, max_unsent=27 * MIB)
+    assert watch.lost == []
+    for client in clients:
+        client.wire.unsent -= LEAST_TAKEN
+    watch.writes(Connection(), 4 * MIB, 0.5)
+    assert [client.wire.aborted for client in clients] == [False, False, False, True, False]
+
+
+def test_an_answer_larger_than_the_bound_is_let_through_while_its_client_reads() -> None:
+    watch = Watch(max_unsent=10 * MIB)
+    large = watch.writes(Connection(), 100 * MIB)
+    small = watch.writes(Connection(), 9 * MIB, 0.1)
+    for second in range(1, 9):
+        large.wire.unsent -= 10 * MIB
+        small.wire.unsent -= MIB
+        assert watch.look(float(second)) == []
+
+
+def test_an_answer_larger_than_the_bound_has_the_time_that_every_answer_has() -> None:
+    watch = Watch(max_unsent=10 * MIB)
+    watch.writes(Connection(), 100 * MIB)
+    assert watch.look(10.0) == []
+    assert watch.look(10.1) == ["slow-reader"]
+
+
+def test_who_left_holds_nothing() -> None:
+    gone = Connection()
+    watch = Watch(max_unsent=10 * MIB)
+    watch.writes(gone, 9 * MIB)
+    watch.takes_all(gone)
+    gone.wire.aborted = True
+    watch.writes(gone, 9 * MIB)
+    watch.writes(Connection(), 9 * MIB)
+    assert watch.look(5.0) == []
