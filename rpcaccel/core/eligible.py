@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.core.node import OLD_STATE, ROLE_OF_NEED, Node
 from rpcaccel.core.plan import Plan
@@ -161,6 +162,14 @@ def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
     """Where no node may be asked: does one merely have to come along, so that it makes sense to wait? That is one whose
     head is behind and that answers probes, or of which nothing is known yet."""
     return any(_may_come(node, plan, now) for node in nodes)
+
+
+def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
+    """The highest head of the nodes that answer probes and that nothing but their head keeps from being asked; -1
+    where there are none."""
+    anywhere = replace(plan, min_head=-1)
+    behind = [node for node in nodes if node.answering and judge(node, plan, now) is Refusal.BEHIND]
+    return max((node.head for node in behind if judge(node, anywhere, now) is NONE), default=-1)
 
 
 def _may_come(node: Node, plan: Plan, now: float) -> bool:

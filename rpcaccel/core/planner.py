@@ -97,12 +97,16 @@ class Planner:
             plan = found.plan = self._bind(found.shape, view)
             found.serial = view.serial
             return plan
-        rule = self._rules.get(method)
-        shape = self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
+        shape = self._shape(method, params)
         plan = self._bind(shape, view)
         if len(params) <= _LONGEST_REMEMBERED:
             self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weigh(shape, plan))
         return plan
+
+    def plan_at(self, method: str, params: bytes, view: View) -> Plan:
+        """The plan of a call at a view that is not the network's own; it is not remembered."""
+        found = self._plans.get((method, params))
+        return self._bind(self._shape(method, params) if found is None else found.shape, view)
 
     def unread(self, method: str, params: bytes) -> Plan:
         """The plan of a call that is refused: nothing is read from its params, and nothing remembered of it."""
@@ -113,6 +117,10 @@ class Planner:
         """Of a call whose plan is remembered, for who counts its uses without planning it again."""
         found = self._plans.get((method, params))
         return None if found is None else found.uses
+
+    def _shape(self, method: str, params: bytes) -> Shape:
+        rule = self._rules.get(method)
+        return self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
 
     def _reader(self, method: str, rule: Rule) -> Reader:
         reader = self._readers.get(method)

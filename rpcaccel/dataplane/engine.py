@@ -13,9 +13,7 @@ from functools import partial
 from typing import Any
 
 from rpcaccel.core.cells import Source
-from rpcaccel.core.eligible import may_come
 from rpcaccel.core.entry import Entry
-from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.outcome import Outcome
@@ -24,7 +22,7 @@ from rpcaccel.core.plan import Plan
 from rpcaccel.core.recent import Sent
 from rpcaccel.core.rules import Rule
 from rpcaccel.core.tally import Step, Tally
-from rpcaccel.dataplane import filters, outcomes
+from rpcaccel.dataplane import filters, head_loss, outcomes
 from rpcaccel.dataplane.answer_handler import AnswerHandler
 from rpcaccel.dataplane.broadcast import Broadcasts
 from rpcaccel.dataplane.flights import Flights
@@ -210,11 +208,13 @@ class Engine:
         steps: list[tuple[Step, float]],
         started: float | None = None,
         ends: float | None = None,
+        found: Forwarded | None = None,
     ) -> Outcome:
-        """`started`: when, if not now; from then on its deadline counts, where it does not end with another's."""
+        """`started`: when, if not now; from then on its deadline counts, where it does not end with another's. `found`:
+        how asking the nodes ended, if they were asked already."""
         started = self._clock() if started is None else started
         ends = started + network.settings.deadline if ends is None else ends
-        plan, forwarded = await self._forward(network, plan, client, ends)
+        plan, forwarded = await self._forward(network, plan, client, ends, found)
         steps.append((Step.FORWARD, self._clock() - started))
         return self._answer_handler.conclude(network, plan, forwarded, steps)
 
@@ -238,25 +238,40 @@ class Engine:
                 return entry
         return None
 
-    async def _forward(self, network: Network, plan: Plan, client: bytes, deadline: float) -> tuple[Plan, Forwarded]:
-        """Ask the nodes; returns the plan that was carried out in the end.
+    async def _forward(
+        self, network: Network, plan: Plan, client: bytes, deadline: float, found: Forwarded | None
+    ) -> tuple[Plan, Forwarded]:
+        """Ask the nodes; returns the plan that was carried out in the end. `found`: how asking them ended already.
 
-        When no node has the block asked for, and one may come along that has, it is waited for a bounded time: the head
-        was seen a moment ago, so either that node is on its way, or the served head will follow those that are left.
-        When a reorganisation is noticed meanwhile, the answer may be the abandoned branch's: it is asked for again.
+        When nobody answers who has the block asked for, and a node may come along that has, it is waited for a bounded
+        time; then the best node left is followed (dataplane.head_loss). When a reorganisation is noticed meanwhile, the
+        answer may be the abandoned branch's: it is asked for again.
         """
-        patience = min(deadline, self._clock() + 2 * network.chain.block_time + 1)
+        patience = head_loss.patience(network)
+        patient_until = min(deadline, self._clock() + patience)
         shared = plan.rule.kind == "read" and plan.flight_key is not None
         while True:
             fork_epoch = network.view.fork_epoch
-            forwarded = await self._reach(network, plan, client, deadline)
-            failure = forwarded.failure
-            if failure is not None and failure.kind is FailureKind.NO_NODE:
-                now = self._clock()
-                if now >= patience or not may_come(network.pool.nodes, plan, now):
+            forwarded, found = found or await self._reach(network, plan, client, deadline), None
+            now = self._clock()
+            if head_loss.waits(network, plan, forwarded, now):
+                lower = head_loss.lower(network, plan, now)
+                until = patient_until
+                if lower is not None:
+                    until = min(until, network.sight.absence.noticed(now, 2 * patience) + patience)
+                if now < until:
+                    await network.wait_for_change(until - now)
+                    plan = head_loss.after_a_wait(network, plan, fork_epoch, self._clock())
+                    continue
+                if lower is None or now >= deadline:
                     return plan, forwarded
-                await network.wait_for_change(patience - now)
-            elif forwarded.answer is None or plan.final or not shared or network.view.fork_epoch == fork_epoch:
+                followed = await self._reach(network, lower, client, deadline)
+                if followed.answer is None:
+                    return plan, forwarded
+                plan, forwarded = lower, followed
+            elif forwarded.failure is None:
+                head_loss.reached(network, plan)
+            if forwarded.answer is None or plan.final or not shared or network.view.fork_epoch == fork_epoch:
                 return plan, forwarded
             plan = network.plan(plan.method, plan.asked)
 

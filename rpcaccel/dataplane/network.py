@@ -7,6 +7,7 @@ import contextlib
 
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
+from rpcaccel.core.absence import Absence
 from rpcaccel.core.budget import Budget
 from rpcaccel.core.cells import Cell
 from rpcaccel.core.memo import Memos
@@ -26,10 +27,12 @@ class Sight:
     """What is known of a network, for every settings it is served with: calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_changed", "doubted", "forgetting", "view")
+    __slots__ = ("_changed", "absence", "doubted", "forgetting", "view")
 
     def __init__(self) -> None:
         self.view = View()
+        self.absence = Absence()
+        """Of the nodes that have the served head."""
         self.doubted = -1
         """What was told last of Served.doubted."""
         self.forgetting = False
@@ -39,11 +42,15 @@ class Sight:
     def see(self, view: View) -> None:
         """Something changed: who waited for that goes on."""
         self.view = view
+        self.wake()
+
+    def wake(self) -> None:
+        """A node came along, though the view is the same: who waited for one goes on."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def wait_for_change(self, seconds: float) -> bool:
-        """Wait until the view changes, at most `seconds`; False when it did not."""
+        """Wait until the view changes or a node comes along, at most `seconds`; False when neither happened."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -113,7 +120,7 @@ class Network:
         self.sight.see(view)
 
     async def wait_for_change(self, seconds: float) -> bool:
-        """Wait until the view changes, at most `seconds`; False when it did not."""
+        """Wait until the view changes or a node comes along, at most `seconds`; False when neither happened."""
         return await self.sight.wait_for_change(seconds)
 
 

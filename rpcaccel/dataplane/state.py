@@ -72,7 +72,7 @@ class State:
             return
         nodes = {node.id: node for node in network.pool.nodes}
         now = self._clock()
-        checked = any(told.chain_ok for told in heads.nodes)
+        checked, came = any(told.chain_ok for told in heads.nodes), False
         for told in heads.nodes:
             node = nodes.get(told.id)
             if node is not None:
@@ -82,6 +82,7 @@ class State:
                 node.hear(told.says)
                 node.breaker.probed(now, answered=told.answering)
                 node.answering = told.answering if told.looked_at else None
+                came = came or told.head > node.head
                 node.told_head(told.head, now)
                 node.probed = told.latency if told.answering else None
                 if told.answering:
@@ -99,6 +100,8 @@ class State:
         view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
         if view != network.view:
             network.see(view)
+        elif came:
+            network.sight.wake()
 
     def bring(self, uses: Iterable[Brought]) -> None:
         """What others used of this worker's part of the quotas; quotas that are not there (any more) are let be."""

@@ -17,7 +17,7 @@ from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.tally import Step, Tally
-from rpcaccel.dataplane import first_attempt
+from rpcaccel.dataplane import first_attempt, head_loss
 from rpcaccel.dataplane.answer_handler import AnswerHandler
 from rpcaccel.dataplane.flights import Flight
 from rpcaccel.dataplane.forward import Forwarded
@@ -26,8 +26,11 @@ from rpcaccel.dataplane.read_your_writes import ReadYourWrites
 from rpcaccel.stores.base import Store
 
 Steps = list[tuple[Step, float]]
-Ask = Callable[[Network, Plan, bytes, Steps, float | None], Coroutine[Any, Any, Outcome]]
-"""Takes a call to the nodes as a coroutine, its deadline counted from the time given."""
+Ask = Callable[
+    [Network, Plan, bytes, Steps, float | None, float | None, Forwarded | None], Coroutine[Any, Any, Outcome]
+]
+"""Takes a call to the nodes as a coroutine: its deadline counted from the first time or ending at the second, and how
+asking the nodes ended, if they were asked already."""
 
 _REDIS, _FORWARD = Step.REDIS, Step.FORWARD  # looked up once (core.planner)
 
@@ -152,6 +155,12 @@ class TasklessFetch:
             if found.answer is not None and not plan.final and network.view.fork_epoch != self._fork_epoch:
                 self._carry(network.plan(plan.method, plan.asked), self._started)
                 return
+            if found.failure is not None:
+                if head_loss.waits(network, plan, found, way.clock()):
+                    self._carry(plan, self._started, found)
+                    return
+            elif network.sight.absence.since is not None:
+                head_loss.reached(network, plan)
             self._steps.append((_FORWARD, way.clock() - self._started))
             outcome = way.answer_handler.conclude(network, plan, found, self._steps)
         except Exception as error:
@@ -159,6 +168,6 @@ class TasklessFetch:
         else:
             self._flight.land(outcome)
 
-    def _carry(self, plan: Plan, started: float | None) -> None:
-        ask = partial(self._way.ask, self._network, plan, self._client, self._steps, started)
+    def _carry(self, plan: Plan, started: float | None, found: Forwarded | None = None) -> None:
+        ask = partial(self._way.ask, self._network, plan, self._client, self._steps, started, None, found)
         self._flight.carry(ask, self._context)

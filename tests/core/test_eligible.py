@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rpcaccel.core.eligible import Refusal, eligible, explain, judge, may_come, rests
+from rpcaccel.core.eligible import Refusal, best_left, eligible, explain, judge, may_come, rests
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import LACKS_FOR, Node
 from rpcaccel.core.parking import Parking
@@ -415,3 +415,13 @@ def test_the_methods_that_a_node_limits_are_named(methods: tuple[str, ...], name
     node.parking = parked(*methods)
     assert rests(node, 1.0) == (named and f"it limits the rate of {named}: it gets none of them for 2.0 s at the most")
     assert rests(node, 3.0) == ""
+
+
+def test_the_best_node_left_is_the_furthest_of_those_that_only_their_head_keeps_away() -> None:
+    call = plan(min_head=100)
+    nodes = [with_state(head=head, answering=True) for head in (100, 98, 99, 99, 99)]
+    nodes[2].answering = False
+    nodes[3].parking = parked("m", until=9.0)
+    nodes[4].cordoned = True
+    assert best_left(nodes, call, 1.0) == 98
+    assert best_left(nodes[:1], call, 1.0) == -1

@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.core.memo import Memos
@@ -431,3 +432,15 @@ def test_references_are_counted_too_and_long_ones_not_remembered() -> None:
         makes.plan("eth_getBalance", b'["0x0","0x%x"]' % number, VIEW)
     (reader,) = makes._readers.values()
     assert len(reader._refs) == 100
+
+
+def test_a_plan_at_another_view_is_not_remembered() -> None:
+    chain = chains.load("harmony")
+    planner = Planner("n", chain.rules, chain.tags, final_at_once=True)
+    view = View(serial=1, head=100, best=100, final=100, eth_chain_id=1, network_id=1)
+    call = ("eth_getBalance", b'["0x01","latest"]')
+    assert planner.plan_at(*call, replace(view, head=99)).block == 99
+    before = planner.plan(*call, view)
+    lower = planner.plan_at(*call, replace(view, head=99))
+    assert (before.block, lower.block, lower.min_head) == (100, 99, 99)
+    assert planner.plan(*call, view) is before

@@ -23,6 +23,7 @@ from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.tally import Tally
 from rpcaccel.dataplane.calls import Answered, Calls
 from rpcaccel.dataplane.engine import Engine
+from rpcaccel.dataplane.known import KnownCalls
 from rpcaccel.dataplane.routes import Route
 from rpcaccel.dataplane.state import State
 from rpcaccel.dataplane.upstream import Upstream
@@ -224,7 +225,8 @@ class Host:
 
     async def ask(self, network: str, body: bytes) -> Answered:
         """A client's request."""
-        return await self.calls.answer(body, Route(self.state.networks[network]), b"")
+        served = self.state.networks[network]
+        return await self.calls.answer(body, Route(served, KnownCalls(served.memos)), b"")
 
     async def close(self) -> None:
         await self.engine.flights.close()

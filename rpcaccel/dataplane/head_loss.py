@@ -1,0 +1,69 @@
+"""What becomes of a call when the nodes that have the block it needs are gone, and the others are behind.
+
+The rule (docs/architecture.md, rules of truth): the nodes at the head are waited for a bounded time, then the best node
+left is followed: an honest older answer beats none. The control plane moves the served head when their probes go
+unanswered. Here the rule is kept for a call, whatever they died of: they may answer probes and no calls.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from rpcaccel.core.eligible import NONE, best_left, judge, may_come
+from rpcaccel.core.failure import FailureKind, policy
+from rpcaccel.core.plan import Plan
+from rpcaccel.dataplane.forward import Forwarded
+from rpcaccel.dataplane.network import Network
+
+_NOT_AWAY = frozenset({FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
+"""Own errors that say nothing about the node."""
+
+
+def patience(network: Network) -> float:
+    """Seconds for which the nodes at the head are waited for: by then the others should have come along."""
+    return 2 * (network.settings.block_time or network.chain.block_time) + 1
+
+
+def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
+    """Is it worth waiting, since those who could have answered are gone and somebody else is merely behind?"""
+    failure = forwarded.failure
+    if failure is None:
+        return False
+    kind = failure.kind
+    if kind is FailureKind.NODE_BEHIND:  # a restarted node may have lost the block that it was known to have
+        return lower(network, plan, now) is not None
+    if kind is not FailureKind.NO_NODE:
+        again = plan.rule.kind == "read" and (plan.repeat or not failure.sent)
+        if not again or kind in _NOT_AWAY or policy(kind).client != "own-error":
+            return False
+    return may_come(network.pool.nodes, plan, now)
+
+
+def lower(network: Network, plan: Plan, now: float) -> Plan | None:
+    """The plan of the same call at the head of the best node left; None where nobody could answer that either."""
+    left = best_left(network.pool.nodes, plan, now)
+    if not 0 <= left < network.view.head:
+        return None
+    there = network.planner.plan_at(plan.method, plan.asked, replace(network.view, head=left))
+    return there if there.min_head <= left and _fit(network, there, now) else None
+
+
+def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> Plan:
+    """The plan to go on with: that of now, or the one of before where only that can be answered.
+
+    On a chain that moves on, a node that stays a block behind never has what is newest, but it has by now what was
+    the newest when the call came.
+    """
+    fresh = network.plan(plan.method, plan.asked)
+    same = network.view.fork_epoch == fork_epoch
+    return plan if same and not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
+
+
+def reached(network: Network, plan: Plan) -> None:
+    """A call was answered: if it was about the head, the nodes there answer."""
+    if plan.min_head >= network.view.head:
+        network.sight.absence.ended()
+
+
+def _fit(network: Network, plan: Plan, now: float) -> bool:
+    return any(judge(node, plan, now) is NONE for node in network.pool.nodes)

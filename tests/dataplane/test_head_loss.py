@@ -1,0 +1,202 @@
+"""The one node at the head dies, of whatever: calls about the head wait a bounded time, then follow the best node left.
+
+The chain stands still, and probes say what the nodes of the world are; only calls meet the dead node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.node import Node
+from rpcaccel.dataplane import head_loss
+from rpcaccel.dataplane.calls import Answered
+from rpcaccel.testing.factories import harmony_nodes
+from tests.dataplane.world import HEAD, World
+from tests.proxy import proxying
+
+ALICE = "0x" + "a5" * 20
+BALANCE = b'{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["%b","latest"]}' % ALICE.encode()
+FAR = 1e9
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """One network, whose node one-0 is at the head, and the others a block behind it."""
+    made = World({"one": "harmony"})
+    for node in made.nodes["one"][1:]:
+        node.knobs.lag = 1
+    look(made)
+    yield made
+    made.close()
+
+
+def look(world: World) -> None:
+    for node in world.nodes["one"]:
+        world.run(world.hosts[0].probe(node))
+    world.run(world.hosts[0].see("one"))
+    world.settle()
+
+
+def head_node(world: World) -> Node:
+    return world.hosts[0].state.networks["one"].pool.nodes[0]
+
+
+def patience(world: World) -> float:
+    return head_loss.patience(world.hosts[0].state.networks["one"])
+
+
+def ask(world: World, body: bytes = BALANCE) -> asyncio.Task[Answered]:
+    return world.start(world.hosts[0].ask("one", body))
+
+
+def lose(world: World, kind: FailureKind) -> None:
+    """What is on its way to the node at the head is lost, as often as it is tried; the others answer."""
+    while world.sent or world.shared.reads:
+        for sent in world.sent:
+            if sent.node.name == "one-0":
+                sent.fail(kind)
+            else:
+                sent.deliver()
+        while world.shared.reads:
+            world.shared.answer(0)
+        world.settle()
+
+
+def reply(task: asyncio.Task[Answered]) -> dict[str, object]:
+    said: dict[str, object] = msgspec.json.decode(task.result().body)
+    return said
+
+
+def trip(world: World) -> None:
+    node = head_node(world)
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(world.clock.now()), "failure", world.clock.now())
+
+
+DEATHS: dict[str, Callable[[World], None]] = {
+    "parked": lambda world: head_node(world).parking.refused("eth_getBalance", world.clock.now(), FAR),
+    "breaker open": trip,
+    "barred": lambda world: head_node(world).bar("HTTP 401"),
+    "cordoned": lambda world: setattr(head_node(world), "cordoned", True),
+}
+AWAY = [
+    FailureKind.CONNECT,
+    FailureKind.DNS,
+    FailureKind.TLS,
+    FailureKind.RESET_BEFORE_REPLY,
+    FailureKind.BROKEN_REPLY,
+    FailureKind.TIMEOUT,
+    FailureKind.HTTP_STATUS,
+    FailureKind.NOT_JSON_RPC,
+    FailureKind.RATE_LIMITED,
+    FailureKind.UNAUTHORIZED,
+]
+
+
+@pytest.mark.parametrize("kind", AWAY)
+def test_a_call_whose_only_node_is_lost_waits_and_follows_the_best_node_left(world: World, kind: FailureKind) -> None:
+    task = ask(world)
+    lose(world, kind)
+    assert not task.done(), "it waits"
+    world.clock.advance(patience(world))
+    world.settle()
+    lose(world, kind)
+    assert reply(task)["result"] == told(world, HEAD - 1)
+    assert task.result().outcomes[0].block == HEAD - 1, "and says so"
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_what_keeps_calls_from_the_node_at_the_head_makes_them_follow(world: World, death: str) -> None:
+    DEATHS[death](world)
+    task = ask(world)
+    lose(world, FailureKind.CONNECT)
+    assert not task.done()
+    world.clock.advance(patience(world))
+    world.settle()
+    lose(world, FailureKind.CONNECT)
+    assert reply(task)["result"] == told(world, HEAD - 1)
+
+
+def test_who_calls_when_others_have_waited_need_not_wait_again(world: World) -> None:
+    first = ask(world)
+    lose(world, FailureKind.CONNECT)
+    world.clock.advance(patience(world))
+    world.settle()
+    lose(world, FailureKind.CONNECT)
+    assert first.done()
+    second = ask(world, BALANCE.replace(b"a5a5", b"b6b6"))
+    lose(world, FailureKind.CONNECT)
+    assert reply(second)["result"] == told(world, HEAD - 1, ALICE.replace("a5a5", "b6b6"))
+    third = ask(world, BALANCE.replace(b"a5a5", b"c7c7"))
+    world.let_through()
+    assert third.result().outcomes[0].block == HEAD, "it is back"
+    fourth = ask(world, BALANCE.replace(b"a5a5", b"d8d8"))
+    lose(world, FailureKind.CONNECT)
+    assert not fourth.done(), "which was another absence"
+
+
+def test_a_call_goes_on_at_once_when_another_node_comes_along(world: World) -> None:
+    task = ask(world)
+    lose(world, FailureKind.CONNECT)
+    world.nodes["one"][1].knobs.lag = 0
+    look(world)
+    lose(world, FailureKind.CONNECT)
+    assert reply(task)["result"] == told(world, HEAD)
+
+
+def test_where_the_chain_moves_on_a_node_that_stays_a_block_behind_answers_at_the_block_of_the_call(
+    world: World,
+) -> None:
+    DEATHS["parked"](world)
+    task = ask(world)
+    world.chains["one"].advance()
+    look(world)
+    world.let_through()
+    assert reply(task)["result"] == told(world, HEAD)
+    assert task.result().outcomes[0].block == HEAD
+
+
+def test_a_call_that_names_a_block_of_which_the_others_know_nothing_is_told_so(world: World) -> None:
+    body = BALANCE.replace(b"latest", hex(HEAD).encode())
+    task = ask(world, body)
+    lose(world, FailureKind.CONNECT)
+    assert not task.done()
+    world.clock.advance(patience(world))
+    world.settle()
+    lose(world, FailureKind.CONNECT)
+    assert "error" in reply(task), "what a node that is behind would say is no answer"
+
+
+def test_where_nobody_is_merely_behind_a_lost_call_ends_at_once(world: World) -> None:
+    for node in world.hosts[0].state.networks["one"].pool.nodes[1:]:
+        node.cordoned = True
+    task = ask(world)
+    lose(world, FailureKind.CONNECT)
+    assert "error" in reply(task)
+
+
+async def test_with_real_nodes_a_killed_one_at_the_head_fails_no_read_of_the_newest_block() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes, net={"block_time": "100ms"}) as proxy:
+        head = nodes[0].head
+        nodes[1].knobs.lag = 1
+        proxy.see(nodes=[head, head - 1], serve=head)
+        assert (await proxy.call("eth_getBalance", ALICE, "latest")).headers["X-Rpcaccel-Block"] == str(head)
+        await nodes[0].kill()
+        replies = await asyncio.gather(
+            *(proxy.call("eth_getBalance", f"0x{number:040x}", "latest") for number in range(20))
+        )
+        assert {reply.status for reply in replies} == {200}
+        assert {reply.headers["X-Rpcaccel-Block"] for reply in replies} == {str(head - 1)}
+        assert replies[0].result == await nodes[1].ask("eth_getBalance", f"0x{0:040x}", hex(head - 1))
+
+
+def told(world: World, head: int, who: str = ALICE) -> object:
+    params = msgspec.json.encode([who, hex(head)])
+    answer = world.truth("one", "eth_getBalance", params, 0, head)
+    assert answer.result is not None
+    return msgspec.json.decode(answer.result)
