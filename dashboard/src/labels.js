@@ -33,7 +33,7 @@ const LABELS = {
   "networks.*.nodes.*.weight": ["weight"], "networks.*.nodes.*.drain": ["drain"],
   "networks.*.nodes.*.tier": ["Tier"], "networks.*.nodes.*.tags": ["Tags"], "networks.*.nodes.*.roles": ["Roles"], "networks.*.nodes.*.max_heavy": ["Heavy calls at once", "calls"], "networks.*.nodes.*.gather": ["Light reads in batches"],
   "networks.*.nodes.*.timeout": ["Time for an attempt"], "networks.*.nodes.*.connect_timeout": ["Time to connect"], "networks.*.nodes.*.max_connections": ["Connections at once", "at most"],
-  "networks.*.nodes.*.keepalive": ["Idle connections are kept"], "networks.*.nodes.*.warm": ["Opened at start", "connections"],
+  "networks.*.nodes.*.keepalive": ["Idle connections are kept"], "networks.*.nodes.*.warm": ["Opened at start", "connections"], "networks.*.nodes.*.max_answer": ["Longest answer"],
   "networks.*.nodes.*.quota.second": ["Quota of a second", "calls"], "networks.*.nodes.*.quota.day": ["Quota of a day", "calls"], "networks.*.nodes.*.quota.month": ["Quota of a month", "calls"],
   "networks.*.nodes.*.quota.heavy": ["A heavy call counts as", "calls"],
   "networks.*.ranges.max_pieces": ["Pieces of a range", "at most"], "networks.*.ranges.at_once": ["of them at once", "calls"],

@@ -81,7 +81,7 @@ const FAILED = {
   connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",
   pruned: "it has not kept that state", "method-missing": "it does not have the method", "role-missing": "it has not the role", "http-status": "an HTTP status that is no answer",
   "beyond-window": "it answers the method for newer blocks only",
-  "not-json-rpc": "no JSON-RPC", "wrong-id": "the answer to another call", "broken-reply": "the answer broke off", "reset-before-reply": "the connection was closed", unknown: "an error no rule knows",
+  "not-json-rpc": "no JSON-RPC", "wrong-id": "the answer to another call", "broken-reply": "the answer broke off", "oversized-answer": "the answer was too long", "reset-before-reply": "the connection was closed", unknown: "an error no rule knows",
   "node-timeout": "it gave up itself", cancelled: "not needed any more", overtaken: "another node was quicker", unauthorized: "it does not let us in", misconfigured: "no JSON-RPC at its URL", "call-refused": "it does not take such a call", "no-node": "no node could be asked", busy: "no connection was free",
   "impossible-result": "a result that cannot be", "too-large": "the answer would be too large", revert: "the contract said no", "invalid-params": "the caller's mistake", rejected: "it refused the transaction",
   "already-known": "it has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",

@@ -172,6 +172,9 @@ class NodeSettings(ResilientNode):
     warm: Whole = Field(
         default=2, ge=0, le=512, description="Connections opened at start, so that first calls do not wait."
     )
+    max_answer: Size = Field(
+        default=256 * MIB, ge=MIB, description="Bytes of one answer of it, unpacked; a longer one is cut off."
+    )
     drain: bool = Field(default=False, description="Whether it finishes what it has and takes no new calls.")
 
     @model_validator(mode="before")

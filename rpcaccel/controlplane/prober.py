@@ -35,6 +35,8 @@ FIRST_WITHIN = 0.3
 """Seconds that the first heads wait for all nodes to be looked at: the workers are not to begin with half of them."""
 _PATIENCE = 5.0
 _CONNECTIONS = 4
+_LARGEST = 16 << 20
+"""Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
 _GONE_AFTER = 2
 """Looks in a row without an answer after which a node's last head no longer counts."""
 
@@ -45,7 +47,7 @@ def _address(settings: NodeSettings) -> object:
 
 
 def _connect(settings: NodeSettings) -> Upstream:
-    return Upstream(settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0}))
+    return Upstream(settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST}))
 
 
 class Prober:

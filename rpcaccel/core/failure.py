@@ -21,6 +21,7 @@ class FailureKind(StrEnum):
     DNS = "dns"
     RESET_BEFORE_REPLY = "reset-before-reply"
     BROKEN_REPLY = "broken-reply"
+    OVERSIZED = "oversized-answer"
     TIMEOUT = "timeout"
     HTTP_STATUS = "http-status"
     NOT_JSON_RPC = "not-json-rpc"
@@ -80,6 +81,9 @@ _POLICIES: dict[FailureKind, Policy] = {
     # The node closed an idle connection as we wrote: no fault of its health.
     FailureKind.RESET_BEFORE_REPLY: Policy("same-node", "ignore", "own-error", http=502, pays="nothing"),
     FailureKind.BROKEN_REPLY: Policy("if-repeatable", "failure", "own-error", http=502),
+    # Longer than the operator lets an answer be. Most likely that is the call's doing, whichever node is asked: the
+    # breaker learns nothing, since a client that repeats the call would shut one node after the other.
+    FailureKind.OVERSIZED: Policy("one-other", "ignore", "own-error", http=502, pays="apart"),
     FailureKind.TIMEOUT: Policy("if-repeatable", "failure", "own-error", http=504),
     FailureKind.HTTP_STATUS: Policy("if-repeatable", "failure", "own-error", http=502),
     FailureKind.NOT_JSON_RPC: Policy("if-repeatable", "failure", "own-error", http=502),

@@ -32,7 +32,7 @@ from rpcaccel.dataplane.network import Network, Sight
 from rpcaccel.dataplane.upstream import Upstream
 from rpcaccel.dataplane.wait_queue import WaitQueue
 
-_CONNECTOR_FIELDS = ("url", "headers", "max_connections", "keepalive", "connect_timeout", "timeout")
+_CONNECTOR_FIELDS = ("url", "headers", "max_connections", "keepalive", "connect_timeout", "timeout", "max_answer")
 """What an upstream is made from: when one of these changes, a new one is opened."""
 Key = tuple[str, str]
 """Network and node."""

@@ -28,6 +28,7 @@ _BATCH_FAULTS = frozenset(
         FailureKind.HTTP_STATUS,
         FailureKind.CALL_REFUSED,
         FailureKind.BROKEN_REPLY,
+        FailureKind.OVERSIZED,
     }
 )
 """Failures that may be the batch's and not the call's: the item is asked again alone."""

@@ -25,7 +25,7 @@ from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.dataplane.connector import Attempt, Counters, CountingConnector
 from rpcaccel.dataplane.deadlines import Deadlines
-from rpcaccel.dataplane.exchange import Exchange
+from rpcaccel.dataplane.exchange import Exchange, TooLongError
 from rpcaccel.dataplane.reply import HttpReply, read_batch, read_reply, weigh
 from rpcaccel.dataplane.request import Endpoint, call_text, post_text, request_head
 from rpcaccel.dataplane.secrecy import Secrecy
@@ -37,8 +37,8 @@ _EXACT = 86_400.0
 """aiohttp rounds timers longer than this many seconds up to whole ones; a deadline must be met, so none is longer."""
 _TLS_LEAKS = sys.version_info < (3, 12, 7) or (3, 13) <= sys.version_info < (3, 13, 1)
 """Pythons on which closed TLS transports may stay open (python/cpython#118960) unless aiohttp aborts them."""
-_TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError)
-"""What aiohttp raises; UnicodeError comes from the IDNA encoding of a name that is none."""
+_TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError, TooLongError)
+"""What aiohttp raises, and Exchange; UnicodeError comes from the IDNA encoding of a name that is none."""
 _BEFORE_SENDING = {
     "start": (FailureKind.CONNECT, "no connection to"),
     "queued": (FailureKind.BUSY, "no free connection to"),
@@ -65,6 +65,7 @@ class Upstream:
         self._head = request_head(url, settings.headers)
         self._secrecy = Secrecy(url, settings.headers)
         self._connect_timeout = settings.connect_timeout
+        self._max_answer = settings.max_answer
         self._limits = self._limits_of(settings.timeout)
         self._warm = min(settings.warm, settings.max_connections)
         self._ids = itertools.count(1)
@@ -162,7 +163,7 @@ class Upstream:
             message = await exchange.ask(text)
             headed = _clock()
             attempt.phase = "replying"
-            body = await exchange.read()
+            body = await exchange.read(self._max_answer)
         except BaseException:
             exchange.break_off()
             raise
@@ -187,6 +188,8 @@ class Upstream:
         if isinstance(error, TimeoutError):
             what = "no answer" if attempt.phase == "sent" else "only a part of the answer came"
             return self._failure(FailureKind.TIMEOUT, f"{what} within {limits.total:g} s")
+        if isinstance(error, TooLongError):
+            return self._failure(FailureKind.OVERSIZED, f"the node's answer is {error}: it was cut off")
         if isinstance(error, HttpProcessingError):
             return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
         if attempt.phase == "replying" or isinstance(error, aiohttp.ClientPayloadError):

@@ -36,6 +36,7 @@ class Settings:
     connect_timeout: float = 2.0
     timeout: float = LONG
     warm: int = 0
+    max_answer: int = 256 << 20
 
 
 @dataclass

@@ -14,7 +14,9 @@ from rpcaccel.chains import ChainError
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.core.quota import Quota
 from rpcaccel.core.tally import Tally
+from rpcaccel.dataplane.build import _CONNECTOR_FIELDS
 from rpcaccel.dataplane.network import Network
+from rpcaccel.dataplane.request import Endpoint
 from rpcaccel.dataplane.state import State
 from rpcaccel.dataplane.upstream import Upstream
 from rpcaccel.dataplane.worker import Worker
@@ -32,7 +34,7 @@ AFTER: dict[str, Any] = {
     "hedge": {"quantile": 0.5},
     "nodes": [
         {"id": "a", "url": "http://127.0.0.1:1", "weight": 9, "timeout": "3s", "drain": True, "tags": ["x"], "tier": 1,
-         "max_connections": 7, "max_heavy": 3, "gather": True, "quota": {"day": 50}},
+         "max_connections": 7, "max_answer": "2MiB", "max_heavy": 3, "gather": True, "quota": {"day": 50}},
         {"id": "b", "url": "http://127.0.0.1:2"},
     ],
 }  # fmt: skip
@@ -154,3 +156,8 @@ async def test_a_build_keeps_nothing_of_the_revisions_before_it() -> None:
 
 def vars_of(build: object) -> list[object]:
     return [getattr(build, name) for name in type(build).__slots__]  # type: ignore[attr-defined]
+
+
+def test_a_session_is_made_anew_when_anything_it_is_made_from_has_changed() -> None:
+    made_from = {name for name, value in vars(Endpoint).items() if isinstance(value, property)}
+    assert made_from - {"id", "warm"} == set(_CONNECTOR_FIELDS)

@@ -4,6 +4,7 @@ answer spoils nothing beside it."""
 from __future__ import annotations
 
 import json
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from rpcaccel.core.answer import error_parts
 from rpcaccel.core.classify import classify
 from rpcaccel.core.failure import policy
 from rpcaccel.core.jsontext import items, members
-from tests.dataplane.saying import saying
+from tests.dataplane.saying import SayingNode, saying
 from tests.proxy import Proxy, proxying
 
 DEEP = b'{"type":"CALL","calls":[' * 1_025 + b"]}" * 1_025
@@ -97,6 +98,28 @@ async def test_a_client_that_nests_too_deeply_harms_no_other_call_of_its_batch()
         assert (found[0]["id"], found[1]["id"], found[1]["result"][:1]) == (b"1", b"2", b'"')
         alone = await proxy.post(call("eth_call", deep, 1))
         assert (alone.status, alone.json["id"], alone.error["code"]) == (200, 1, -32600)
+
+
+def bounded(node: SayingNode) -> AbstractAsyncContextManager[Proxy]:
+    """A proxy that takes no answer of more than 1 MiB."""
+    return proxying([node], net={"nodes": [{"id": node.name, "url": node.url, "max_answer": "1MiB"}]})  # type: ignore[list-item]
+
+
+async def test_an_answer_that_is_too_long_is_refused_in_words_and_harms_no_other() -> None:
+    def said(method: str, _params: bytes) -> bytes:
+        return b'"result":"%b"' % (b"x" * (2 << 20 if method == "debug_traceTransaction" else 5))
+
+    async with saying(said) as node, bounded(node) as proxy:
+        calls = [call("debug_traceTransaction", b"[1]"), call("hmyv2_getBalance", b'["one1"]', 2)]
+        trace, balance = await batch(proxy, *calls)
+        assert balance["result"] == b'"xxxxx"'
+        message = "the node's answer is longer than 1MiB: it was cut off"
+        assert json.loads(trace["error"]) == {"code": -32603, "message": message}
+        for _ in range(10):
+            reply = await proxy.post(calls[0])
+            assert (reply.status, reply.error["message"]) == (502, message)
+        (asked,) = proxy.worker.state.networks["harmony-s0"].pool.nodes
+        assert repr(asked.breaker) == "<breaker closed>"
 
 
 # -- error objects -----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Node:
         """What each request said of the trace it belongs to."""
         self.batches: list[list[bytes]] = []
         self.open = asyncio.Event()
-        self.refuses = False
+        self.refuses: FailureKind | None = None
         self.loses = b""
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
@@ -47,7 +47,7 @@ class Node:
         self.told.append(FORWARDED.get())
         await self.open.wait()
         if self.refuses:
-            return [Failure(FailureKind.NOT_JSON_RPC, "no batches here")] * len(calls)
+            return [Failure(self.refuses, "no batches here")] * len(calls)
         missing = Failure(FailureKind.WRONG_ID, "no answer to this item")
         return [missing if params == self.loses else Answer(result=params) for _, params in calls]
 
@@ -135,8 +135,11 @@ async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(nod
     assert "0 slots taken, 0 waiting" in repr(gatherer)
 
 
-async def test_a_batch_the_node_refuses_is_taken_apart_and_no_more_are_sent(node: Node, gatherer: Gatherer) -> None:
-    node.refuses = True
+@pytest.mark.parametrize("why", [FailureKind.NOT_JSON_RPC, FailureKind.CALL_REFUSED, FailureKind.OVERSIZED])
+async def test_a_batch_the_node_refuses_is_taken_apart_and_no_more_are_sent(
+    node: Node, gatherer: Gatherer, why: FailureKind
+) -> None:
+    node.refuses = why
     tasks = await ask(gatherer, FEWEST_SLOTS + 3)
     node.open.set()
     answers = await asyncio.gather(*tasks)

@@ -7,7 +7,7 @@ import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
 import { groupSoon } from "./setting.js";
 
-const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "max_heavy", "keepalive", "warm", "gather"];
+const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "max_heavy", "keepalive", "warm", "max_answer", "gather"];
 
 export function nodeDetail(first) {
   const path = ["networks", first.network, "nodes", first.id];
