@@ -32,6 +32,8 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
     eth_chain_id: Probe
     network_id: Probe | None = None
     shard: Probe | None = None
+    genesis: Probe | None = None
+    """The hash of block 0: two chains may have the same ids, and one may begin anew under them."""
     final: Probe | None = None
     """The number of the newest final block, where finality is a tag."""
     block: Probe | None = None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
+
+from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.questions import Asker
+from rpcaccel.core.chainview import REMEMBERED
 from rpcaccel.core.identity import Claims, Verdict, Wanted, judge
 
 _UNCHECKED = Verdict(None)
@@ -72,12 +76,20 @@ class Probed:
         """Is it to be asked what it serves: at first, now and then, and after it was away?"""
         return self.claims is None or self.fails > 0 or now - self.checked_at >= every
 
+    def claim(self, claims: Claims, now: float) -> None:
+        """It said what it serves. A block 0 that it does not tell this time is the one it told before."""
+        if claims.genesis is None and self.claims is not None:
+            claims = replace(claims, genesis=self.claims.genesis)
+        self.claims, self.checked_at = claims, now
+
     def judge(self, wanted: Wanted) -> None:
         """Weigh what it says it serves."""
         self.verdict = _UNCHECKED if self.claims is None else judge(self.claims, wanted)
 
     def see(self, head: int, latency: float, now: float) -> None:
         """It answered."""
+        if head < self.told - REMEMBERED:
+            self.checked_at = -inf  # the chain may have begun anew: it is asked at once what it serves
         if head != self.told:
             self.told, self.head_since = head, now
         self.fails, self.fault, self.barred = 0, "", False

@@ -20,7 +20,7 @@ from rpcaccel.controlplane.probed import Probed
 from rpcaccel.controlplane.questions import Asker, Look, Questions
 from rpcaccel.core.blockpace import BlockPace
 from rpcaccel.core.heads import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
-from rpcaccel.core.identity import Wanted, most_said
+from rpcaccel.core.identity import Wanted, judge, most_said
 from rpcaccel.dataplane.upstream import Upstream
 
 QUICKEST, SLOWEST = 0.1, 5.0
@@ -160,6 +160,7 @@ class Prober:
             epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
             eth_chain_id=self._wanted().eth_chain_id,
             network_id=most_said((claims.network_id, weight) for claims, weight in right),
+            genesis=(most_said((claims.genesis, weight) for claims, weight in right) or "") if right else None,
             nodes=tuple(self._node_head(probed, now) for probed in self._nodes.values()),
         )
 
@@ -234,7 +235,7 @@ class Prober:
             return  # it left the network meanwhile
         now = self._clock()
         if claims is not None:
-            probed.claims, probed.checked_at = claims, now
+            probed.claim(claims, now)
             self._judge()
         if isinstance(look, Look):
             self._see(probed, look, (again, look.old_hash), (question, look.other_hash), asked_at=asked_at)
@@ -264,7 +265,13 @@ class Prober:
                 for probed in self._nodes.values()
                 if probed.claims is not None and probed.claims.shard in {None, shard}
             )
-        return Wanted(chain_id, shard)
+        alike = Wanted(chain_id, shard)
+        genesis = most_said(
+            (probed.claims.genesis, probed.settings.weight)
+            for probed in self._nodes.values()
+            if probed.claims is not None and judge(probed.claims, alike).right is not False
+        )
+        return replace(alike, genesis=genesis)
 
     def _judge(self) -> None:
         wanted = self._wanted()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from typing import Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.numbers import number_at, value_at
 
 _LATEST = '"latest"'
+_BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NOTHING = Probe("")
 _ROLE_PATIENCE = 1.0
 """Seconds that a node may take to say its roles: its head waits for that, and calls find out the rest."""
@@ -101,14 +103,17 @@ class Questions:
         """What the node says it serves; None when one of the questions got no answer at all."""
         identity = self._identity
         known = (identity.eth_chain_id, identity.network_id, identity.shard, identity.epoch)
-        probes = [probe or _NOTHING for probe in known]
+        probes = [probe or _NOTHING for probe in (*known, identity.genesis)]
         asking = asyncio.gather(*(self._ask(asker, probe) for probe in probes))
-        says, replies = await asyncio.gather(self._says(asker), asking)
-        if any(isinstance(reply, Failure) for reply in replies):
-            return None
-        numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(replies, probes, strict=True)]
+        says, (*numbered, first) = await asyncio.gather(self._says(asker), asking)
+        if any(isinstance(reply, Failure) for reply in numbered):
+            return None  # a node may keep block 0 to itself, or have dropped it, and be a good one
+        numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(numbered, probes, strict=False)]
         eth_chain_id, network_id, shard, epoch = numbers
-        return Claims(eth_chain_id, network_id, shard, epoch, says)
+        genesis = value_at(_result(first), probes[-1].at)
+        if not isinstance(genesis, str) or _BLOCK_HASH.fullmatch(genesis) is None:
+            return Claims(eth_chain_id, network_id, shard, epoch, None, says)
+        return Claims(eth_chain_id, network_id, shard, epoch, genesis.lower(), says)
 
     async def _says(self, asker: Asker) -> dict[str, bool]:
         """Which roles the node says it has and has not; empty where it does not say. Providers keep the call to

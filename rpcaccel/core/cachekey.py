@@ -11,6 +11,8 @@ from hashlib import blake2b
 LONGEST_PARAMS = 160
 """Bytes. Longer canonical params stand in the key as their BLAKE2b-160 digest."""
 
+_GENESIS = 12
+"""Hexadecimal digits of the hash of block 0 in a key."""
 SCOPE_STATIC = b"s"
 SCOPE_HASH = b"i"
 SCOPE_NUMBER = b"n"
@@ -22,10 +24,11 @@ SCOPE_SENT = b"t"
 """Marks of transactions sent lately; no answer is kept under one."""
 
 
-def network_tag(network: str, eth_chain_id: int) -> bytes:
+def network_tag(network: str, eth_chain_id: int, genesis: str = "") -> bytes:
     """The first part of every key of a network. The chain id keeps two chains on one Redis apart even when two
-    operators gave them one name."""
-    return b"%b@%d" % (network.encode(), eth_chain_id)
+    operators gave them one name; the hash of block 0 a chain and one begun anew under the same ids (empty: no node
+    tells it, and the keys are none of a chain of which it is known)."""
+    return b"%b@%d%b" % (network.encode(), eth_chain_id, b"." + genesis[2 : 2 + _GENESIS].encode() if genesis else b"")
 
 
 def scope_head(head: int, fork_epoch: int) -> bytes:

@@ -74,6 +74,8 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     """A lower bound of the current epoch; -1 where the chain has none or it is not known."""
     eth_chain_id: int | None = None
     network_id: int | None = None
+    genesis: str | None = ""
+    """The hash of block 0; empty: no node tells one; None: none was asked yet."""
     nodes: tuple[NodeHead, ...] = ()
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from msgspec import Struct
+
+T = TypeVar("T", int, str)
+_SHOWN = 10
+"""Characters of a hash that the operator is shown."""
 
 
 class Claims(Struct, frozen=True):
@@ -15,6 +20,8 @@ class Claims(Struct, frozen=True):
     shard: int | None = None
     epoch: int | None = None
     """The epoch it is in: no claim to be checked, but as good as one as a lower bound."""
+    genesis: str | None = None
+    """The hash of block 0, in lower case."""
     says: dict[str, bool] = {}
     """Which of the roles that it speaks of it has, by role; empty where it does not say."""
 
@@ -24,6 +31,7 @@ class Wanted(Struct, frozen=True):
 
     eth_chain_id: int | None = None
     shard: int | None = None
+    genesis: str | None = None
 
 
 class Verdict(Struct, frozen=True):
@@ -45,13 +53,16 @@ def judge(claims: Claims, wanted: Wanted) -> Verdict:
         if said != must:
             return Verdict(False, f"it serves {what} {said}, not {must}")
         known = True
+    if claims.genesis is not None and wanted.genesis is not None and claims.genesis != wanted.genesis:
+        its, theirs = claims.genesis[:_SHOWN], wanted.genesis[:_SHOWN]
+        return Verdict(False, f"its chain begins with block {its}…, that of most nodes with {theirs}…: another chain")
     return Verdict(True) if known else Verdict(None, "it does not say which chain it serves")
 
 
-def most_said(said: Iterable[tuple[int | None, float]]) -> int | None:
+def most_said(said: Iterable[tuple[T | None, float]]) -> T | None:
     """The id with the most weight behind it; on a tie the one said first. None when nobody says any."""
-    weights: dict[int, float] = {}
-    for number, weight in said:
-        if number is not None:
-            weights[number] = weights.get(number, 0.0) + weight
-    return max(weights, key=lambda number: weights[number]) if weights else None
+    weights: dict[T, float] = {}
+    for name, weight in said:
+        if name is not None:
+            weights[name] = weights.get(name, 0.0) + weight
+    return max(weights, key=lambda name: weights[name]) if weights else None

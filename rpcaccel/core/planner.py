@@ -77,8 +77,8 @@ class Planner:
         self._final_at_once = final_at_once
         self._hash_key = hash_key
         self._routes = routes or Routes()
-        self._tagged = -1, cachekey.network_tag(network, -1)
-        """The chain id last seen, and the first part of the keys under it."""
+        self._tagged: tuple[int, str | None, bytes] = -1, "", cachekey.network_tag(network, -1)
+        """The chain id and the block 0 last seen, and the first part of the keys under them."""
         self._readers: dict[str, Reader] = {}
         self._prefixes: dict[str, bytes] = {}
         """What the keys of a method begin with, under that chain id."""
@@ -243,10 +243,10 @@ class Planner:
 
     def _tag(self, view: View) -> bytes:
         """The network's part of every key."""
-        chain_id, tag = self._tagged
-        if chain_id != view.eth_chain_id:
-            tag = cachekey.network_tag(self._network, view.eth_chain_id)
-            self._tagged = view.eth_chain_id, tag
+        chain_id, genesis, tag = self._tagged
+        if chain_id != view.eth_chain_id or genesis != view.genesis:
+            tag = cachekey.network_tag(self._network, view.eth_chain_id, view.genesis or "")
+            self._tagged = view.eth_chain_id, view.genesis, tag
             self._prefixes.clear()
         return tag
 

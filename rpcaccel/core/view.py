@@ -29,6 +29,9 @@ class View(Struct, frozen=True, kw_only=True):
     network_id: int = -1
     """The chain's own id where it differs from the eth chain id (Harmony: 1, 2, …); -1 while unknown."""
 
+    genesis: str | None = ""
+    """The hash of block 0 (0x and 64 digits); empty: no node tells one; None: none was asked yet."""
+
     @property
     def settled(self) -> int:
         """The highest final block about which every machine that answers for a node says the same."""
@@ -37,4 +40,4 @@ class View(Struct, frozen=True, kw_only=True):
     @property
     def known(self) -> bool:
         """Is it certain which chain this is? Before that nothing is kept: it could be kept under a wrong name."""
-        return self.eth_chain_id >= 0
+        return self.eth_chain_id >= 0 and self.genesis is not None

@@ -97,5 +97,5 @@ class ReadYourWrites:
 
 
 def _mark(network: Network, name: bytes) -> bytes:
-    tag = cachekey.network_tag(network.name, network.view.eth_chain_id)
+    tag = cachekey.network_tag(network.name, network.view.eth_chain_id, network.view.genesis or "")
     return cachekey.cache_key(tag, MARK, cachekey.SCOPE_SENT, name)

@@ -10,6 +10,8 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec.structs import replace
+
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.core import outliers
 from rpcaccel.core.failure import FailureKind
@@ -141,9 +143,6 @@ def _view(before: View, heads: NetworkHeads, *, doubt: int, forgetting: bool) ->
         epoch=heads.epoch,
         eth_chain_id=-1 if heads.eth_chain_id is None else heads.eth_chain_id,
         network_id=-1 if heads.network_id is None else heads.network_id,
+        genesis=heads.genesis,
     )
-    return view if view == before else View(**{**_fields(view), "serial": before.serial + 1})
-
-
-def _fields(view: View) -> dict[str, int]:
-    return {name: getattr(view, name) for name in view.__struct_fields__}
+    return view if view == before else replace(view, serial=before.serial + 1)

@@ -20,6 +20,9 @@ from rpcaccel.testing.factories import harmony_nodes
 VALIDATOR = {"explorer": False, "archive": False}
 
 
+GENESIS = "0x" + "1a" * 32
+
+
 class Node:
     """A node that says what a test sets."""
 
@@ -28,6 +31,7 @@ class Node:
         self.chain_id = chain_id
         self.shard = shard
         self.branch = "a"
+        self.genesis: str | None = GENESIS
         self.role = "Validator"
         self.down = False
         self.shut = False
@@ -58,6 +62,7 @@ class Node:
             "hmyv2_chainId": 1,
             "hmyv2_getShardID": self.shard,
             "hmyv2_getEpoch": self.head // 10,
+            "hmyv2_getBlockByNumber": {"hash": self.genesis},
             "hmyv2_getNodeMetadata": {"role": self.role, "is-archival": False},
         }
         if method != "eth_getBlockByNumber":
@@ -211,6 +216,48 @@ async def test_a_node_of_another_chain_is_shut_out_and_says_so(world: World) -> 
     assert prober is not None
     prober.hint("c", 6000)
     assert world.heads.served.head == 100
+
+
+async def test_a_node_whose_chain_began_with_another_block_is_shut_out_and_the_block_is_told(world: World) -> None:
+    world.nodes["c"].genesis = "0x" + "2B" * 32
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, False]
+    assert world.node("c").note == (
+        "its chain begins with block 0x2b2b2b2b…, that of most nodes with 0x1a1a1a1a…: another chain"
+    )
+    assert world.heads.genesis == GENESIS
+
+
+async def test_nodes_that_do_not_tell_how_their_chain_began_are_as_good_as_others(world: World) -> None:
+    for name in "abc":
+        world.nodes[name].genesis = None
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, True]
+    assert world.heads.genesis == ""
+
+
+async def test_a_block_0_that_was_told_once_is_not_forgotten_when_a_node_does_not_tell_it(world: World) -> None:
+    await world.start()
+    for name in "abc":
+        world.nodes[name].genesis = None
+    await world.wait(2 * CHECK_EVERY)
+    assert world.heads.genesis == GENESIS
+
+
+async def test_a_chain_that_begins_anew_is_asked_at_once_what_it_is(world: World) -> None:
+    await world.start()
+    anew = "0x" + "3c" * 32
+    for name in "abc":
+        world.nodes[name].head, world.nodes[name].genesis = 3, anew
+    await world.wait(5)
+    assert world.heads.genesis == anew
+
+
+async def test_as_long_as_no_node_has_said_anything_the_first_block_is_not_known(world: World) -> None:
+    for name in "abc":
+        world.nodes[name].down = True
+    await world.start()
+    assert world.heads.genesis is None
 
 
 async def test_a_node_of_another_shard_has_no_vote_on_the_chain(world: World) -> None:

@@ -118,6 +118,19 @@ async def test_a_question_answered_with_an_error_leaves_that_claim_open() -> Non
     assert await Questions(HARMONY, 1.0).claims(Node(hmyv2_getShardID=1)) == Claims(shard=1)
 
 
+async def test_block_0_is_told_by_its_hash_alone_and_no_node_is_worse_for_keeping_it_to_itself() -> None:
+    first = "0x" + "Ab" * 32
+    for identity, method in ((HARMONY, "hmyv2_getBlockByNumber"), (ETHEREUM, "eth_getBlockByNumber")):
+        for said, told in (
+            ({"hash": first}, first.lower()),
+            ({"hash": "0x1"}, None),
+            ({}, None),
+            (Failure(FailureKind.UNAUTHORIZED, "archive data are for paying customers"), None),
+        ):
+            claims = await Questions(identity, 1.0).claims(Node(eth_chainId="0x1", **{method: said}))
+            assert claims == Claims(1, genesis=told)
+
+
 async def test_a_question_without_an_answer_leaves_all_claims_open() -> None:
     node = Node(eth_chainId=Failure(FailureKind.TIMEOUT, "no answer"), hmyv2_getShardID=1)
     assert await Questions(HARMONY, 1.0).claims(node) is None

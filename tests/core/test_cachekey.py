@@ -16,6 +16,13 @@ def test_a_key_can_be_read() -> None:
     assert cachekey.cache_key(TAG, "m", cachekey.scope_head(7, 1), b"[]").split(b":")[2] == b"h7.1"
 
 
+def test_a_chain_begun_anew_under_the_same_ids_has_other_keys() -> None:
+    tags = [cachekey.network_tag("net", 1, genesis) for genesis in ("", "0x" + "ab" * 32, "0x" + "cd" * 32)]
+    assert tags == [b"net@1", b"net@1.abababababab", b"net@1.cdcdcdcdcdcd"]
+    for tag in tags:
+        assert Selection(network="net", method="m").matches(cachekey.cache_key(tag, "m", b"n", b"[]"))
+
+
 @given(st.binary(max_size=1000), st.sampled_from(["eth_a", "eth_ab"]))
 def test_keys_are_bounded_and_purged_by_their_network_and_method(params: bytes, method: str) -> None:
     key = cachekey.cache_key(TAG, method, cachekey.scope_head(3, 1), params)

@@ -32,3 +32,11 @@ def test_the_id_with_the_most_weight_behind_it_wins_and_the_first_on_a_tie() -> 
     assert most_said([(7, 1), (8, 2), (None, 9), (7, 2)]) == 7
     assert most_said([(8, 1), (7, 1)]) == 8
     assert most_said([(None, 1)]) is None
+
+
+def test_a_chain_that_began_with_another_block_is_another_chain_and_one_that_does_not_say_may_be_right() -> None:
+    wanted = Wanted(1, genesis="0x" + "a" * 64)
+    assert judge(Claims(1, genesis="0x" + "a" * 64), wanted).right is True
+    assert judge(Claims(1), wanted).right is True
+    verdict = judge(Claims(1, genesis="0x" + "b" * 64), wanted)
+    assert (verdict.right, "another chain" in verdict.why) == (False, True)

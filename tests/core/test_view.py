@@ -8,6 +8,7 @@ from rpcaccel.core.view import View
 def test_a_chain_is_known_once_its_id_is() -> None:
     assert not View(head=5).known
     assert View(eth_chain_id=0).known
+    assert not View(eth_chain_id=0, genesis=None).known, "the chain may be another one under the same id"
 
 
 def test_a_block_is_settled_once_it_is_final_and_no_hidden_machine_is_so_far_behind() -> None:

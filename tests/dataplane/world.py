@@ -245,17 +245,19 @@ class World:
     kinds: dict[str, str] = field(default_factory=lambda: {"one": "harmony", "two": "harmony", "three": "ethereum"})
     """Networks by name, with the kind of their chain."""
     head: int = HEAD
+    seed: int = 1
+    """Of the chains: another one makes other chains with the same ids."""
+    shared: Shared = field(default_factory=Shared)
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
         self.loop = asyncio.SelectorEventLoop()
         self.loop.time = self.clock.now  # type: ignore[method-assign]
         self.sent: list[Sent] = []
-        self.shared = Shared()
         self.chains: dict[str, SimChain] = {}
         self.nodes: dict[str, list[SimNode]] = {}
         for number, (name, kind) in enumerate(self.kinds.items()):
-            chain = self.chains[name] = _chain(kind, number, self.head)
+            chain = self.chains[name] = _chain(kind, number, self.head, self.seed)
             self.nodes[name] = [
                 SimNode(chain, name=f"{name}-{i}", knobs=Knobs(limiters=False), clock=self.clock) for i in range(3)
             ]
@@ -388,7 +390,7 @@ class World:
         return say(oracle, method, params)
 
 
-def _chain(kind: str, number: int, head: int) -> SimChain:
+def _chain(kind: str, number: int, head: int, seed: int) -> SimChain:
     if kind == "harmony":
-        return harmony_chain(head, shard=number % 2, validators=2, committee=5, density=2)
-    return ethereum_chain(head, finality_depth=DEPTH, density=2)
+        return harmony_chain(head, shard=number % 2, validators=2, committee=5, density=2, seed=seed)
+    return ethereum_chain(head, finality_depth=DEPTH, density=2, seed=seed)
