@@ -36,8 +36,9 @@ def test_a_bad_configuration_is_a_few_lines_and_exit_code_2(tmp_path: Path) -> N
     done = started("serve", "--config", str(file), env={"PW": "hunter2"})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "rpcaccel: workers: found 0, expected at least 1",
-        "rpcaccel: networks.x.nodes[1].url: found ftp://b, expected an address http://HOST[:PORT][/PATH] or https://…",
+        f"rpcaccel: workers: found 0, expected at least 1 ({file}, line 1)",
+        "rpcaccel: networks.x.nodes[1].url: found ftp://b, expected an address http://HOST[:PORT][/PATH] or https://… "
+        f"({file}, line 3)",
     ]
 
 

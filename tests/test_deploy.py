@@ -26,7 +26,7 @@ import yaml
 from rpcaccel.cli import app
 from rpcaccel.config.document import to_table
 from rpcaccel.config.load import load
-from rpcaccel.config.password import PasswordHash
+from rpcaccel.config.password import PasswordHash, hash_password
 from tests.services import ROOT, Process, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -97,7 +97,8 @@ def test_images_are_pinned_and_only_the_calls_port_is_open_to_others() -> None:
 def test_the_proxys_variables_are_settings_or_arguments(tmp_path: Path) -> None:
     environment = COMPOSE["services"]["proxy"]["environment"]
     file = tmp_path / "rpcaccel.toml"
-    file.write_text('[networks.n]\nnodes = ["http://a.example"]\n', encoding="utf-8")
+    account = f'[admin.accounts.admin]\npassword = "{hash_password("x", log_n=4).reveal()}"\n'
+    file.write_text(f'{account}[networks.n]\nnodes = ["http://a.example"]\n', encoding="utf-8")
     plain = {name: value for name, value in environment.items() if not VARIABLE.search(value)}
     document = to_table(load(file, environ=plain))
     assert document["admin"]["listen"] == "0.0.0.0:8889"

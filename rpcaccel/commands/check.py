@@ -28,7 +28,7 @@ def check(
     shard: options.Shard = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
 ) -> int:
-    """Validate a configuration, then ask every node for chain id, head, latency and role.
+    """Judge a configuration as `serve` does, then ask every node for chain id, head, latency and role.
 
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
 
@@ -48,7 +48,7 @@ def check(
     if len(files) > (0 if config else 1):
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config
-    settings = options.settings_from(options.source(urls, file, chain, shard))
+    settings = options.judged_from(options.source(urls, file, chain, shard)).settings
     findings = asyncio.run(_probe_all(settings))
     _print(findings)
     return 1 if any(finding.trouble for finding in findings) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,7 +15,7 @@ from rpcaccel.config.faults import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
 from rpcaccel.config.naming import NAME, NODE_TEXT
-from rpcaccel.config.validate import NO_NETWORK
+from rpcaccel.config.validate import NO_NETWORK, Judge
 
 Nodes = Annotated[
     list[str] | None,
@@ -110,16 +110,22 @@ _PATHS: dict[str, tuple[str, ...]] = {
 
 def settings_from(source: Source, **values: str | int | None) -> Settings:
     """The settings of file, environment and flags (by name: listen=, admin=, redis=…). Raises ConfigError."""
-    return loaded_from(source, **values).settings
+    return _loaded(source, values).settings
 
 
-def loaded_from(source: Source, **values: str | int | None) -> Loaded:
-    """The same, with who said what. Raises ConfigError."""
+def judged_from(source: Source, **values: str | int | None) -> Loaded:
+    """The same, with who said what, and judged by what this machine and Redis say of it as well. Raises ConfigError."""
+    from rpcaccel.controlplane.hindrances import hindrances
+
+    return _loaded(source, values, hindrances)
+
+
+def _loaded(source: Source, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
     given = {f"--{name}": value for name, value in values.items() if value is not None}
     flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
     flags = [*node_flags(source.networks), *flags]
     try:
-        return load_told(source.file, environ=os.environ, flags=flags)
+        return load_told(source.file, environ=os.environ, flags=flags, judge=judge)
     except ConfigError as error:
         raise _with_a_way_out(error) from None
 

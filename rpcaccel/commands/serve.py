@@ -49,7 +49,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     source = options.source(nodes or (), config, chain, shard, **given)
 
     def read() -> Loaded:
-        return options.loaded_from(source, **given)
+        return options.judged_from(source, **given)
 
     settings, told = read()
     from rpcaccel.controlplane import serving

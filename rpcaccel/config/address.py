@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
@@ -213,3 +214,13 @@ def parse_listen(text: str) -> Listen:
 def format_listen(place: Listen) -> str:
     """HOST:PORT, with brackets around an IPv6 address."""
     return f"[{place.host}]:{place.port}" if ":" in place.host else f"{place.host}:{place.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Does this name mean this machine alone?"""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from rpcaccel.config.environment import overlay, put
 from rpcaccel.config.expand import expand
-from rpcaccel.config.faults import ConfigError, Fault, Path, dotted
+from rpcaccel.config.faults import ConfigError, Fault, Path, dotted, source_of
+from rpcaccel.config.lines import lines_of
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import validate
+from rpcaccel.config.validate import Judge, validate
 
 _POSITION = re.compile(r"(?P<what>.*) \(at (?P<where>line \d+, column \d+|end of document)\)", re.DOTALL)
 _LARGEST_FILE = 16 << 20
@@ -50,19 +51,44 @@ def load(file: FilePath | None = None, *, environ: Mapping[str, str], flags: Ite
     return load_told(file, environ=environ, flags=flags).settings
 
 
-def load_told(file: FilePath | None = None, *, environ: Mapping[str, str], flags: Iterable[Flag] = ()) -> Loaded:
-    """The same, with who said what. Raises ConfigError with every fault."""
-    document, faults = _from_file(file, environ) if file else ({}, [])
+def load_told(
+    file: FilePath | None = None,
+    *,
+    environ: Mapping[str, str],
+    flags: Iterable[Flag] = (),
+    judge: Judge = lambda _settings: (),
+) -> Loaded:
+    """The same, with who said what, and judged by more than what stands in it. Raises ConfigError with every fault."""
+    text, document, unresolved = _from_file(file, environ) if file else ("", {}, {})
     sources, misplaced = overlay(document, environ)
     for flag in flags:
         put(document, flag.path, flag.value)
         sources[flag.path] = f"from {flag.name}"
-    unresolved = {fault.path for fault in faults}
     result = validate(document, sources)
-    if isinstance(result, Settings) and not faults and not misplaced:
-        return Loaded(result, {path: source.removeprefix("from ") for path, source in sources.items()})
+    if isinstance(result, Settings) and not unresolved and not misplaced:
+        if not (broken := list(judge(result))):
+            return Loaded(result, {path: source.removeprefix("from ") for path, source in sources.items()})
+        said = _said(document, file, text, sources)
+        raise ConfigError(one.fault(said) for one in broken)
+    said = _said(document, file, text, sources)  # the lines of the file are looked for where something is wrong
+    result = validate(document, said, judge)
+    faults = [Fault(dotted(path), "", expected, source_of(path, said)) for path, expected in unresolved.items()]
+    known = {fault.path for fault in faults}
     found = result if isinstance(result, list) else []
-    raise ConfigError([*faults, *misplaced, *(fault for fault in found if fault.path not in unresolved)])
+    raise ConfigError([*faults, *misplaced, *(fault for fault in found if fault.path not in known)])
+
+
+def _said(
+    document: Mapping[str, Any], file: FilePath | None, text: str, sources: Mapping[Path, str]
+) -> dict[Path, str]:
+    """Who said what stands at each path; a flag or variable says all that is below its path as well."""
+    said = {path: f"{file}, line {line}" for path, line in lines_of(text).items()}
+    for given, source in sources.items():
+        names = document.get("networks", ()) if given[1:2] == ("*",) else ("",)
+        for path in [(given[0], name, *given[2:]) if name else given for name in names]:
+            said = {known: place for known, place in said.items() if known[: len(path)] != path}
+            said[path] = source
+    return said
 
 
 def node_flags(networks: Iterable[UrlNetwork]) -> list[Flag]:
@@ -80,19 +106,22 @@ def node_flags(networks: Iterable[UrlNetwork]) -> list[Flag]:
     return flags
 
 
-def _from_file(file: FilePath, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Fault]]:
-    """The file's document with its references resolved, and the references that are not. Raises ConfigError."""
-    faults: list[Fault] = []
+def _from_file(file: FilePath, environ: Mapping[str, str]) -> tuple[str, dict[str, Any], dict[Path, str]]:
+    """The file's text, its document with its references resolved, and what was expected where one is not.
+
+    Raises ConfigError.
+    """
+    unresolved: dict[Path, str] = {}
 
     def report(path: Path, expected: str) -> None:
-        faults.append(Fault(dotted(path), "", f"expected {expected}"))
+        unresolved.setdefault(path, f"expected {expected}")
 
-    document: dict[str, Any] = expand(_parsed(file), environ, report)
-    return document, faults
+    text, parsed = _parsed(file)
+    return text, expand(parsed, environ, report), unresolved
 
 
-def _parsed(file: FilePath) -> dict[str, Any]:
-    """The TOML file's document. Raises ConfigError saying what cannot be read and where."""
+def _parsed(file: FilePath) -> tuple[str, dict[str, Any]]:
+    """The TOML file's text and document. Raises ConfigError saying what cannot be read and where."""
     try:
         with file.open("rb") as opened:
             content = opened.read(_LARGEST_FILE + 1)
@@ -101,7 +130,8 @@ def _parsed(file: FilePath) -> dict[str, Any]:
     if len(content) > _LARGEST_FILE:
         raise ConfigError([Fault(str(file), "", "cannot be read: larger than 16 MiB")])
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        return text, tomllib.loads(text)
     except UnicodeDecodeError as error:
         what, line = "is not UTF-8", content.count(b"\n", 0, error.start) + 1
         raise ConfigError([Fault(f"{file}, line {line}", "", what)]) from None

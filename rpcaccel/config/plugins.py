@@ -24,6 +24,13 @@ def known_balancer(name: str) -> str:
     return _known(name, balancers.names(), "balancer")
 
 
+def methods_of(chain: str) -> frozenset[str]:
+    """The methods that the chain's table names."""
+    from rpcaccel.chains.load import load  # noqa: PLC0415 -- likewise
+
+    return frozenset(rule.method for rule in load(chain).rules)
+
+
 def trace_receiver(address: str) -> str:
     """Where spans are sent, with its path. Raises ValueError for what is no address, and without the extra."""
     if not address:

@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from rpcaccel.config.faults import ConfigError, Fault, Path, dotted, from_pydantic, shown, source_of
 from rpcaccel.config.fields import listed
+from rpcaccel.config.judge import Misfit, misfits
 from rpcaccel.config.model import Settings
 from rpcaccel.config.naming import named_nodes, repeats
 
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"
+_NODE = "http://127.0.0.1"
+_STAND_IN = {"networks": {"x": {"nodes": [_NODE]}}}
 
 
-def validate(document: Mapping[str, Any], sources: Mapping[Path, str] | None = None) -> Settings | list[Fault]:
+Judge = Callable[[Settings], Iterable[Misfit]]
+"""Says what is wrong with settings beyond what stands in them, such as files that are not there."""
+
+
+def validate(
+    document: Mapping[str, Any], sources: Mapping[Path, str] | None = None, judge: Judge = lambda _settings: ()
+) -> Settings | list[Fault]:
     """The settings of a document (the shape of the TOML file), or its faults, in the order of the paths."""
     said = sources or {}
+    faults: list[Fault] = []
+    wrong: list[Path] = []
+    settings: Settings | None
     try:
-        return Settings.model_validate(dict(document))
+        settings = Settings.model_validate(dict(document))
     except ValidationError as error:
-        faults = from_pydantic(error.errors(include_url=False), Settings, said)
-    if not document.get("networks"):
-        faults = [Fault("networks", "nothing", NO_NETWORK), *(fault for fault in faults if fault.path != "networks")]
-    faults += _cross_faults(document, said)
-    return faults or [Fault("", "", "networks and nodes with names of their own")]
+        errors = error.errors(include_url=False)
+        faults = from_pydantic(errors, Settings, said)
+        if not document.get("networks"):
+            missing = Fault("networks", "nothing", NO_NETWORK)
+            faults = [missing, *(fault for fault in faults if fault.path != "networks")]
+        faults += _cross_faults(document, said)
+        faults = faults or [Fault("", "", "networks and nodes with names of their own")]
+        wrong = _exact([one["loc"] for one in errors])
+        settings = _remainder(document, wrong)
+    if settings is not None:
+        told = (*misfits(settings), *judge(settings))
+        faults += [one.fault(said) for one in told if not _touched((one.path, one.also), wrong)]
+        if not faults:
+            return settings
+    return faults
+
+
+def _remainder(document: Mapping[str, Any], wrong: Sequence[Path]) -> Settings | None:
+    """The settings without what is wrong by itself, so that rules over several of them are applied all the same; None
+    where too little is left."""
+    left: Any = document
+    # First each value, or the member of a list that it is in; then its network, or its table, and what is wrong then.
+    for cut in (_nearest, _table, _table, lambda _path: ("networks",)):
+        left = _without(left, [cut(path) for path in wrong])
+        try:
+            return Settings.model_validate(left if left.get("networks") else {**left, **_STAND_IN})
+        except ValidationError as error:
+            wrong = _exact([one["loc"] for one in error.errors(include_url=False)])
+    return None
+
+
+def _exact(paths: Sequence[Path]) -> list[Path]:
+    """The paths that no other goes beyond: a list is said to be too short when a member of it is wrong."""
+    return [one for one in paths if not any(other[: len(one)] == one and other != one for other in paths)]
 
 
 def validated(document: Mapping[str, Any], sources: Mapping[Path, str] | None = None) -> Settings:
@@ -73,3 +115,38 @@ def _lost_routes(name: str, routes: Any, nodes: list[Any], said: Mapping[Path, s
         if isinstance(route, Mapping) and isinstance(route.get("tag"), str) and route["tag"] not in tags
     ]
     return [Fault(dotted(path), shown(tag, path), expected, source_of(path, said)) for path, tag in paths]
+
+
+def _nearest(path: Path) -> Path:
+    """The path of the value, or of the outermost member of a list above it."""
+    if not path:
+        return ("default_network",)  # the one rule over the whole document that the model itself holds
+    path = path[:-1] if path[-1] == "[key]" else path
+    return next((path[: depth + 1] for depth, part in enumerate(path) if isinstance(part, int)), path)
+
+
+def _table(path: Path) -> Path:
+    """The path of the network, or of the first table, that the value is in."""
+    return path[: 2 if path[:1] == ("networks",) else 1] or _nearest(path)
+
+
+def _without(value: Any, paths: Sequence[Path], name: object = "") -> Any:
+    """A copy without what stands at these paths; a right node takes the place of a wrong one."""
+    if not paths or not isinstance(value, Mapping | list | tuple):
+        return value
+    out = {path[0] for path in paths if len(path) == 1}
+    below: dict[object, list[Path]] = {}
+    for path in paths:
+        if len(path) > 1:
+            below.setdefault(path[0], []).append(path[1:])
+    if isinstance(value, Mapping):
+        return {key: _without(one, below.get(key, ()), key) for key, one in value.items() if key not in out}
+    stand_in = [_NODE] if name == "nodes" else []
+    kept = [stand_in if at in out else [_without(one, below.get(at, ()))] for at, one in enumerate(value)]
+    return [one for some in kept for one in some]
+
+
+def _touched(paths: Sequence[Path], wrong: Sequence[Path]) -> bool:
+    """Is one of these paths, or what is below it or above it, wrong by itself?"""
+    pairs = itertools.product(filter(None, paths), filter(None, wrong))
+    return any(path[: len(other)] == other[: len(path)] for path, other in pairs)

@@ -19,11 +19,13 @@ import structlog
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from rpcaccel.config.address import is_loopback, parse_listen
+from rpcaccel.config.judge import OPEN, is_open
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.controlplane import clients, documents, errors, metrics, openapi
-from rpcaccel.controlplane.admin_address import check_admin_address, host_and_port, name_asked, tls_context
+from rpcaccel.controlplane.admin_address import name_asked, tls_context
 from rpcaccel.controlplane.audit import Author
-from rpcaccel.controlplane.auth import PROOF, Gate, admit, is_loopback, same_site
+from rpcaccel.controlplane.auth import PROOF, Gate, admit, same_site
 from rpcaccel.controlplane.change_routes import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.control import Control
 from rpcaccel.controlplane.explain import explain
@@ -72,10 +74,9 @@ class Admin:
 
         Raises ValueError with the fault of `listen`.
         """
-        fault = check_admin_address(listen, settings())
-        parsed = host_and_port(listen)
-        if fault is not None or parsed is None:
-            raise ValueError(fault)
+        place = parse_listen(listen)
+        if is_open(listen, settings()):
+            raise ValueError(f"admin.listen: found {listen}, expected {OPEN}")
         self.view = view
         self.history = History()
         self.address = listen
@@ -87,7 +88,7 @@ class Admin:
         self._settings = settings
         self._control = control
         self._live_events = LiveEvents(control) if control is not None else None
-        self._host, self._port = parsed
+        self._host, self._port = place
         self._name = name_asked(f"{self._host}:0")
         self._links = links
         self._files = page_files() if files is None else files

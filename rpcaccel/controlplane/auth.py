@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import ipaddress
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -224,16 +223,6 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     """The token of an Authorization header (RFC 6750)."""
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
-
-
-def is_loopback(host: str) -> bool:
-    """Does this name mean this machine alone?"""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _digest(secret: str) -> bytes:

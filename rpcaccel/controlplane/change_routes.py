@@ -74,7 +74,7 @@ class ChangeRoutes:
         ledger = self.control.ledger
         change = await _object(request)
         if request.query.get("dry_run", "") not in ("", "0"):
-            return _json(self._previewed(ledger, change))
+            return _json(await self._previewed(ledger, change))
         expected = _expected(request, ledger)
         return await self._changed(ledger.change(change, request[AUTHOR], expected))
 
@@ -217,9 +217,9 @@ class ChangeRoutes:
         return response
 
     @staticmethod
-    def _previewed(ledger: Ledger, change: dict[str, Any]) -> dict[str, Any]:
+    async def _previewed(ledger: Ledger, change: dict[str, Any]) -> dict[str, Any]:
         try:
-            edits = difference(ledger.settings, ledger.preview(change))
+            edits = difference(ledger.settings, await ledger.preview(change))
         except InvalidSettingsError as error:
             raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
         except RecursionError:

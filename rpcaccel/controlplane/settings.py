@@ -91,9 +91,10 @@ class Ledger:
         base: Settings,
         origin: Origin | None = None,
         *,
-        check: Callable[[Settings], Sequence[Fault]] = lambda _settings: (),
+        check: Callable[[Settings, Settings], Sequence[Fault]] = lambda _settings, _before: (),
         wall: Callable[[], float] = time.time,
     ) -> None:
+        """`check` says what is wrong with settings that are to follow others. It may block: it is asked in a thread."""
         self.base = base
         self.origin = origin or Origin()
         self.settings = base
@@ -125,12 +126,8 @@ class Ledger:
             try:
                 overlay, self.met = newest(saved.overlay, self._told, saved.told)
                 self.settings, left_out = lay(self.base, overlay)
-                faults = self._check(self.settings)
             except ConfigError as error:
-                faults = error.faults
-            if faults:
-                where = f"from {self.origin.state.path}"
-                raise ConfigError([Fault(fault.path, fault.found, fault.expected, where) for fault in faults])
+                raise self._of_the_state(error.faults) from None
             self.revision = saved.revision
             self.audit = Audit(saved.changes)
             self._recall(saved.earlier)
@@ -138,6 +135,16 @@ class Ledger:
         self._program = self._workers = self.settings
         self._write("start", SYSTEM, self.revision, edits=difference(self.base, self.settings))
         return left_out
+
+    async def check(self) -> None:
+        """Have what was changed at run time checked for this start. Raises ConfigError."""
+        faults = await asyncio.to_thread(self._check, self.settings, self.base)
+        if faults:
+            raise self._of_the_state(faults)
+
+    def _of_the_state(self, faults: Sequence[Fault]) -> ConfigError:
+        where = f"from {self.origin.state.path}" if self.origin.state else ""
+        return ConfigError([Fault(fault.path, fault.found, fault.expected, where) for fault in faults])
 
     def _recall(self, earlier: Sequence[Earlier]) -> None:
         for old in earlier:
@@ -174,11 +181,11 @@ class Ledger:
 
     # -- changes -------------------------------------------------------------------------------------------------
 
-    def preview(self, patch: Mapping[str, Any]) -> Settings:
+    async def preview(self, patch: Mapping[str, Any]) -> Settings:
         """The settings that a merge patch would make. Raises InvalidSettingsError."""
         if hidden := _hidden(patch):
             raise InvalidSettingsError([Fault(hidden, '"***"', "the value itself: *** stands for a hidden one")])
-        return self._checked(apply(self.settings, patch))
+        return await self._checked(apply(self.settings, patch))
 
     async def change(self, patch: Mapping[str, Any], author: Author, expected: int | None = None) -> Change | None:
         """Make a revision by a merge patch; None when nothing differs. `expected`: the revision it was made for.
@@ -187,7 +194,7 @@ class Ledger:
         """
         async with self.changing:
             self._expect(expected)
-            return await self._make(self.preview(patch), "change", author)
+            return await self._make(await self.preview(patch), "change", author)
 
     async def undo(self, author: Author, to: int | None = None, expected: int | None = None) -> Change | None:
         """Publish an older revision's settings as a new one. Raises UnknownRevisionError too."""
@@ -197,7 +204,7 @@ class Ledger:
             older = None if number is None else self._earlier.get(number)
             if older is None:
                 raise UnknownRevisionError
-            return await self._make(self._checked(older), "undo", author)
+            return await self._make(await self._checked(older), "undo", author)
 
     async def reload(self, author: Author) -> Change | None:
         """Read the config file again; changes made at run time stay on top of it. Raises NoFileError too."""
@@ -206,7 +213,7 @@ class Ledger:
         async with self.changing:
             try:
                 base = await asyncio.to_thread(self.origin.reread)
-                settings = self._checked(lay(base, self.overlay()).settings)
+                settings = await self._checked(lay(base, self.overlay()).settings)
             except ConfigError as error:
                 raise InvalidSettingsError(error.faults) from None
             before, self.base = self.base, base
@@ -220,7 +227,7 @@ class Ledger:
         """Adopt what another host made: this overlay, asked for when nothing changes any more, instead of ours."""
         async with self.changing:
             try:
-                settings = self._checked(lay(self.base, overlay()).settings)
+                settings = await self._checked(lay(self.base, overlay()).settings)
             except ConfigError as error:
                 raise InvalidSettingsError(error.faults) from None
             return await self._make(settings, "shared", author)
@@ -229,11 +236,13 @@ class Ledger:
         if revision is not None and revision != self.revision:
             raise ChangedMeanwhileError
 
-    def _checked(self, result: Settings | list[Fault]) -> Settings:
-        faults = result if isinstance(result, list) else self._check(result)
-        if isinstance(result, Settings) and not faults:
-            return result
-        raise InvalidSettingsError(faults)
+    async def _checked(self, result: Settings | list[Fault]) -> Settings:
+        if isinstance(result, list):
+            raise InvalidSettingsError(result)
+        faults = await asyncio.to_thread(self._check, result, self.settings)
+        if faults:
+            raise InvalidSettingsError(faults)
+        return result
 
     async def _make(self, settings: Settings, action: Action, author: Author) -> Change | None:
         """Have `settings` adopted as a new revision, and keep them; refused ones leave a line and nothing else."""

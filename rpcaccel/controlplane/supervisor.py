@@ -16,13 +16,14 @@ import structlog
 from msgspec import Struct
 
 from rpcaccel.config.faults import Fault
+from rpcaccel.config.judge import OPEN, Misfit, is_open
 from rpcaccel.config.model import Settings
 from rpcaccel.config.observability import LogSettings
 from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.admin_address import check_admin_address
 from rpcaccel.controlplane.audit import Author, Change
 from rpcaccel.controlplane.change_routes import line
 from rpcaccel.controlplane.events import Events
+from rpcaccel.controlplane.hindrances import hindrances
 from rpcaccel.controlplane.hosts import Hosts
 from rpcaccel.controlplane.link import Link, LocalLink
 from rpcaccel.controlplane.listening import ListenError, address_of, bind_workers, reason_of
@@ -61,7 +62,7 @@ class Supervisor:
     """Everything that runs, from `start` to `stop`. Implements controlplane.control.Control."""
 
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
-        self.ledger = Ledger(settings, origin, check=self._admin_faults)
+        self.ledger = Ledger(settings, origin, check=self._hindered)
         self.events = Events()
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
@@ -109,10 +110,9 @@ class Supervisor:
             RuntimeError: a worker did not come up.
         """
         self._left_out = self.ledger.open()
+        await self.ledger.check()
         settings = self.settings
         self._log_by(settings)
-        if fault := check_admin_address(settings.admin.listen, settings.admin):
-            raise ListenError(fault)
         sockets = bind_workers(settings.listen, "listen", settings.workers)
         self._workers.own(sockets)
         self._listen = address_of(sockets[0])
@@ -199,11 +199,12 @@ class Supervisor:
             self._logging = settings.log
             logs.configure(settings.log)
 
-    def _admin_faults(self, settings: Settings) -> list[Fault]:
-        """What the admin side would not start with, and what would leave it open where it listens until then."""
-        places = [settings.admin.listen, *([self._admin.address] if self._admin is not None else [])]
-        found = (check_admin_address(place, settings.admin) for place in places)
-        return [Fault("admin.listen", "", fault) for fault in found if fault][:1]
+    def _hindered(self, settings: Settings, before: Settings) -> list[Fault]:
+        """What the next start would fail of, and what would leave the admin side open until then. Blocks."""
+        found = hindrances(settings, before)
+        if self._admin is not None and is_open(self._admin.address, settings.admin):
+            found.append(Misfit(("admin", "listen"), self._admin.address, OPEN))
+        return [one.fault({}) for one in found]
 
     def _hear_change(self, change: Change) -> None:
         told = {"revision": change.revision, "change": line(self.ledger, change)}

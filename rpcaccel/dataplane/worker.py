@@ -41,6 +41,8 @@ from rpcaccel.dataplane.shortcut import Shortcut
 from rpcaccel.dataplane.slowclients import keep_watch
 from rpcaccel.dataplane.state import State
 
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
 NEWEST = "rpcaccel_newest"
 """A method nobody serves: its plan asks for nodes at the served head, as every unknown method's does."""
 
@@ -113,7 +115,8 @@ class Worker:
             self._later(self._shared_limits.run(self._store.exchange))
         elif self._on_spent is not None:
             self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
-        self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=1024)
+        sock.listen(BACKLOG)  # that another program listens there would not be raised by uvloop
+        self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=BACKLOG)
 
     @property
     def port(self) -> int:

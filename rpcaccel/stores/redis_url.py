@@ -25,7 +25,9 @@ _SCHEMES: dict[str, tuple[Literal["single", "unix", "sentinel", "cluster"], bool
 }
 SCHEMES = frozenset(_SCHEMES)
 
-_TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"})
+TLS_FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_TLS_OPTIONS = TLS_FILES | {"ssl_cert_reqs", "ssl_check_hostname"}
+_CERT_REQS = ("none", "optional", "required")
 _OPTIONS = frozenset({"db", "password", "username", "sentinel_password", "sentinel_username"}) | _TLS_OPTIONS
 
 
@@ -97,6 +99,8 @@ def _options(query: str, tls: bool) -> dict[str, str]:
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(f"unknown in a Redis address: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    if options.get("ssl_cert_reqs", "required") not in _CERT_REQS:
+        raise ValueError(f"ssl_cert_reqs is one of {', '.join(_CERT_REQS)}")
     return options
 
 

@@ -14,9 +14,9 @@ from rpcaccel.config.faults import ConfigError
 def test_urls_and_flags_make_settings() -> None:
     given = source(["https://a,weight=2"], None, "ethereum", None)
     settings = settings_from(
-        given, listen=":1", admin=":2", redis="redis://r", balancer="peak_ewma", memory="1MB", workers=3
+        given, listen=":1", admin="127.0.0.1:2", redis="redis://r", balancer="peak_ewma", memory="1MB", workers=3
     )
-    assert (settings.listen, settings.admin.listen, settings.workers) == ("0.0.0.0:1", "0.0.0.0:2", 3)
+    assert (settings.listen, settings.admin.listen, settings.workers) == ("0.0.0.0:1", "127.0.0.1:2", 3)
     assert (settings.redis.url.reveal(), settings.memory.size) == ("redis://r", 1_000_000)
     assert settings.networks["ethereum"].balancer == "peak_ewma"
     assert settings_from(given, workers="auto").workers == len(os.sched_getaffinity(0))

@@ -20,6 +20,7 @@ from rpcaccel.config.address import (
     RedisUrl,
     Secret,
     format_listen,
+    is_loopback,
     parse_listen,
     shown_url,
 )
@@ -169,3 +170,9 @@ def test_what_is_no_listen_address_is_refused(text: str) -> None:
 def test_any_text_is_a_listen_address_or_refused(text: str) -> None:
     said = refusal(parse_listen, text)
     assert "HOST:PORT" in said if said else 0 <= parse_listen(text).port <= 65535
+
+
+def test_names_of_this_machine() -> None:
+    assert [is_loopback(name) for name in ("localhost", "127.1.2.3", "::1", "10.0.0.1", "a.b")] == [True] * 3 + [
+        False
+    ] * 2

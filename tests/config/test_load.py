@@ -10,7 +10,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rpcaccel.config.faults import ConfigError
-from rpcaccel.config.load import Flag, UrlNetwork, load, node_flags
+from rpcaccel.config.judge import Misfit
+from rpcaccel.config.load import Flag, UrlNetwork, load, load_told, node_flags
+from rpcaccel.config.model import Settings
 
 FILE = """
 listen = "127.0.0.1:1"
@@ -59,8 +61,8 @@ def test_references_in_the_file_are_resolved(file: Path) -> None:
 def test_missing_variables_are_told_with_the_other_faults_and_once(file: Path) -> None:
     lines = faults_of(file, {"RPCACCEL_WORKERS": "0", "RPCACCEL_NO": "1"}, [Flag(("memory", "size"), "x", "--memory")])
     assert lines == [
-        "redis.url: expected the environment variable PW, which is not set",
-        "networks.harmony-s0.nodes[0]: expected the environment variable KEY, which is not set",
+        f"redis.url: expected the environment variable PW, which is not set ({file}, line 6)",
+        f"networks.harmony-s0.nodes[0]: expected the environment variable KEY, which is not set ({file}, line 8)",
         "no: unknown key (from RPCACCEL_NO)",
         'workers: found "0", expected at least 1 (from RPCACCEL_WORKERS)',
         'memory.size: found "x", expected a size such as 262144, "256MB" or "5 MiB" (from --memory)',
@@ -69,7 +71,7 @@ def test_missing_variables_are_told_with_the_other_faults_and_once(file: Path) -
 
 def test_what_a_reference_became_is_not_shown(file: Path) -> None:
     assert faults_of(file, ENVIRON | {"WEIGHT": "hunter2"}) == [
-        'networks.harmony-s0.nodes[1].weight: found "${WEIGHT:-3}", expected a whole number'
+        f'networks.harmony-s0.nodes[1].weight: found "${{WEIGHT:-3}}", expected a whole number ({file}, line 8)'
     ]
 
 
@@ -137,3 +139,49 @@ def test_networks_of_the_command_line_keep_their_order_and_the_chain_id_that_nam
     settings = load(environ={}, flags=node_flags(named))
     assert (settings.main_network, list(settings.networks)) == ("ethereum-137", ["ethereum-137", "harmony-s1"])
     assert [part.chain_id for part in settings.networks.values()] == [137, None]
+
+
+def test_each_fault_names_the_line_the_variable_or_the_flag_that_said_it(tmp_path: Path) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    file.write_text(
+        """
+[admin]
+listen = "0.0.0.0:8889"
+bogus = 1
+
+[networks.x]
+nodes = [
+  "https://a",
+  { url = "ftp://b" },
+]
+[networks.x.rules.zzz]
+cache = "off"
+[networks.y]
+nodes = ["ftp://a"]
+balancer = "coin"
+"""
+    )
+    environ = {"RPCACCEL_NETWORKS__X__NODES__A__WEIGHT": "-1", "RPCACCEL_NETWORKS__Y__NODES": "ftp://c"}
+    lines = faults_of(file, environ, [Flag(("networks", "*", "balancer"), "dice", "--balancer")])
+    assert {line.partition(":")[0]: line.rpartition(" (")[2].removesuffix(")") for line in lines} == {
+        "admin.listen": f"{file}, line 3",
+        "admin.bogus": f"{file}, line 4",
+        "networks.x.nodes[1].url": f"{file}, line 9",
+        "networks.x.nodes[0].weight": "from RPCACCEL_NETWORKS__X__NODES__A__WEIGHT",
+        "networks.x.rules.zzz": f"{file}, line 11",
+        "networks.x.balancer": "from --balancer",
+        "networks.y.balancer": "from --balancer",
+        "networks.y.nodes[0].url": "from RPCACCEL_NETWORKS__Y__NODES",
+    }
+
+
+def test_what_a_judge_finds_in_right_settings_is_told_with_its_line(file: Path) -> None:
+    def judge(settings: Settings) -> list[Misfit]:
+        return [Misfit(("listen",), settings.listen, "another")] if settings.listen.endswith(":1") else []
+
+    with pytest.raises(ConfigError) as caught:
+        load_told(file, environ=ENVIRON, judge=judge)
+    assert str(caught.value) == f"listen: found 127.0.0.1:1, expected another ({file}, line 2)"
+    assert load_told(file, environ=ENVIRON | {"RPCACCEL_LISTEN": ":2"}, judge=judge).told == {
+        ("listen",): "RPCACCEL_LISTEN"
+    }

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.judge import Misfit
 from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import NO_NETWORK, validate, validated
 
@@ -151,3 +152,53 @@ def test_tags_may_be_written_as_one_text() -> None:
     node = {"url": "http://a", "tags": "own, archive"}
     routes = [{"methods": "eth_getLogs", "tag": "archive"}]
     assert isinstance(validate({"networks": {"x": {"nodes": [node], "routes": routes}}}), Settings)
+
+
+def test_rules_over_several_settings_are_told_beside_what_is_wrong_by_itself() -> None:
+    faults = faults_of(
+        {
+            "listen": ":9",
+            "workers": "no",
+            "bogus": 1,
+            "admin": {"listen": "localhost:9", "tls_cert": "x", "accounts": {"A!": {}}},
+            "memory": {"size": 1000, "max_entry": 2000},
+            "default_network": "gone",
+            "networks": {
+                "a": {"nodes": ["ftp://a"], "rules": {"zzz": {}}},
+                "b": {"nodes": ["http://a,weight=0", "http://a,weight=0"], "routes": [{"methods": "x", "tag": "q"}]},
+                "c": {"nodes": []},
+                "d": {"nodes": "http://a,weight=0"},
+            },
+        }
+    )
+    assert {"admin.listen", "admin.tls_key", "memory.max_entry"} < set(faults)
+    assert {"networks.a.rules.zzz", "networks.d.nodes"} < set(faults)
+    assert {"workers", "bogus", "networks.a.nodes[0].url", "networks.c.nodes"} < set(faults)
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({"listen": "nowhere", "admin": {"listen": "127.0.0.1:8888"}}, "listen"),
+        ({"listen": ":8889", "admin": {"listen": "nowhere"}}, "admin.listen"),
+        ({"memory": {"size": "x", "max_entry": 10**12}}, "memory.size"),
+        ({"admin": {"listen": ":1", "accounts": {"ops": {"password": "x"}}}}, "admin.accounts.ops.password"),
+        ({"networks": {"x": {"nodes": ["http://a,weight=0", "http://b,weight=x"]}}}, "networks.x.nodes[1].weight"),
+        ({"networks": {"x": {"chain": "no", "nodes": ["http://a"], "rules": {"zzz": {}}}}}, "networks.x.chain"),
+    ],
+)
+def test_a_rule_says_nothing_where_what_it_looks_at_is_wrong_by_itself(document: dict[str, object], path: str) -> None:
+    assert list(faults_of({"networks": {"x": {"nodes": ["http://a"]}}, **document})) == [path]
+
+
+def test_a_judge_is_asked_for_what_is_left_of_a_wrong_document() -> None:
+    asked: list[Settings] = []
+
+    def judge(settings: Settings) -> list[Misfit]:
+        asked.append(settings)
+        return [Misfit(("admin", "tls_cert"), '"c"', "a file"), Misfit(("workers",), "1", "more")]
+
+    result = validate({"workers": "x", "admin": {"tls_cert": "c", "tls_key": "k"}}, {}, judge)
+    assert isinstance(result, list)
+    assert [fault.path for fault in result] == ["networks", "workers", "admin.tls_cert"]
+    assert [settings.admin.tls_cert for settings in asked] == ["c"]

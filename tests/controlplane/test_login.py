@@ -248,12 +248,9 @@ async def test_with_a_certificate_it_speaks_tls_and_its_cookie_is_secure() -> No
     await admin.close()
 
 
-async def test_a_certificate_without_its_key_or_that_is_not_there_is_said() -> None:
-    half = sample_settings(admin={"tls_cert": "x"}).admin
-    with pytest.raises(ValueError, match="together or not at all"):
-        Admin(SampleView(), "127.0.0.1:0", settings=lambda: half, files={})
+async def test_a_certificate_that_is_not_there_is_said() -> None:
     nowhere = sample_settings(admin={"tls_cert": "/none", "tls_key": "/none"}).admin
-    with pytest.raises(ListenError, match=r"admin.tls_cert: /none cannot be read"):
+    with pytest.raises(ListenError, match=r"admin.tls_cert: found /none, .*: No such file"):
         await Admin(SampleView(), "127.0.0.1:0", settings=lambda: nowhere, files={}).start()
 
 

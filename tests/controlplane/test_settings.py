@@ -117,13 +117,22 @@ async def test_a_hidden_value_that_comes_back_is_not_taken_for_one(ledger: Ledge
 
 
 async def test_what_else_the_program_would_not_start_with_is_refused(state: StateFile) -> None:
-    ledger = Ledger(made(), check=lambda settings: [Fault("admin", "", "no")] if settings.workers > 1 else [])
+    asked: list[tuple[int, int]] = []
+
+    def check(settings: Settings, before: Settings) -> list[Fault]:
+        asked.append((settings.workers, before.workers))
+        return [Fault("admin", "", "no")] if settings.workers > 1 else []
+
+    ledger = Ledger(made(), check=check)
     with pytest.raises(InvalidSettingsError, match="no"):
         await ledger.change({"workers": 2}, ME)
     other = Ledger(made(), Origin(state=state))
     await other.change({"workers": 2}, ME)
+    again = Ledger(made(), Origin(state=state), check=check)
+    again.open()
     with pytest.raises(ConfigError, match=r"state\.json"):
-        Ledger(made(), Origin(state=state), check=lambda _settings: [Fault("admin", "", "no")]).open()
+        await again.check()
+    assert asked == [(2, 1), (2, 1)]
 
 
 async def test_nothing_changed_is_no_revision(ledger: Ledger) -> None:

@@ -355,7 +355,7 @@ async def test_what_was_changed_while_redis_was_away_is_posted_under_the_name_of
 
 async def test_the_config_file_of_a_host_is_its_own(wall: Wall) -> None:
     one, other = await hosts(wall)
-    heavier = one.ledger.preview({"networks": {"x": {"nodes": {"a": {"weight": 9}}}}})
+    heavier = await one.ledger.preview({"networks": {"x": {"nodes": {"a": {"weight": 9}}}}})
     one.ledger.origin = type(one.ledger.origin)("f", lambda: heavier, None)
     await one.ledger.reload(ME)
     await looked([one, other])
@@ -427,7 +427,7 @@ async def test_however_hosts_are_cut_off_they_agree_in_the_end(wall: Wall, seed:
             await host.sharing.look()
         else:
             try:
-                await host.weigh(rng.choice("ab"), rng.randrange(9))
+                await host.weigh(rng.choice("ab"), rng.randrange(1, 9))
             except ChangedMeanwhileError:
                 continue
     for host in made:

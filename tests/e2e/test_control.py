@@ -352,5 +352,6 @@ async def test_the_start_says_whether_a_flag_or_an_earlier_change_holds(start: S
 
 async def test_without_a_password_others_are_not_let_near(new_program: Callable[..., Program]) -> None:
     program = new_program("serve", "http://127.0.0.1:1", *LOCAL[:2], "--admin", "0.0.0.0:0")
-    assert await asyncio.to_thread(program.wait) == 1
+    assert await asyncio.to_thread(program.wait) == 2
     assert "has no password" in program.output
+    assert "(from --admin)" in program.output

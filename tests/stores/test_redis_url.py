@@ -105,3 +105,9 @@ def test_an_error_shows_no_credentials() -> None:
 )
 def test_a_target_has_a_name_for_people(url: str, name: str) -> None:
     assert parse(url).name == name
+
+
+def test_how_certificates_are_checked_is_one_of_three_words() -> None:
+    assert parse("rediss://a?ssl_cert_reqs=none").tls_options == (("ssl_cert_reqs", "none"),)
+    with pytest.raises(ValueError, match="none, optional, required"):
+        parse("rediss://a?ssl_cert_reqs=perhaps")
