@@ -121,7 +121,8 @@ async def test_harmonys_own_paths_and_gzip_in_both_directions(serve: Serve) -> N
 async def test_a_node_of_another_chain_is_never_asked_and_that_is_said(serve: Serve) -> None:
     async with harmony_nodes(3) as nodes:
         nodes[1].knobs.turn({"chain_id": 1666600000, "network_id": 1})
-        proxy = await serve(nodes)
+        # Without the operator's word for the chain, the node would be served as a network of its own.
+        proxy = await serve(nodes, "--chain", "harmony", "--shard", "0")
         nodes[1].counts.reset()
         replies = await proxy.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 61)])
         assert {reply.node for reply in replies} == {"node-0", "node-2"}
