@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from rpcaccel.config.section import Section
-from rpcaccel.core.classify import ErrorRule, ErrorTable
+from rpcaccel.core.classify import ErrorRule, ErrorTable, reach
 from rpcaccel.core.failure import FailureKind
 
 Kind = Literal[
@@ -49,13 +49,24 @@ class ErrorRuleSettings(Section):
     equals: tuple[Fragment, ...] = Field(default=(), max_length=100, description="The whole message, any of them.")
     starts: tuple[Fragment, ...] = Field(default=(), max_length=100, description="How the message starts.")
     contains: tuple[Group, ...] = Field(
-        default=(), max_length=100, description="A fragment, or a list of fragments that must all be there; any."
+        default=(),
+        max_length=100,
+        description="A fragment, or a list of fragments that must all be there; any. For kinds that keep a node from "
+        "being asked, or count as success, only what stands before the first quotation, colon, bracket or = of a "
+        "message is looked at, since clients' words may follow.",
     )
 
     @model_validator(mode="after")
     def _names_a_condition(self) -> ErrorRuleSettings:
         if self.rule().unconditional:
             raise ValueError("codes, statuses, equals, starts or contains: without any the rule fits everything")
+        for fragment in (fragment for group in self.contains for fragment in group):
+            if reach(self.kind, fragment) != fragment:
+                raise ValueError(
+                    f'contains: "{fragment}" is never found: for {self.kind} only what stands before the first '
+                    "quotation, colon, bracket or = of a message is looked at; say how it starts (starts) or all of it "
+                    "(equals)"
+                )
         return self
 
     def rule(self) -> ErrorRule:

@@ -3,8 +3,9 @@
 The row for what nobody foresaw stands first in the table and is used last: such an error is unknown, and its folded
 text is collected so that the operator can class it (docs/architecture.md, Failures; docs/harmony.md section 5).
 
-Messages quote what clients sent (method names, arguments, revert reasons). The rows for such messages stand before
-those that look for a word anywhere, else a client could have a node parked by writing "rate limit" into an argument.
+Messages quote what clients sent (method names, arguments, revert reasons). A kind from which something is learnt about
+the node, or that counts as success, is therefore not found in words that may be a client's: else a client could have a
+node parked by writing "rate limit" into an argument. How far a message is the node's own is said by `reach`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,42 @@ LONGEST_FOLDED = 200
 """Characters of a folded text."""
 
 
+_ABOUT_THE_NODE = frozenset(
+    {
+        FailureKind.RATE_LIMITED,
+        FailureKind.UNAUTHORIZED,
+        FailureKind.MISCONFIGURED,
+        FailureKind.METHOD_MISSING,
+        FailureKind.ROLE_MISSING,
+        FailureKind.ALREADY_KNOWN,
+    }
+)
+"""Kinds that keep the node from being asked, or make a refusal a success. Nodes and providers say so in plain words."""
+_OF_WHAT_IT_HAS = frozenset(
+    {
+        FailureKind.PRUNED,
+        FailureKind.BEYOND_WINDOW,
+        FailureKind.NODE_BEHIND,
+        FailureKind.NODE_TIMEOUT,
+        FailureKind.FILTER_NOT_FOUND,
+    }
+)
+"""Kinds from which limits of the node are learnt. Programs say so after what they were doing: `getting header: ...`."""
+_QUOTE = re.compile(r"""["`]|(?<!\w)'""")
+"""The beginning of a quotation; an apostrophe within a word is none."""
+_DETAIL = re.compile(r"""["`]|(?<!\w)'|:(?!//)|[=(\[{]""")
+"""The beginning of a quotation or of anything else that may be the client's words."""
+
+
+def reach(kind: FailureKind, text: str) -> str:
+    """The part of a message in which words for this kind are looked for: as far as it is the node's own."""
+    if kind in _ABOUT_THE_NODE:
+        return _DETAIL.split(text, maxsplit=1)[0]
+    if kind in _OF_WHAT_IT_HAS:
+        return _QUOTE.split(text, maxsplit=1)[0]
+    return text
+
+
 class ErrorRule(Struct, frozen=True):
     """One row: it fits when every condition it names holds. Texts are compared in lower case."""
 
@@ -35,9 +72,11 @@ class ErrorRule(Struct, frozen=True):
     statuses: frozenset[int] = frozenset()
     """HTTP statuses, any of them."""
     equals: tuple[str, ...] = ()
+    """Whole messages; one with a sign of `fold` in it (`<hex>`, `#`) is compared with the folded message."""
     starts: tuple[str, ...] = ()
     contains: tuple[tuple[str, ...], ...] = ()
-    """Each a group of fragments that must all be there. Of all the texts a row names, one has to hold."""
+    """Each a group of fragments that must all be there, within `reach`. Of all the texts a row names, one has to
+    hold."""
 
     def fits(self, code: int, message: str, http_status: int) -> bool:
         """Does the row fit? `message` is in lower case."""
@@ -49,9 +88,13 @@ class ErrorRule(Struct, frozen=True):
             return True
         return (
             message in self.equals
+            or any(("<" in whole or "#" in whole) and whole == fold(message) for whole in self.equals)
             or message.startswith(self.starts)
-            or any(all(fragment in message for fragment in group) for group in self.contains)
+            or (bool(self.contains) and self._contained(reach(self.kind, message)))
         )
+
+    def _contained(self, text: str) -> bool:
+        return any(all(fragment in text for fragment in group) for group in self.contains)
 
     @property
     def unconditional(self) -> bool:

@@ -52,3 +52,13 @@ def test_networks_have_rules_of_their_own_and_keep_them_in_documents() -> None:
     assert settings.networks["x"].error_rules[0].contains == (("gone",), ("x", "Y"))
     again = Settings.model_validate_json(settings.model_dump_json(context={"reveal": True}))
     assert again.networks == settings.networks
+
+
+@pytest.mark.parametrize("fragment", ["error: slow down", 'the "limit"', "limit (5)"])
+def test_a_fragment_that_could_only_stand_where_clients_write_is_refused_with_what_to_say_instead(
+    fragment: str,
+) -> None:
+    with pytest.raises(ValidationError, match=r"is never found: .* say how it starts"):
+        ErrorRuleSettings.model_validate({"kind": "rate-limited", "contains": [fragment]})
+    ErrorRuleSettings.model_validate({"kind": "rate-limited", "starts": [fragment]})
+    ErrorRuleSettings.model_validate({"kind": "rejected", "contains": [fragment]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel import chains
@@ -62,6 +62,9 @@ SAID = [
     (-32002, "request timed out", 200, "node-timeout"),
     (-32000, "known transaction: 5b2c", 200, "already-known"),
     (-32000, "already known", 200, "already-known"),
+    (-32000, "ALREADY_EXISTS: already known", 200, "already-known"),
+    (-32000, "Transaction with the same hash was already imported.", 200, "already-known"),
+    (-32000, "tx already in mempool", 200, "already-known"),
     (-32010, "AlreadyKnown", 200, "already-known"),
     (-32000, "nonce too low: next nonce 5, tx nonce 4", 200, "nonce-too-low"),
     (-32010, "OldNonce, Current nonce: 5", 200, "nonce-too-low"),
@@ -122,6 +125,100 @@ def test_what_a_client_wrote_into_a_call_cannot_park_a_node(table: ErrorTable, w
     ]
     for code, message, kind in quoted:
         assert classify(table, code, message).kind == kind
+
+
+ECHOES = [
+    # program, code, message with the client's words in it
+    ("geth", -32602, "invalid argument 0: json: cannot unmarshal {} into Go value of type common.Address"),
+    ("geth", -32602, 'invalid argument 1: strconv.ParseUint: parsing "{}": invalid syntax'),
+    ("geth", -32601, "the method {} does not exist/is not available"),
+    ("geth", 3, "execution reverted: {}"),
+    ("geth", -32000, "execution reverted: {}"),
+    ("geth", -32000, 'invalid argument 0: hex string "{}" has odd length'),
+    ("geth", -32000, "{} at <eval>:1:14(2)    in server-side tracer function 'result'"),
+    ("geth", -32000, "invalid transaction: {}"),
+    ("erigon", -32000, 'unknown tracer: "{}"'),
+    ("erigon", -32000, "hex decode error: {}"),
+    ("erigon", -32000, "invalid value [{}] for block number"),
+    ("nethermind", -32602, "Error converting value '{}' to type 'Nethermind.Core.Address'. Path '[0]'."),
+    ("nethermind", -32603, 'Internal error: could not parse "{}"'),
+    ("nethermind", -32015, "VM execution error. {}"),
+    ("nethermind", -32601, "Method '{}' is not supported"),
+    ("reth", -32602, 'invalid type: string "{}", expected a 20 byte hex string at line 1 column 5'),
+    ("reth", -32603, "Error: {}"),
+    ("reth", -32603, '"{}"'),
+    ("anvil", -32602, "unknown variant `{}`, expected one of `latest`, `earliest`, `pending`"),
+    ("anvil", -32603, "EVM error: {}"),
+    ("anvil", -32000, "Failed to decode transaction (hex: {})"),
+    ("Harmony", -32000, 'cannot decode "one1 {}" as bech32 address: decoding bech32 failed: invalid character'),
+    ("Harmony", -32000, 'bech32 address "{}" has invalid hrp'),
+    ("Harmony", -32000, "invalid address: {}"),
+    ("Harmony", -32000, "not found address in current state {}: address not present in state"),
+    ("Harmony", -32000, "could not decode block: {}"),
+    ("Harmony", -32000, "json: cannot unmarshal {} into Go value"),
+    ("any", -32000, "refused (data={})"),
+    ("any", -32000, "rejected: the contract says: {}: and nothing else"),
+]
+TAKES_AWAY = {"rate-limited", "unauthorized", "misconfigured", "role-missing", "already-known"}
+"""Kinds by which a node is parked or barred, or a refusal becomes a success."""
+FRAGMENTS = sorted(
+    {
+        text
+        for table in (HARMONY, ETHEREUM)
+        for row in table.rows
+        if row.kind in TAKES_AWAY | {"method-missing", "pruned", "beyond-window", "node-timeout"}
+        for text in (*row.equals, *row.starts, *(" ".join(group) for group in row.contains))
+    }
+)
+LEARNT = {"pruned", "beyond-window", "node-timeout"}
+"""Kinds from which limits of a node are learnt; programs say so after a colon, so that a quotation alone hides them."""
+
+
+@given(
+    st.sampled_from(ECHOES),
+    st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=3),
+    st.sampled_from(["{}", 'x" {}', "x' {} 'y", "one1 `{}", "{}: {}", "\\\\{}", ": {}", "{}\n{}"]),
+)
+@settings(max_examples=1000)
+def test_no_words_of_a_client_take_a_node_away_or_make_a_refusal_a_success(
+    echo: tuple[str, int, str], fragments: list[str], shape: str
+) -> None:
+    program, code, template = echo
+    words = shape.replace("{}", ", ".join(fragments))
+    message = template.replace("{}", words)
+    for table in (HARMONY,) if program == "Harmony" else (HARMONY, ETHEREUM):
+        kind = classify(table, code, message).kind
+        assert kind not in TAKES_AWAY, message
+        assert kind != "method-missing" or code == -32601, message
+        quoted = template.find('"{}') > 0 or "`{}" in template
+        assert not (quoted and kind in LEARNT), message
+
+
+def test_a_client_that_names_already_known_in_another_refusal_has_sent_nothing() -> None:
+    for message in (
+        "invalid sender: already known",
+        'transaction "x" rejected: already known',
+        "refused: already known",
+    ):
+        assert classify(ETHEREUM, -32000, message).kind is not FailureKind.ALREADY_KNOWN
+        assert classify(HARMONY, -32000, message).kind is not FailureKind.ALREADY_KNOWN
+    known = f"transaction hash {'5b' * 32}: known transaction"
+    assert classify(HARMONY, -32000, known).kind is FailureKind.ALREADY_KNOWN
+    assert classify(HARMONY, -32000, known.replace("5b5b", "5b, ")).kind is not FailureKind.ALREADY_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("You've reached the quota of your plan: see https://x.test/billing", "rate-limited"),
+        ("Please upgrade at https://x.test/billing", "rate-limited"),
+        ("Method trace_block is not supported", "method-missing"),
+        ("getting header: missing trie node 7a56 (path ) <nil>", "pruned"),
+        ("tracing failed: execution timeout", "node-timeout"),
+    ],
+)
+def test_words_of_the_node_itself_are_found_where_they_stand(message: str, kind: str) -> None:
+    assert classify(ETHEREUM, -32000, message).kind == kind
 
 
 def test_an_address_that_reads_like_a_refusal_is_still_a_wrong_address() -> None:
