@@ -42,6 +42,10 @@ class Answered(Struct, frozen=True):
     shared: tuple[bytes, ...] = ()
     """What follows the body of a long answer: all who are told it have the same bytes, and none a copy."""
 
+    def whole(self) -> bytes:
+        """The body and what follows."""
+        return b"".join((self.body, *self.shared))
+
 
 class Calls:
     """Answers request bodies. One per worker."""

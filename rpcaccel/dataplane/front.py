@@ -170,7 +170,7 @@ class Front:
         return self._pack_later(visit, answered, told)
 
     async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> Reply:
-        body = await asyncio.to_thread(lambda: pack(b"".join((answered.body, *answered.shared))))
+        body = await asyncio.to_thread(lambda: pack(answered.whole()))
         return self._packed(visit, answered.http, body, told)
 
     def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> Reply:
