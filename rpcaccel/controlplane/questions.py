@@ -94,7 +94,8 @@ class Questions:
         if sighting is None:
             return Unseen("what it tells as its head is no block number")
         told = number_at(_result(replies[-1]), self._identity.final.at) if final and self._identity.final else None
-        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told)
+        final_hash = None if told is None else _hash(replies[-1])
+        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash)
         if block is None:
             return Look(seen, first.elapsed)
         return Look(seen, first.elapsed, _hash(replies[1]), _hash(replies[2]))

@@ -22,6 +22,7 @@ class Sighting(Struct, frozen=True):
     parent: str | None = None
     final: int | None = None
     """The newest block it calls finalized, where the chain has such a tag."""
+    final_hash: str | None = None
     asked_at: float | None = None
     """Monotonic seconds at which it was asked: a hint that came since then is the newer word."""
 
@@ -29,8 +30,8 @@ class Sighting(Struct, frozen=True):
 class ChainView:
     """What one node has told so far."""
 
-    __slots__ = ("_hinted_at", "_lower", "_told", "_told_at", "eligible", "final", "gone", "hashes", "head", "seen_at",
-                 "sure", "turned", "weight")  # fmt: skip
+    __slots__ = ("_hinted_at", "_lower", "_told", "_told_at", "eligible", "final", "final_hash", "gone", "hashes",
+                 "head", "seen_at", "sure", "turned", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -38,6 +39,7 @@ class ChainView:
         self.gone = False
         self.head = -1
         self.final = -1
+        self.final_hash: str | None = None
         self.seen_at = 0.0
         self.hashes: dict[int, str] = {}
         self.turned = 0
@@ -89,6 +91,8 @@ class ChainView:
         left = self.record(sighting.number, sighting.hash)
         if sighting.number > 0:
             left = self.record(sighting.number - 1, sighting.parent) or left
+        if sighting.final is not None:
+            self.final_hash = sighting.final_hash
         return self._follow(sighting.number, left)
 
     def hint(self, number: int, now: float, block_time: float) -> bool:
@@ -108,7 +112,8 @@ class ChainView:
             return False
         known = self.hashes.get(number)
         if known is not None and known != block_hash:
-            self.hashes = {number: block_hash}  # what it told before, of other branches, is worth nothing now
+            # What it told before, of other branches, is worth nothing now.
+            self.hashes, self.final_hash = {number: block_hash}, None
             return True
         self.hashes[number] = block_hash
         if len(self.hashes) > REMEMBERED:

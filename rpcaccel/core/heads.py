@@ -30,8 +30,8 @@ class Served(Struct, frozen=True):
     fork_epoch: int = 0
     """Goes up each time blocks that were served may have been replaced; always 0 where blocks are final at once."""
     doubted: int = -1
-    """The fork epoch at which the head last fell below what was final, and may have fallen to another chain: what was
-    kept as final is in doubt since then. -1: never."""
+    """The fork epoch at which a final block was last seen replaced, or the head fell below what was final and may have
+    fallen to another chain: what was kept as final is in doubt since then. -1: never."""
     since: float = 0.0
     """Monotonic seconds at which `head` took its number."""
     note: str = ""
@@ -100,8 +100,8 @@ class HeadBook:
     """
 
     __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality", "_finalized",
-                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_same", "_since", "_stall", "_turns",
-                 "_views", "_wait")  # fmt: skip
+                 "_fresh", "_head", "_may_reorganise", "_missing", "_moved", "_same", "_sealed", "_since", "_stall",
+                 "_turns", "_views", "_wait")  # fmt: skip
 
     def __init__(
         self,
@@ -126,6 +126,8 @@ class HeadBook:
         self._finalized = -1
         self._epoch = fork_epoch
         self._doubted = -1
+        self._sealed: dict[int, str] = {}
+        """Hashes of blocks of the served branch that were final: another one for any of them was never to be."""
         self._same = False
         """Did the head fall to nodes that are known to be on the branch that was served?"""
         self._since = 0.0
@@ -167,6 +169,10 @@ class HeadBook:
         view = self._views.get(node_id)
         if view is None:
             return None
+        if view.turned and self._sealed.keys().isdisjoint(view.hashes):
+            sealed = max(self._sealed, default=None)
+            if sealed is not None and sealed <= view.head:  # how far down did it leave its branch?
+                return sealed
         others = [other for other in self._views.values() if other.doubts(view)]
         numbers = {other.head for other in others if self._final < other.head <= view.head} - view.hashes.keys()
         return max(numbers, default=None)
@@ -242,6 +248,8 @@ class HeadBook:
         branch, along = lead(live, self._branch)
         if any(self._branch.get(number, told) != told for number, told in branch.items()):
             self._fork()
+        if any(self._sealed.get(number, told) != told for view in along for number, told in view.hashes.items()):
+            self._doubt_final()
         self._branch = dict(sorted((self._branch | branch).items())[-REMEMBERED:])
         for view in live:
             view.keep_to(self._final, along=view in along)
@@ -301,9 +309,25 @@ class HeadBook:
             self._finalized = max(self._finalized, min(told, self._head))
             final = self._finalized if self._finalized >= 0 or not self._depth else self._head - self._depth
         self._final = max(self._final, final, -1)
+        if self._may_reorganise:
+            self._seal(live)
+
+    def _doubt_final(self) -> None:
+        """A block that was called final is another one on the branch that counts now."""
+        self._fork()
+        self._doubted = self._epoch
+        self._sealed.clear()
+        self._final = self._finalized = -1
+
+    def _seal(self, live: list[ChainView]) -> None:
+        """Note the hashes of what is final now, as far as nodes tell them that are known to be on the branch."""
+        told = {view.final: view.final_hash for view in live if view.final == self._finalized and view.final_hash}
+        sealed = {number: known for view in live for number, known in view.hashes.items() if number <= self._final}
+        self._sealed = dict(sorted((self._sealed | sealed | told).items())[-REMEMBERED:])
 
     def _withdraw_final(self) -> None:
         """The chain that is served ends below what was called final: it was said wrongly, or the chain began anew."""
+        self._sealed.clear()
         self._final = self._finalized = -1
         for view in self._views.values():
             if view.final > self._head:

@@ -1,8 +1,8 @@
 """What was kept as final and is not: forgotten before any block is called final again.
 
-When the served head falls below what was final, to nodes that know no block of the branch that was served (core.heads),
-the chain may have begun anew under the same id. Answers about final blocks are kept for good, under keys that a new
-chain's blocks have as well.
+When the served head falls below what was final, to nodes that know no block of the branch that was served, or a final
+block is another one than it was (core.heads), the chain may have begun anew under the same id. Answers about final
+blocks are kept for good, under keys that a new chain's blocks have as well.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ChainRestarts:
     def warnings(self) -> tuple[str, ...]:
         """What keeps blocks from being called final, in sentences."""
         return tuple(
-            f"the head of {name} fell below what was final: no block is called final until Redis can be purged of what "
-            "was kept before"
+            f"the head of {name} fell below what was final, or a final block was replaced: no block is called final "
+            "until Redis can be purged of what was kept before"
             for name in self._waits
         )

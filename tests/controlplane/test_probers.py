@@ -74,3 +74,31 @@ async def test_what_was_kept_of_a_branch_is_not_found_again_after_another_finali
             await until_heard(probers, "chain")
             assert probers.heads["chain"].served.fork_epoch == epoch
         await probers.stop()
+
+
+async def test_a_final_block_that_is_replaced_under_a_head_that_only_grows_is_noticed() -> None:
+    async with ethereum_nodes(2, head=100) as nodes:
+        probers, chain = Probers(lambda _heads: None), nodes[0].chain
+        await probers.adopt(settings_for(nodes, "chain", net={"chain": "ethereum", "finality_depth": 5}))
+
+        async def look() -> None:
+            for node in nodes:
+                await probers.probe_now("chain", node.name)
+
+        for _ in range(8):
+            await look()
+            chain.advance(1)
+        await look()
+        assert probers.heads["chain"].served.doubted == -1
+        chain.reorg(3)
+        chain.advance(1)
+        for _ in range(3):
+            await look()
+        assert probers.heads["chain"].served.doubted == -1, "no final block was touched"
+        chain.reorg(12)
+        chain.advance(2)
+        for _ in range(3):
+            await look()
+        served = probers.heads["chain"].served
+        assert (served.head, served.doubted > 0) == (chain.head, True)
+        await probers.stop()

@@ -61,7 +61,7 @@ async def test_where_blocks_can_be_replaced_hash_parent_old_hash_and_finalized_b
         }
     )
     got = await look(ETHEREUM, node, again=98, deep=True)
-    assert got == Look(Sighting(100, "a100", "a99", 36), 0.5, "b98")
+    assert got == Look(Sighting(100, "a100", "a99", 36, "a36"), 0.5, "b98")
 
 
 class Closing(Node):

@@ -256,6 +256,33 @@ def test_what_was_final_is_in_doubt_unless_the_nodes_that_are_left_know_the_bran
     assert served.doubted in {-1, served.fork_epoch}
 
 
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("finality", ["depth", "tag"])
+def test_a_final_block_that_is_replaced_while_the_head_stays_above_it_is_in_doubt(finality: str, deep: bool) -> None:
+    heads, fork = book(finality, depth=5), 93 if deep else 98
+    final = {} if finality == "depth" else {"final": 95, "final_hash": "a95"}
+    for node in "ab":
+        for number in range(90, 101):
+            heads.observe(node, Sighting(number, f"a{number}", **final), 1.0)  # type: ignore[arg-type]
+            heads.served(1.0)
+    assert heads.served(1.0).final == 95
+    for node in "ab":
+        heads.observe(node, Sighting(102, "b102", "b101"), 2.0)
+        heads.confirm(node, 100, "b100")  # the head told last is asked for again
+        heads.served(2.0)
+        asked = heads.in_question(node)
+        assert asked in {95, 97}, "how deep the node left its branch is asked for, at what is final by now"
+        heads.confirm(node, asked, f"{'b' if asked >= fork else 'a'}{asked}")
+        assert heads.in_question(node) != asked
+    served = heads.served(3.0)
+    assert served.head == 102
+    assert (served.doubted == served.fork_epoch) is deep
+    assert (served.doubted == -1) is not deep
+    for node in "ab":
+        block(heads, node, 103, 4.0, branch="b")
+    assert heads.served(4.0).doubted == served.doubted, "once"
+
+
 def test_finality_by_depth_is_never_below_nothing() -> None:
     heads = book("depth", depth=12)
     block(heads, "a", 5)
