@@ -80,10 +80,11 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
         least_bad = [node for node in _least_bad(nodes, plan, now) if node.id not in avoid]
         return Eligibility(least_bad, forced=bool(least_bad))
     if len(fit) == 1 and not avoid:
-        return Eligibility(fit) if fit[0].has_room(now, plan.bulkhead) else Eligibility([], full=True)
+        return Eligibility(fit) if fit[0].has_room(now, plan.rule.bulkhead) else Eligibility([], full=True)
     fit = [node for node in fit if node.chain_ok] or fit  # who has not said which chain it serves may serve another
     left = [node for node in fit if node.id not in avoid] if avoid else fit
-    roomy = [node for node in left if node.has_room(now, plan.bulkhead)]
+    bulkhead = plan.rule.bulkhead
+    roomy = [node for node in left if node.has_room(now, bulkhead)]
     if not roomy and not avoid:
         return Eligibility([], full=True)
     found = roomy or left
@@ -124,8 +125,8 @@ def explain(nodes: Sequence[Node], plan: Plan, now: float) -> Eligibility:
 def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, *, sure: bool) -> str:
     if sure and node.chain_ok is None:
         return f"node {node.id} has not said which chain it serves: it is asked when no node that has can be"
-    if not node.has_room(now, plan.bulkhead):
-        return f"node {node.id} has as many {CALLS_OF[plan.bulkhead]} as it may have at once"
+    if not node.has_room(now, plan.rule.bulkhead):
+        return f"node {node.id} has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
     if asked and node.tier == asked[0].tier:
         return f"node {node.id} is asked when no node that is known to be {_preference(plan)} can be"
     return f"node {node.id} stands by in tier {node.tier}: it is asked when no node of a lower tier can be"

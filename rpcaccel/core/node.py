@@ -246,7 +246,7 @@ class Node:
             for need in needs or [plan.method]:
                 if not self.has(ROLE_OF_NEED.get(need, "")):
                     self._lack(need, plan, now)
-        elif kind in OVERLOAD and plan.bulkhead is _LIGHT:
+        elif kind in OVERLOAD and plan.rule.bulkhead is _LIGHT:
             self.limit.overloaded(self.held[_LIGHT], now)
         elif kind is FailureKind.NODE_BEHIND and plan.block is not None and self.head > plan.block:
             self._lags(self.head - plan.block, now)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.ranges import Range
-from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
+from rpcaccel.core.rules import CacheClass, Rule
 
 
 class Plan(Struct, frozen=True, kw_only=True, gc=False):
@@ -73,11 +73,6 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     def by_caller(self) -> bool:
         """Is it asked of one node for each caller, since nodes differ in the answer?"""
         return self.cache is CacheClass.NODE
-
-    @property
-    def bulkhead(self) -> Bulkhead:
-        """Whose places on a node the call takes."""
-        return self.rule.bulkhead
 
     @property
     def repeat(self) -> bool:

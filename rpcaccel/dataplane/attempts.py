@@ -25,7 +25,8 @@ Reply = tuple[Answer | Failure, FailureKind | None]
 class Booking:
     """One attempt on the books of its node, from `__init__` until `close`, which must come exactly once."""
 
-    __slots__ = ("_cell", "_permit", "_plan", "_pool", "_verdict", "began", "end", "ended", "head", "node", "start")
+    __slots__ = ("_bulkhead", "_cell", "_permit", "_plan", "_pool", "_verdict", "began", "end", "ended", "head", "node",
+                 "start")  # fmt: skip
 
     def __init__(self, plan: Plan, pool: Pool, start: StartAttempt, began: float) -> None:
         node = start.node
@@ -41,7 +42,8 @@ class Booking:
         self.end = "cancelled"
         """How, in the words of `Leg`."""
         self._verdict: Verdict = "ignore"  # what a cancelled attempt teaches
-        self._permit = node.begin(began, plan.bulkhead)
+        self._bulkhead = bulkhead = plan.rule.bulkhead
+        self._permit = node.begin(began, bulkhead)
         if node.quota is not None:
             node.quota.spend(plan.rule.heavy, began)
         self._cell = cell = pool.cells.get(node.id)
@@ -76,7 +78,7 @@ class Booking:
     def close(self) -> None:
         """It is over: the permit goes back, and who waits for room may have it."""
         self.ended = now = self._pool.clock()
-        bulkhead = self._plan.bulkhead
+        bulkhead = self._bulkhead
         self.node.finish(self._permit, self._verdict, now, bulkhead)
         self._pool.rooms[bulkhead].free()
 
@@ -94,13 +96,13 @@ class Booking:
     def _learn(self, reply: Answer | Failure, kind: FailureKind | None, now: float) -> Verdict:
         node, balancer = self.node, self._pool.balancer
         if kind is None:
-            node.succeeded(now - self.began, now, self._plan.method, self._plan.bulkhead)
+            node.succeeded(now - self.began, now, self._plan.method, self._bulkhead)
             balancer.succeeded(node)
             return "success"
         start = self.start
         if kind is FailureKind.TIMEOUT and start.attempt > 1 and start.timeout < node.timeout:
             return "ignore"  # it only got what other nodes had left of the call's time
-        if kind is FailureKind.TIMEOUT and self._plan.bulkhead is not Bulkhead.LIGHT:
+        if kind is FailureKind.TIMEOUT and self._bulkhead is not Bulkhead.LIGHT:
             return "ignore"  # who asks for more than can be done in time must not shut the node for light reads
         node.learn(kind, self._plan, now, retry_after=reply.retry_after)
         verdict = policy(kind).breaker

@@ -53,7 +53,8 @@ class PoolChooser:
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
         """Who may be asked beside `beside`: nobody whom only need would have us ask."""
         found = eligible(self._nodes, self._plan, now, avoid)
-        nodes = [node for node in found.nodes if node.tier <= beside.tier and node.has_room(now, self._plan.bulkhead)]
+        bulkhead = self._plan.rule.bulkhead
+        nodes = [node for node in found.nodes if node.tier <= beside.tier and node.has_room(now, bulkhead)]
         return None if found.forced or not nodes else self._pick(nodes, now)
 
     @property
@@ -82,7 +83,7 @@ class PoolChooser:
         verdicts = [(node, judge(node, plan, now)) for node in nodes]
         said = "; ".join(sentence(node, why, plan, now) for node, why in verdicts) or "there are no nodes"
         if any(why is Refusal.NONE for _, why in verdicts):
-            text = f"every node that may be asked has as many {CALLS_OF[plan.bulkhead]} as it may have at once"
+            text = f"every node that may be asked has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
             return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
         limits = [_parked_until(node, why, plan, now) - now for node, why in verdicts if why in _PARKED]
         if limits:

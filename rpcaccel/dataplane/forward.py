@@ -160,7 +160,7 @@ async def forward(
     attempts = Attempts(plan, pool)
     settings = dispatch_settings(pool.settings, plan, pool.nodes)
     hedge_after = None if pool.hedging is None else partial(pool.hedging.after, plan.method)
-    room = pool.rooms[plan.bulkhead]
+    room = pool.rooms[plan.rule.bulkhead]
     busy_until, again = min(deadline, pool.clock() + room.seconds), False
     while True:
         machine = Dispatch(plan, chooser, pool.budget, settings, ends=deadline, hedge_after=hedge_after)

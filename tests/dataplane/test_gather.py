@@ -124,8 +124,9 @@ async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(nod
     tasks = await ask(gatherer, FEWEST_SLOTS + 1)
     assert len(node.singles) == FEWEST_SLOTS
     clock.advance(PATIENCE)
-    while len(node.singles) == FEWEST_SLOTS:  # a timer looks for such slots
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(30):
+        while len(node.singles) == FEWEST_SLOTS:  # a timer looks for such slots
+            await asyncio.sleep(0.01)
     tasks += await ask(gatherer, FEWEST_SLOTS - 1, first=100)
     assert len(node.singles) == 2 * FEWEST_SLOTS, "who comes now finds them free"
     tasks += await ask(gatherer, 1, first=200)
