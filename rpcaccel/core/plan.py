@@ -71,8 +71,9 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def by_caller(self) -> bool:
-        """Is it asked of one node for each caller, since nodes differ in the answer?"""
-        return self.cache is CacheClass.NODE
+        """Is it asked of one node for each caller, since nodes differ in the answer? Reads of the pending block are
+        not: a client may ask for little else, and one node would carry all of that."""
+        return self.rule.cache is CacheClass.NODE
 
     @property
     def repeat(self) -> bool:

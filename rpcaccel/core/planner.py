@@ -172,7 +172,7 @@ class Planner:
             min_head=_min_head(shape, cache, resolved.last, view),
             route_key=self._route_key(shape),
             tag=self._routes.tag_of(shape.method),
-            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and cache is not _NODE,
+            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and rule.cache is not _NODE,
             pending=shape.pending,
             local=None if rule.local is None else _local_answer(shape, rule.local, view),
             note=shape.note,
