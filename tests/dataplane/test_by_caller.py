@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from rpcaccel.dataplane.routes import Route
 from tests.dataplane.world import Sent, World
 
 PEERS = b'{"jsonrpc":"2.0","id":1,"method":"net_peerCount","params":[]}'
@@ -21,8 +20,7 @@ def world() -> Iterator[World]:
 
 def asked(world: World, client: bytes, which: int = 0) -> str:
     """Who is asked for a caller; the answer comes back."""
-    host = world.hosts[which]
-    call = world.start(host.calls.answer(PEERS, Route(host.state.networks["one"]), client))
+    call = world.start(world.hosts[which].ask("one", PEERS, client))
     (sent,) = world.sent
     sent.deliver()
     world.settle()
@@ -56,8 +54,7 @@ def test_a_node_that_serves_no_more_leaves_its_callers_to_another_until_it_is_ba
 def test_a_slow_node_is_waited_for_as_another_would_answer_something_else(world: World) -> None:
     for number in range(200):
         asked(world, b"%d" % number)  # now it is known how quick they are
-    host = world.hosts[0]
-    call = world.start(host.calls.answer(PEERS, Route(host.state.networks["one"]), b"caller"))
+    call = world.start(world.hosts[0].ask("one", PEERS, b"caller"))
     for _ in range(8):
         world.clock.advance(1.0)
         world.settle()

@@ -223,10 +223,10 @@ class Host:
         if served.view.head > before >= 0:
             self.engine.refresh.head_moved(served)
 
-    async def ask(self, network: str, body: bytes) -> Answered:
+    async def ask(self, network: str, body: bytes, client: bytes = b"") -> Answered:
         """A client's request."""
         served = self.state.networks[network]
-        return await self.calls.answer(body, Route(served, KnownCalls(served.memos)), b"")
+        return await self.calls.answer(body, Route(served, KnownCalls(served.memos)), client)
 
     async def close(self) -> None:
         await self.engine.flights.close()
