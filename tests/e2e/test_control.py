@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,14 @@ from tests.services import START_SECONDS, Program
 
 pytestmark = pytest.mark.e2e
 
-NODE_CALL = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getNodeMetadata","params":[]}'
-"""Answered by a node each time: nothing is kept of it."""
+ADDRESSES = count()
+
+
+def node_call() -> bytes:
+    """A call that any of the nodes answers: nobody has asked for this address before."""
+    params = [f"0x{next(ADDRESSES):040x}", 5]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBalanceByBlockNumber", "params": params}
+    return json.dumps(call).encode()
 
 
 async def change(proxy: Running, patch: Any, path: str = "settings", method: str = "PATCH") -> tuple[int, Any]:
@@ -77,7 +84,7 @@ class Callers:
             while not self._stop.is_set():
                 begun = time.monotonic()
                 try:
-                    async with own.post(self._proxy.url, data=NODE_CALL) as reply:
+                    async with own.post(self._proxy.url, data=node_call()) as reply:
                         body = await reply.read()
                     if b'"result"' in body:
                         self.answered += 1
@@ -89,13 +96,13 @@ class Callers:
                 await asyncio.sleep(0.002)
 
 
-async def served_by(proxy: Running, count: int = 60) -> dict[str, int]:
+async def served_by(proxy: Running, calls: int = 60) -> dict[str, int]:
     """Which nodes answered, of so many calls on connections of their own, so that every worker is asked."""
     shares: dict[str, int] = {}
     connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession(connector=connector) as own:
-        for _ in range(count):
-            async with own.post(proxy.url, data=NODE_CALL) as reply:
+        for _ in range(calls):
+            async with own.post(proxy.url, data=node_call()) as reply:
                 node = reply.headers["X-Rpcaccel-Node"]
                 shares[node] = shares.get(node, 0) + 1
     return shares
