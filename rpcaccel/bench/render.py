@@ -9,12 +9,13 @@ from pathlib import Path
 import msgspec
 from rich import box
 from rich.console import Console
-from rich.markup import escape as plain
+from rich.markup import escape as without_markup
 from rich.table import Table as RichTable
 
 from rpcaccel.bench.narrow import show
 from rpcaccel.bench.report import Bars, Report, Table
 from rpcaccel.bench.svg import draw
+from rpcaccel.core.printable import printable
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --faint: #8882; }
@@ -29,6 +30,11 @@ svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; 
 svg .grid { stroke: currentColor; opacity: .15; }
 .note, .remark { opacity: .8; }
 """
+
+
+def plain(text: str) -> str:
+    """A text that may quote an endpoint, without markup and printable."""
+    return without_markup(printable(text))
 
 
 def terminal(report: Report, console: Console) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rpcaccel.commands import progress_bar, remote
+from rpcaccel.core.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,12 +62,12 @@ def table(found: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    title = f"{found['method']} on {found['network']}"
+    title = printable(f"{found['method']} on {found['network']}")
     made = Table(title=Text(title), title_justify="left", show_header=False, box=None, padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
     for name, text in rows(found):
-        made.add_row(name, Text(text))  # Text: what a caller wrote is never read as markup
+        made.add_row(name, Text(printable(text)))  # Text: what a caller wrote is never read as markup
     return made
 
 

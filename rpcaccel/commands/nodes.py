@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rpcaccel.commands import progress_bar, remote
+from rpcaccel.core.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -102,7 +103,7 @@ def table(listed: list[dict[str, Any]]) -> Table:
     for node in listed:
         made.add_row(*(Text(cell) for cell in _cells(node)))  # Text: [fd00::1] is no markup
         if node["why"]:
-            made.add_row("", "", "", Text(f"  {node['why']}"))
+            made.add_row("", "", "", Text(f"  {printable(node['why'])}"))
     return made
 
 

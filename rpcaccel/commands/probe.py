@@ -17,6 +17,7 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.failure import Failure
 from rpcaccel.core.jsontext import UNREADABLE
+from rpcaccel.core.printable import printable
 from rpcaccel.dataplane.upstream import Upstream
 
 FAR_BEHIND = 20
@@ -176,7 +177,7 @@ def role_of(facts: Mapping[str, Any]) -> str:
 
 def _plain(text: object, longest: int = _LONGEST_TEXT) -> str:
     """One short line without control characters: it comes from a stranger and goes to a terminal."""
-    line = "".join(char for char in str(text or "unknown") if char.isprintable())
+    line = printable(str(text or "unknown"))
     return line if len(line) <= longest else line[:longest] + "…"
 
 

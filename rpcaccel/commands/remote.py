@@ -18,6 +18,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 import typer
 
 from rpcaccel.config.address import shown_url
+from rpcaccel.core.printable import printable
 
 T = TypeVar("T")
 
@@ -41,6 +42,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.
 
 class RemoteError(Exception):
     """The admin side could not be asked, or refused; the text is for the operator."""
+
+    def __init__(self, text: str) -> None:
+        # It may quote whoever answered, and is shown on a terminal.
+        super().__init__("\n".join(printable(line) for line in text.split("\n")))
 
 
 def post(admin: str, path: str, document: str) -> dict[str, Any]:

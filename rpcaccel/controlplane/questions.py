@@ -17,6 +17,7 @@ from rpcaccel.core.failure import BARRING, Failure, policy
 from rpcaccel.core.identity import Claims
 from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.numbers import number_at, value_at
+from rpcaccel.core.printable import printable
 
 _LATEST = '"latest"'
 _BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
@@ -177,4 +178,4 @@ def _hash(reply: Answer | Failure) -> str | None:
 
 def _message(answer: Answer) -> str:
     _, message = error_parts(answer.error or b"{}")
-    return message[:120] or "without a message"
+    return printable(message[:120]) or "without a message"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.printable import printable
 
 LONGEST_READ = 600
 """Characters at the beginning of a message that are looked at,"""
@@ -138,14 +139,13 @@ _FOLDS = (
     (re.compile(r"\bone1[02-9ac-hj-np-z]{6,}\b"), "<address>"),
     (re.compile(r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{16,}\b"), "<hex>"),
     (re.compile(r"[0-9]+(?:\.[0-9]+)*"), "#"),
-    (re.compile(r"\s+"), " "),
 )
 """What is told apart in an error but not in its cause. The signs hold no digit, so a folded text folds to itself."""
 
 
 def fold(text: str) -> str:
     """`text` with numbers, hashes and addresses folded, so that errors of one cause become one line to count."""
-    folded = text[:LONGEST_READ]
+    folded = printable(" ".join(text[:LONGEST_READ].split()))
     for pattern, sign in _FOLDS:
         folded = pattern.sub(sign, folded)
     return folded.strip()[:LONGEST_FOLDED]

@@ -16,6 +16,7 @@ from rpcaccel.core.answer import error_parts
 from rpcaccel.core.client import Client
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
+from rpcaccel.core.printable import printable
 from rpcaccel.core.slowness import reason
 from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.traced import CURRENT
@@ -75,7 +76,7 @@ class AccessLog:
             "address": visitor.address,
             "trace": "" if traced is None else traced.trace,
             "network": network,
-            "method": printable(plan.method),
+            "method": shown(plan.method),
             "source": outcome.source.label,
             "node": outcome.node,
             "attempts": outcome.attempts,
@@ -96,6 +97,6 @@ def access_log(settings: LogSettings) -> AccessLog | None:
     return AccessLog(settings) if settings.access or settings.slow else None
 
 
-def printable(method: str) -> str:
-    """A method's name as it may stand in a line: what a client sends must not look like a line of its own."""
-    return method[:_LONGEST_METHOD].encode("unicode_escape").decode()
+def shown(method: str) -> str:
+    """The beginning of a method's name as it may stand in a line: clients send what they like."""
+    return printable(method[:_LONGEST_METHOD])

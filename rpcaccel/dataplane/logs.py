@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
 from rpcaccel.config.observability import LogSettings
+from rpcaccel.core.printable import printable
 
 
 def configure(settings: LogSettings) -> None:
@@ -24,9 +26,8 @@ def configure(settings: LogSettings) -> None:
         shared.append(structlog.processors.format_exc_info)
         last: Any = structlog.processors.JSONRenderer()
     else:
-        # The ornate traceback shows the variables of every frame: passwords among them, and at length.
-        plain = structlog.dev.plain_traceback
-        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+        shared.append(_printable)
+        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback)
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -34,6 +35,20 @@ def configure(settings: LogSettings) -> None:
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[Libraries()])
+
+
+def _printable(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The values of a line for people, so that no text of a stranger makes another line of it; JSON spells such
+    characters out by itself."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """The plain traceback, since the ornate one shows the variables of every frame: passwords among them, and at
+    length. An exception may quote strangers, so its lines are indented and printable."""
+    told = io.StringIO()
+    structlog.dev.plain_traceback(told, exc_info)
+    stream.write("\n".join(f"  {printable(line)}" for line in told.getvalue().split("\n")))
 
 
 class Lines(structlog.PrintLogger):

@@ -15,6 +15,7 @@ from rpcaccel.core import jsontext
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind, kind_of_status
 from rpcaccel.core.parking import LONGEST
+from rpcaccel.core.printable import printable
 
 _COPIED_UP_TO = 65_536
 """Bytes: smaller results are copied out of the body; larger ones stay a view of it, since memory for two is dear."""
@@ -192,5 +193,5 @@ def _what_it_is(body: bytes) -> str:
 def glimpse(body: bytes) -> str:
     """The beginning of a foreign text, fit for a log line."""
     text = body[: _GLIMPSE * 4].decode("utf-8", "replace")
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _GLIMPSE else f"{line[:_GLIMPSE]}…"

@@ -24,7 +24,7 @@ from rpcaccel.core.failure import Failure
 from rpcaccel.core.outcome import Outcome
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.traceparent import HEADER, TraceParent, read
-from rpcaccel.dataplane.access import printable
+from rpcaccel.dataplane.access import shown
 from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.traced import CURRENT, FORWARDED
 
@@ -119,7 +119,7 @@ class Traced:
             return
         self._ended = True
         span = self._span
-        span.update_name(printable(method))
+        span.update_name(shown(method))
         span.set_attributes(_told(network, method, self._address, outcome, seconds))
         if outcome.error is not None:
             _failed(span, str(error_parts(outcome.error)[0]))
@@ -132,7 +132,7 @@ class Traced:
         own = self._span.get_span_context()
         told = {"rpcaccel.node": start.node.id, "rpcaccel.attempt": start.attempt, "rpcaccel.hedge": start.hedge}
         context = _under(own.trace_id, own.span_id)
-        span = self._tracer.start_span(printable(method), context, SpanKind.CLIENT, told)
+        span = self._tracer.start_span(shown(method), context, SpanKind.CLIENT, told)
         FORWARDED.set(str(TraceParent(own.trace_id, span.get_span_context().span_id)))
         try:
             came = await reply
@@ -154,7 +154,7 @@ def _told(network: str, method: str, address: str, outcome: Outcome, seconds: fl
     """What a call's span says (names of the OpenTelemetry conventions for RPC where there are any)."""
     told: dict[str, str | int | float] = {
         "rpc.system": "jsonrpc",
-        "rpc.method": printable(method),
+        "rpc.method": shown(method),
         "client.address": address,
         "rpcaccel.network": network,
         "rpcaccel.source": outcome.source.label,

@@ -30,6 +30,15 @@ def test_the_terminal_shows_everything_and_takes_no_text_for_markup() -> None:
         assert text in said, text
 
 
+def test_what_an_endpoint_said_commands_no_terminal() -> None:
+    report = Report("T", {"said": "\x1b[2J"}, [Table("C", ("a",), [("\x9b1m",)], "\u202e")], [], ["\x07"], {})
+    out = io.StringIO()
+    render.terminal(report, Console(file=out, width=120))
+    for text in (r"\x1b[2J", r"\x9b1m", r"\u202e", r"! \x07"):
+        assert text in out.getvalue()
+    assert out.getvalue().replace("\n", "").isprintable()
+
+
 def test_bars_are_told_in_three_digits_and_left_out_where_there_are_none() -> None:
     plots = [Bars("Shares", "%", ("a", "b", "c"), {"share": [94.7421, 12.0, None]}), Bars("Empty", "ms", (), {"x": []})]
     report = Report("T", {}, [], plots, [], {})

@@ -29,6 +29,13 @@ def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.count("[fd00::1]:9500") == 2
 
 
+def test_what_a_node_said_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"network": "x", "id": "a", "address": "a", "state": "down", "head": None, "weight": 1}
+    node |= {"share_wanted": 0.5, "share_got": None, "why": "it says \x1b[2J\u202e"}
+    Console(width=120).print(table([node]))
+    assert r"it says \x1b[2J\u202e" in capsys.readouterr().out
+
+
 async def test_a_weight_is_given_and_a_node_drained(ask: Ask, control: SampleControl) -> None:
     said = await ask("weight", "b", "4")
     assert said.code == 0

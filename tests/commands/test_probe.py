@@ -63,7 +63,7 @@ async def test_another_node_says_its_software() -> None:
     made = await found(
         {"eth_chainId": "0x1", "eth_blockNumber": "0x10", "web3_clientVersion": "Geth/v1\x1b[2J"}, ETHEREUM
     )
-    assert (made.chain_id, made.head, made.shard, made.role) == (1, 16, -1, "Geth/v1[2J")
+    assert (made.chain_id, made.head, made.shard, made.role) == (1, 16, -1, r"Geth/v1\x1b[2J")
 
 
 async def test_a_node_that_is_silent_about_itself_is_not_wrong() -> None:

@@ -30,6 +30,7 @@ async def served(status: int, body: bytes) -> tuple[TestServer, list[dict[str, s
     [
         (422, b'{"title": "t", "detail": "say one of"}', "say one of"),
         (421, b'{"title": "wrong host"}', "wrong host"),
+        (422, rb'{"title": "t", "detail": "it says \u001b[2J\nand more"}', r"it says \\x1b\[2J\nand more"),
         (500, b"<html>", "the admin side answered 500"),
         (200, b"<html>", "is not the admin side"),
         (404, b"no network is served on /x", r"is not the admin side of rpcaccel \(HTTP 404\)"),

@@ -1,4 +1,5 @@
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,6 +17,13 @@ HARMONY = chains.load("harmony").identity
 ETHEREUM = chains.load("ethereum").identity
 
 
+@dataclass(frozen=True)
+class Failing:
+    """What a node answers with this error object."""
+
+    error: bytes
+
+
 class Node:
     """Answers by method (or method and first param) from a table; what it has no answer for is an error."""
 
@@ -30,6 +38,8 @@ class Node:
         result = self.results.get(f"{method} {given[0]}" if given else method, self.results.get(method))
         if isinstance(result, Failure):
             return result
+        if isinstance(result, Failing):
+            return Answer(error=result.error)
         if result is None:
             return Answer(error=b'{"code":-32601,"message":"the method does not exist"}')
         return Answer(result=msgspec.json.encode(result), elapsed=0.5)
@@ -104,6 +114,8 @@ async def test_what_is_no_block_is_no_head(result: object) -> None:
 
 async def test_an_error_and_a_failure_are_told_in_words() -> None:
     assert await look(HARMONY, Node()) == Unseen("it answers its head with an error: the method does not exist")
+    forging = Node(hmyv2_blockNumber=Failing(b'{"code":1,"message":"\\u001b[2J a\\nb"}'))
+    assert await look(HARMONY, forging) == Unseen(r"it answers its head with an error: \x1b[2J a\nb")
     down = Node(hmyv2_blockNumber=Failure(FailureKind.CONNECT, "no connection to http://h"))
     assert await look(HARMONY, down) == Unseen("no connection to http://h")
 

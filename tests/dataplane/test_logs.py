@@ -89,3 +89,31 @@ def test_what_went_wrong_is_told_without_what_the_program_held_in_its_hands(
     assert "KeyError: 7" in written
     assert "test_logs.py" in written
     assert password not in written
+
+
+FORGED = "fine\n2026-01-01T00:00:00Z [info] all is well\x1b[2J\x9b31m\u202e\u2028\r\x07"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_foreign_text_makes_a_line_of_its_own_or_commands_the_terminal(
+    form: Literal["console", "json"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(LogSettings(format=form))
+    log = structlog.get_logger()
+    log.warning(f"node: {FORGED}", reason=FORGED, listed=[FORGED], named={"a": FORGED})
+    logs.Libraries().emit(logging.makeLogRecord({"name": "a", "levelno": 30, "msg": f"said {FORGED}"}))
+    lines = capsys.readouterr().err.removesuffix("\n").split("\n")
+    assert len(lines) == 2
+    assert all(line.isprintable() for line in lines)
+    assert all("all is well" in line for line in lines)
+
+
+def test_an_exception_that_quotes_a_stranger_is_told_in_printable_indented_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure(LogSettings(format="console"))
+    structlog.get_logger().error("it failed", exc_info=ValueError(FORGED))
+    first, *others = capsys.readouterr().err.removesuffix("\n").split("\n")
+    assert "it failed" in first
+    assert all(line.isprintable() and line.startswith("  ") for line in others)
+    assert any("ValueError: fine" in line for line in others)

@@ -220,7 +220,7 @@ def test_a_batch_answered_by_a_page_fails_each_item() -> None:
 
 
 def test_a_glimpse_is_short_and_printable() -> None:
-    assert glimpse(b"a\x00\x1b[31m\n b\xff") == "a [31m b�"
+    assert glimpse(b"a\x00\x1b[31m\n b\xff") == r"a\x00\x1b[31m b�"
     assert len(glimpse(b"x" * 1000)) == 81
 
 
