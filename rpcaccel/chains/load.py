@@ -54,7 +54,7 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     errors_from: str = ""
     """A chain whose error rows are tried after the own ones."""
     denied_from: str = ""
-    """A chain whose denied methods are denied here too."""
+    """A chain whose denied methods, by a pattern or by a rule, are denied here too."""
 
 
 class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -234,8 +234,12 @@ def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Cha
                 raise ChainError(f"{file}: {where}, key names: {method} has no rule")
             rules[method] = replace(rules[method], form=forms.form, gave_up=forms.gave_up)
     denied = [_convert(file, *entry, Denied) for entry in _each(file, document, "denied")]
-    bases = {chain.name: chain.rules.denied for chain in (base, denying) if chain is not None}
-    return RuleTable(rules, [*denied, *(one for others in bases.values() for one in others)])
+    for chain in {other.name: other for other in (base, denying) if other is not None}.values():
+        denied += chain.rules.denied
+    if denying is not None:
+        by_rule = tuple(rule.method for rule in denying.rules if rule.deny)
+        denied.append(Denied(f"for the operator of a node of {denying.name}", by_rule))
+    return RuleTable(rules, denied)
 
 
 def _first_name(table: Any) -> str:

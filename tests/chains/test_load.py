@@ -89,6 +89,7 @@ def test_methods_denied_by_a_pattern_need_no_rule_and_another_chain_can_take_the
     assert (rules.get("admin_any").why, rules.get("admin_any").known) == ("drives the node", False)
     taken_over = chains.read("small", SMALL.replace("block_time", 'denied_from = "ethereum"\nblock_time')).rules
     assert taken_over.get("personal_unlockAccount").deny
+    assert taken_over.get("debug_cpuProfile").deny, "ethereum denies it by a rule"
     assert not taken_over.get("c_three").deny
 
 

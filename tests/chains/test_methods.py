@@ -16,11 +16,14 @@ OPERATORS = """
     eth_sendTransaction eth_sign eth_signTransaction eth_signTypedData eth_signTypedData_v4 engine_forkchoiceUpdatedV3
     evm_mine evm_revert anvil_setBalance anvil_impersonateAccount hardhat_setCode hardhat_reset les_addBalance
     debug_setHead debug_setGCPercent debug_startCPUProfile debug_standardTraceBlockToFile debug_writeMemProfile
-    parity_setAuthor parity_newAccountFromPhrase
+    parity_setAuthor parity_newAccountFromPhrase debug_cpuProfile debug_goTrace debug_vmodule debug_chaindbCompact
+    debug_dumpBlock debug_traceBlockFromFile debug_freezeClient debug_sync dev_setFeeRecipient
+    eth_sendTransactionSync eth_sendUnsignedTransaction wallet_sendTransaction odyssey_sendTransaction
 """
 READERS = """
     eth_call eth_sendRawTransaction eth_accounts net_version web3_sha3 txpool_status debug_traceTransaction trace_block
-    clique_getSigners parity_pendingTransactions eth_newFilter erigon_forks rpc_modules
+    clique_getSigners parity_pendingTransactions eth_newFilter erigon_forks rpc_modules wallet_getCapabilities
+    eth_sendRawTransactionSync eth_sendBundle debug_traceCall debug_storageRangeAt
 """
 DEPARTURES = {
     # Where the table says something else than the facts' catalogue, and why.
