@@ -220,7 +220,11 @@ class Node:
             self.attempts.bump(OVERTAKEN, now)
 
     def succeeded(self, seconds: float, now: float, method: str = "", bulkhead: Bulkhead = _LIGHT) -> None:
-        """A call was answered in `seconds`. How long a heavy one takes tells more of its params than of the node."""
+        """A call was answered in `seconds`. How long a heavy one takes tells more of its params than of the node.
+
+        Args:
+            method: as its rule names it; empty where no rule describes it.
+        """
         if bulkhead is _LIGHT:
             self.latency.add(seconds, now)
             if method:

@@ -96,7 +96,7 @@ class Booking:
     def _learn(self, reply: Answer | Failure, kind: FailureKind | None, now: float) -> Verdict:
         node, balancer = self.node, self._pool.balancer
         if kind is None:
-            node.succeeded(now - self.began, now, self._plan.method, self._bulkhead)
+            node.succeeded(now - self.began, now, self._plan.rule.method, self._bulkhead)
             balancer.succeeded(node)
             return "success"
         start = self.start

@@ -117,3 +117,11 @@ async def test_whoever_cannot_be_reached_fails_whatever_the_call(bulkhead: Bulkh
     run._plan = replace(PLAN, rule=rules.get(bulkhead, PLAN.rule))
     await run.send(StartAttempt(1, node, 1.0))
     assert (node.breaker.in_row, node.held) == (1, [0, 0, 0])
+
+
+async def test_methods_without_a_rule_rest_no_longer_once_one_of_them_is_answered() -> None:
+    run, node, _ = attempts(Answer(result=b"1"))
+    run._plan = replace(PLAN, method="foo_one", rule=UNKNOWN)
+    node.learn(FailureKind.RATE_LIMITED, replace(PLAN, method="foo_two", rule=UNKNOWN), 1.0, retry_after=2.0)
+    await run.send(StartAttempt(1, node, 1.0))
+    assert not node.parking.methods
