@@ -77,9 +77,12 @@ class Probed:
         return self.claims is None or self.fails > 0 or now - self.checked_at >= every
 
     def claim(self, claims: Claims, now: float) -> None:
-        """It said what it serves. A block 0 that it does not tell this time is the one it told before."""
-        if claims.genesis is None and self.claims is not None:
-            claims = replace(claims, genesis=self.claims.genesis)
+        """It said what it serves. A block 0 that it does not tell this time is the one it told before, and so are its
+        roles, unless it was away: it may have come back as something else."""
+        before = self.claims
+        if before is not None:
+            says = claims.says if claims.says or self.fails else before.says
+            claims = replace(claims, genesis=claims.genesis or before.genesis, says=says)
         self.claims, self.checked_at = claims, now
 
     def judge(self, wanted: Wanted) -> None:

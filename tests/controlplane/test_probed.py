@@ -74,3 +74,13 @@ def test_a_head_that_stands_while_others_move_is_told() -> None:
     assert node.note(60.0, 0, 45.0) == ""
     assert node.note(60.0, 3, 45.0) == "its head has not moved for 50 s"
     assert repr(node) == "<Probed a head 5, 0 fails, right: None>"
+
+
+def test_roles_that_a_node_does_not_say_are_those_it_said_before_unless_it_was_away() -> None:
+    node = probed()
+    node.claim(Claims(7, says={"explorer": True}), 0.0)
+    node.claim(Claims(7), 60.0)
+    assert node.claims == Claims(7, says={"explorer": True})
+    node.fail("gone")
+    node.claim(Claims(7), 61.0)
+    assert node.claims == Claims(7), "it may have come back as something else"
