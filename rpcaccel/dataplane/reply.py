@@ -123,16 +123,17 @@ def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait by a Retry-After header, in seconds or as a date (RFC 9110 section 10.2.3), no more than any
-    rest of a node takes."""
+    rest of a node takes. None where it names none: "now", or a date that is over, is no time to wait either, and who
+    took it for one would ask again at once."""
     told = headers.get("Retry-After", "").strip()
     if told.replace(".", "", 1).isdecimal():
-        return min(float(told), LONGEST)
+        return min(float(told), LONGEST) or None
     try:
         until = parsedate_to_datetime(told)
         # Counted from the node's own date where it tells it: its clock and ours need not agree.
         here = headers.get("Date")
         since = parsedate_to_datetime(here).timestamp() if here else time.time()
-        return min(max(0.0, until.timestamp() - since), LONGEST)
+        return min(max(0.0, until.timestamp() - since), LONGEST) or None
     except (ValueError, TypeError, OverflowError):
         return None
 

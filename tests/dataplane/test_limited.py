@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
 from rpcaccel.core.parking import LONGEST
 from rpcaccel.testing.clock import ManualClock
@@ -69,3 +71,14 @@ async def test_a_node_that_refuses_everything_is_left_alone_until_a_probe_is_ans
         assert proxy.worker.report().nodes[0].parked == 0.0
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).result["number"] == 1
         assert (await proxy.call("hmyv2_getBalance", ONE)).status == 429, "what it refused, it is not asked yet"
+
+
+async def test_a_node_that_limits_us_without_naming_a_time_is_asked_once_for_a_call() -> None:
+    """The retry after a rate limit is free, so nothing else bounds how often such a node is asked."""
+    clock = ManualClock()
+    async with harmony_nodes(1) as nodes, proxying(nodes, clock=clock.now) as proxy:
+        nodes[0].knobs.turn({"faults": {"too_many": 1.0}, "retry_after": 0.0})
+        asked = partial(nodes[0].counts.asked, "hmyv2_getBalance")
+        before = asked()
+        assert (await proxy.call("hmyv2_getBalance", ONE)).status == 429
+        assert asked() - before == 1
