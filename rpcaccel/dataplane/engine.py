@@ -250,6 +250,8 @@ class Engine:
         patience = head_loss.patience(network)
         patient_until = min(deadline, self._clock() + patience)
         shared = plan.rule.kind == "read" and plan.flight_key is not None
+        if found is not None and head_loss.came_along(network, plan, found, self._clock()):
+            found = None
         while True:
             fork_epoch = network.view.fork_epoch
             forwarded, found = found or await self._reach(network, plan, client, deadline), None

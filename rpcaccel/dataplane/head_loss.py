@@ -39,6 +39,12 @@ def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> boo
     return may_come(network.pool.nodes, plan, now)
 
 
+def came_along(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
+    """Is there a node by now that may be asked, and was not? It may have come along between the failure and the wait,
+    and who waits from then on is not told of it."""
+    return any(node.id not in forwarded.tried and judge(node, plan, now) is NONE for node in network.pool.nodes)
+
+
 def lower(network: Network, plan: Plan, now: float) -> Plan | None:
     """The plan of the same call at the head of the best node left; None where nobody could answer that either."""
     left = best_left(network.pool.nodes, plan, now)

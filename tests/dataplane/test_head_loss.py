@@ -149,6 +149,27 @@ def test_a_call_goes_on_at_once_when_another_node_comes_along(world: World) -> N
     assert reply(task)["result"] == told(world, HEAD)
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_a_node_that_comes_along_as_the_other_is_lost_is_asked(world: World, turns: int) -> None:
+    """At whatever turn of the loop between the failure and the wait that is."""
+    host = world.hosts[0]
+    host.engine.second_tier = host.engine._taskless.second_tier = False  # the call begins without a task then
+    task = ask(world)
+    world.nodes["one"][1].knobs.lag = 0
+    world.run(host.probe(world.nodes["one"][1]))
+    (sent,) = world.sent
+
+    async def lose_one_and_see_the_other() -> None:
+        sent.fail(FailureKind.CONNECT)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await host.see("one")
+
+    world.run(lose_one_and_see_the_other())
+    lose(world, FailureKind.CONNECT)
+    assert reply(task)["result"] == told(world, HEAD)
+
+
 def test_where_the_chain_moves_on_a_node_that_stays_a_block_behind_answers_at_the_block_of_the_call(
     world: World,
 ) -> None:
