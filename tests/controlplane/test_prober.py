@@ -62,7 +62,7 @@ class Node:
             "hmyv2_chainId": 1,
             "hmyv2_getShardID": self.shard,
             "hmyv2_getEpoch": self.head // 10,
-            "hmyv2_getBlockByNumber": {"hash": self.genesis},
+            "hmyv2_getHeaderByNumber": {"blockHash": self.genesis},
             "hmyv2_getNodeMetadata": {"role": self.role, "is-archival": False},
         }
         if method != "eth_getBlockByNumber":

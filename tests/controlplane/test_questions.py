@@ -132,10 +132,13 @@ async def test_a_question_answered_with_an_error_leaves_that_claim_open() -> Non
 
 async def test_block_0_is_told_by_its_hash_alone_and_no_node_is_worse_for_keeping_it_to_itself() -> None:
     first = "0x" + "Ab" * 32
-    for identity, method in ((HARMONY, "hmyv2_getBlockByNumber"), (ETHEREUM, "eth_getBlockByNumber")):
+    for identity, method, at in (
+        (HARMONY, "hmyv2_getHeaderByNumber", "blockHash"),
+        (ETHEREUM, "eth_getBlockByNumber", "hash"),
+    ):
         for said, told in (
-            ({"hash": first}, first.lower()),
-            ({"hash": "0x1"}, None),
+            ({at: first}, first.lower()),
+            ({at: "0x1"}, None),
             ({}, None),
             (Failure(FailureKind.UNAUTHORIZED, "archive data are for paying customers"), None),
         ):
