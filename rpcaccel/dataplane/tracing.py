@@ -28,6 +28,8 @@ from rpcaccel.dataplane.access import shown
 from rpcaccel.dataplane.admission import Headers
 from rpcaccel.dataplane.traced import CURRENT, FORWARDED
 
+ENDING = "end of tracing"
+"""Name of the thread that sends the last spans."""
 CLOSING = 3.0
 """Seconds in which spans that wait may still be sent when this ends."""
 
@@ -50,7 +52,8 @@ class Tracing:
         self._provider = TracerProvider(
             sampler=ALWAYS_ON, resource=Resource.create(named | instance), shutdown_on_exit=False
         )
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.endpoint)))
+        self._exporter = OTLPSpanExporter(endpoint=settings.endpoint)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("rpcaccel", __version__)
 
     def arrived(self, named: Headers, address: str, _guest: Client | None) -> str:
@@ -82,9 +85,11 @@ class Tracing:
             with suppress(RuntimeError):  # nobody waits any more
                 loop.call_soon_threadsafe(over.set)
 
-        threading.Thread(target=end, name="end of tracing", daemon=True).start()
-        with suppress(TimeoutError):
+        threading.Thread(target=end, name=ENDING, daemon=True).start()
+        try:
             await asyncio.wait_for(over.wait(), CLOSING)
+        except TimeoutError:
+            self._exporter.shutdown()  # else a receiver that is not there is tried again and again
 
 
 class Traced:
