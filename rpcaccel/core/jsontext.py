@@ -19,10 +19,10 @@ from msgspec import Raw
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a text that somebody else wrote: it is malformed, of another form than expected, not UTF-8
 where a string is decoded, or nested too deeply."""
-MOST_STEPS = 250_000
-"""Brackets that are followed in one text: more would hold up everybody else for too long. So many take an eighth of a
-second by themselves, and up to three seconds with the worst of what can stand beside them."""
-LONGEST = 64 << 20
+MOST_STEPS = 50_000
+"""Brackets that are followed in one text: more would hold up everybody else for too long. So many take a fortieth of a
+second by themselves, and up to three quarters of one with the worst of what can stand beside them."""
+LONGEST = 16 << 20
 """Bytes of a text that is taken apart here, for the same reason."""
 _SLICE = 1 << 16
 """Bytes that are decoded at once: the characters of a whole long text would take up to four times its memory."""

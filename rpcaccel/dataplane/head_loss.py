@@ -15,8 +15,8 @@ from rpcaccel.core.plan import Plan
 from rpcaccel.dataplane.forward import Forwarded
 from rpcaccel.dataplane.network import Network
 
-_NOT_AWAY = frozenset({FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
-"""Own errors that say nothing about the node."""
+_NOT_AWAY = frozenset({FailureKind.BUSY, FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
+"""Own errors after which the nodes at the head may still be there: a full queue bounds how many calls wait."""
 
 
 def patience(network: Network) -> float:

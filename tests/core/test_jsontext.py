@@ -94,7 +94,7 @@ def test_every_value_is_taken_apart_as_msgspec_does(value: object, indent: int |
         assert by_loop(text) == by_msgspec(text)
 
 
-@pytest.mark.parametrize("levels", [1_025, 2_050, 10_000, 100_000])
+@pytest.mark.parametrize("levels", [1_025, 2_050, 10_000, 20_000])
 def test_what_nests_deeper_than_msgspec_reads_is_taken_apart_byte_for_byte(levels: int) -> None:
     frame = b'{ "to":"0x1", "input" : "a\\"]}", "calls":['
     deep = frame * (levels // 2) + b"]}" * (levels // 2)

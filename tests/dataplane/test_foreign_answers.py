@@ -21,7 +21,7 @@ from tests.proxy import Proxy, proxying
 
 DEEP = b'{"type":"CALL","calls":[' * 1_025 + b"]}" * 1_025
 """The trace of a transaction with as many nested calls as the EVM allows."""
-DEEPER = b"[" * 100_000 + b"]" * 100_000
+DEEPER = b"[" * 20_000 + b"]" * 20_000
 DEEP_REPLY = b'{"jsonrpc":"2.0","id":1,"result":{"calls":%b}}' % DEEP
 NOT_UTF8 = b'"\xff"'
 

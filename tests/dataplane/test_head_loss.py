@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.dataplane import head_loss
 from rpcaccel.dataplane.calls import Answered
+from rpcaccel.dataplane.forward import Forwarded
 from rpcaccel.testing.factories import harmony_nodes
 from tests.dataplane.world import HEAD, World
 from tests.proxy import proxying
@@ -199,6 +200,16 @@ def test_where_nobody_is_merely_behind_a_lost_call_ends_at_once(world: World) ->
     task = ask(world)
     lose(world, FailureKind.CONNECT)
     assert "error" in reply(task)
+
+
+@pytest.mark.parametrize(("kind", "waits"), [(FailureKind.CONNECT, True), (FailureKind.BUSY, False)])
+def test_a_call_for_which_the_nodes_were_too_busy_does_not_wait_for_others(
+    world: World, kind: FailureKind, waits: bool
+) -> None:
+    network = world.hosts[0].state.networks["one"]
+    plan = network.plan("eth_getBalance", f'["{ALICE}","latest"]'.encode())
+    lost = Forwarded(answer=None, failure=Failure(kind, "lost"))
+    assert head_loss.waits(network, plan, lost, 0.0) is waits
 
 
 async def test_with_real_nodes_a_killed_one_at_the_head_fails_no_read_of_the_newest_block() -> None:

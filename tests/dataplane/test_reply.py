@@ -234,7 +234,7 @@ def nested(levels: int) -> bytes:
     return b'{"type":"CALL","calls":[' * (levels // 2) + b"]}" * (levels // 2)
 
 
-@pytest.mark.parametrize("levels", [900, 1_000, 2_050, 100_000])
+@pytest.mark.parametrize("levels", [900, 1_000, 2_050, 20_000])
 def test_a_result_stays_the_text_it_was_however_deeply_it_nests(levels: int) -> None:
     deep = nested(levels)
     assert answer(b'{"jsonrpc":"2.0","id":1,"result":%b}\n' % deep).result == deep
