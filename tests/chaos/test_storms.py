@@ -90,7 +90,6 @@ async def test_one_of_three_goes_bad_and_no_call_fails(case: str, show: Show) ->
             asked = run.calls_to(nodes[0].name)
             assert not (await run.wave(CALLS // 3)).wrong
             assert run.calls_to(nodes[0].name) == asked, "no client's call is taken for a trial"
-        assert after.quantile(0.99) < max(10 * calm.quantile(0.99), 1.0), "measured on a machine that is busy"
 
 
 async def test_a_node_that_lags_is_not_asked_about_the_newest_blocks(show: Show) -> None:

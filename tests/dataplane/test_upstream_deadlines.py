@@ -65,7 +65,7 @@ async def test_an_answer_that_trickles_does_not_move_the_deadline(
         call.writer.write(start)
         while not call.writer.is_closing():
             call.writer.write(drop)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(SHORT / 10)  # fewer interim replies than end a call
 
     node.script = script
     upstream = connect()

@@ -1,8 +1,10 @@
 """The page over the real program and simulated nodes: what is tuned there is what the nodes feel."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,17 @@ HEAVY = 15_000
 """Milliseconds that a page of a busy machine may take to show what is there."""
 
 
+BALANCE = "hmyv2_getBalanceByBlockNumber"
+
+
 @asynccontextmanager
-async def traffic(proxy: Running, method: str = METHODS[0]) -> AsyncIterator[None]:
-    """Calls that a node must answer, without pause."""
-    stop = asyncio.Event()
+async def traffic(proxy: Running) -> AsyncIterator[None]:
+    """Calls that any of the nodes must answer, without pause: each asks for an address of its own."""
+    stop, addresses = asyncio.Event(), count(1)
 
     async def client() -> None:
         while not stop.is_set():
-            await proxy.call(method)
+            await proxy.call(BALANCE, f"0x{next(addresses):040x}", 5)
             await asyncio.sleep(0.01)
 
     tasks = [asyncio.create_task(client()) for _ in range(4)]
@@ -157,13 +162,15 @@ async def test_explain_shows_the_plan_and_a_run_its_way(visitor: Visitor, proxy:
 
 async def test_a_run_shows_each_attempt_where_it_began(visitor: Visitor, proxy: Running, nodes: list[SimNode]) -> None:
     for node in nodes[:2]:
-        node.knobs.fault_methods = {METHODS[0]}
+        node.knobs.fault_methods = {BALANCE}
         node.knobs.faults = {"html": 1.0}
     page = await visitor.open(address(proxy), "explain")
     call = page.get_by_label("A JSON-RPC call")
-    await call.fill(f'{{"jsonrpc":"2.0","id":1,"method":"{METHODS[0]}","params":[]}}')
+    addresses = count(1)
 
     async def failed_over() -> bool:
+        asked = json.dumps([f"0x{next(addresses):040x}", 5])  # nothing is kept of it
+        await call.fill(f'{{"jsonrpc":"2.0","id":1,"method":"{BALANCE}","params":{asked}}}')
         async with page.expect_response("**/api/v1/run"):
             await page.get_by_role("button", name="Run it").click()
         return await page.locator(".waterfall .failed").count() > 0
