@@ -52,7 +52,7 @@ class Tracing:
         self._provider = TracerProvider(
             sampler=ALWAYS_ON, resource=Resource.create(named | instance), shutdown_on_exit=False
         )
-        self._exporter = OTLPSpanExporter(endpoint=settings.endpoint)
+        self._exporter: Any = OTLPSpanExporter(endpoint=settings.endpoint)  # parts of it have no types
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("rpcaccel", __version__)
 
