@@ -75,6 +75,8 @@ class Hail:
     """Calls at a constant rate: when each was due, how long it took from then, and whether it failed."""
 
     calls: list[tuple[float, float, bool]] = field(default_factory=list)
+    faults: set[str] = field(default_factory=set)
+    """What was wrong with those that failed."""
 
     async def fall(self, run: Caller, calls: int, rate: float, *, newest: int = -1) -> None:
         """`newest`: ask for the newest block, which is this one or later."""
@@ -89,6 +91,8 @@ class Hail:
 
     async def _one(self, run: Caller, due: float, block: int, newest: int) -> None:
         fault = await run.ask("latest" if newest >= 0 else block, max(newest, block) if newest >= 0 else block)
+        if fault:
+            self.faults.add(fault)
         self.calls.append((due, asyncio.get_running_loop().time() - due, bool(fault)))
 
     @property
