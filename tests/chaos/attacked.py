@@ -35,9 +35,9 @@ class Relay:
 
     async def start(self) -> None:
         self._http = aiohttp.ClientSession()
-        self._runner = web.ServerRunner(web.Server(self._serve))  # type: ignore[arg-type]
+        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.1)  # type: ignore[arg-type]
         await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, free_port(), shutdown_timeout=0.1)
+        site = web.TCPSite(self._runner, LOOPBACK, free_port())
         await site.start()
         self.url = site.name
 
