@@ -13,6 +13,9 @@ from rpcaccel.bench.watch import Watch
 from tests.bench.responder import Responder
 from tests.bench.serving import responding
 
+HANGS = 150.0
+"""Seconds after which a run counts as hanging; it takes eight on a machine that does nothing else."""
+
 
 def calls() -> Iterator[Call]:
     while True:
@@ -68,7 +71,7 @@ async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() 
     async with responding(responder) as url:
         pool = Pool(parse(url), 2)
         run = ConstantRate(pool, calls(), rate=1e6, timeout=30.0, late_most=1e-6)
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(HANGS):
             await run.run(Watch(), 10.0)
         assert 0 < responder.calls < 2_000_000
         assert not run.held.yes
@@ -84,7 +87,7 @@ async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> No
         while not run.series.calls:
             await asyncio.sleep(0)
         watch.stop.set()
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(HANGS):
             await running
         assert run.summary().calls < 1_000_000
         await pool.close()
