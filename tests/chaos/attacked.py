@@ -19,16 +19,17 @@ from tests.chaos.storm import NETWORK
 from tests.chaos.table import Node
 from tests.services import LOOPBACK, Program, free_port
 
+JSON = {"Content-Type": "application/json"}
 Script = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
 """Answers the call whose id is given as JSON text."""
 
 
 class Relay:
-    """A node that answers as the node behind it does, but for the methods that a script answers."""
+    """A URL whose calls are answered by the nodes behind it in turn, but for the methods that a script answers."""
 
     def __init__(self, node: Node) -> None:
         self.scripts: dict[str, Script] = {}
-        self._node = node
+        self.behind = [node]
         self._runner: web.ServerRunner | None = None
         self._http: aiohttp.ClientSession | None = None
         self.url = ""
@@ -54,7 +55,8 @@ class Relay:
         script = self.scripts.get(asked["method"]) if isinstance(asked, dict) else None
         if script is not None:
             return await script(request, orjson.dumps(asked["id"]))
-        async with self._http.post(self._node.url, data=body, headers={"Content-Type": "application/json"}) as reply:
+        self.behind.append(node := self.behind.pop(0))
+        async with self._http.post(node.url, data=body, headers=JSON) as reply:
             return web.Response(body=await reply.read(), content_type="application/json")
 
 
@@ -78,15 +80,24 @@ class Field:
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}"
 
-    async def post(self, asked: Any, path: str = "") -> bytes:
-        """The body of the answer to one call or batch, as it came."""
+    async def post(self, asked: Any, path: str = "", *, at: str = "") -> bytes:
+        """The body of the answer to one call or batch, as it came: the proxy's, or that of a URL."""
         body = asked if isinstance(asked, bytes) else orjson.dumps(asked)
-        async with self.http.post(self.url + path, data=body) as reply:
+        async with self.http.post((at or self.url) + path, data=body, headers=JSON) as reply:
             return await reply.read()
 
     async def call(self, method: str, *params: Any, id: Any = 1) -> Any:
         """One call, its answer read."""
         return read(await self.post(call_of(method, *params, id=id)))
+
+    async def known(self, holds: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until something holds for the second and the third node as the proxy's API shows them."""
+        while True:
+            async with self.http.get(f"{self.admin}/api/v1/nodes") as reply:
+                nodes = (await reply.json())["nodes"]
+            if all(holds(node) for node in nodes if node["id"] != "a"):
+                return
+            await asyncio.sleep(0.05)
 
     def expect(self, holds: bool, what: str) -> None:
         """Note what is wrong, where something does not hold."""

@@ -7,7 +7,6 @@ that it gets itself, too: what is wrong with them counts as a failed call.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import gzip
@@ -16,19 +15,17 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from aiohttp import web
-from rich.console import Console
 
-from rpcaccel.bench import render
 from rpcaccel.bench.report import Report, Table, count, machine, milliseconds
 from rpcaccel.config.password import hash_password
-from tests.bench import pages
+from rpcaccel.testing.address import to_hex
+from rpcaccel.testing.blocks import ChainSpec, Generator
 from tests.chaos.attacked import Attack, Case, Field, call_of, read, request_of, says, under
 from tests.chaos.storm import NETWORK, Caller
-from tests.chaos.table import Hail, Node, Weather
+from tests.chaos.table import Hail, Node, Weather, command
 from tests.services import LOOPBACK
 
 MB = 1_000_000
@@ -292,7 +289,7 @@ async def head_dies(field: Field) -> None:
     """The one node at the head is killed while the newest block is read; the others are one block behind."""
     for node in field.nodes[1:]:
         await node.turn(lag=1)
-    await asyncio.sleep(3)
+    await field.known(lambda node: node["lag"] == 1)
     reading = [asyncio.create_task(_newest(field)) for _ in range(8)]
     await asyncio.sleep(1)
     await field.nodes[0].kill()
@@ -310,12 +307,47 @@ async def roles(field: Field) -> None:
     """One explorer among validators, with nothing configured: what only the explorer has is answered."""
     for node in field.nodes[1:]:
         await node.turn(explorer=False)
-    await asyncio.sleep(3)
+    await field.known(lambda node: node["says"].get("explorer") is False)
     for number in range(300):
         for method in ("getTransactionsHistory", "getStakingTransactionsHistory"):
             address = f"0x{number:040x}"
             said = await field.call(f"hmyv2_{method}", {"address": address, "pageIndex": 0, "pageSize": 10})
             field.expect(bool(said.get("result")), f"{method}: {str(said)[:100]}")
+
+
+async def hidden_laggard(field: Field) -> None:
+    """Every URL but one lags, and the one hides a machine that lags, too: what that one said does not outlive it."""
+    well, *others = field.nodes
+    for node in others:
+        await node.turn(lag=40)
+    field.relay.behind = [well, others[0]]
+    contract, head = to_hex(Generator(ChainSpec()).contract), await _head(field, well.url)
+    asked = [
+        call_of("eth_call", {"to": contract, "data": f"0x{number:08x}"}, hex(head - number % 5))
+        for number in range(200)
+    ]
+    for call in asked:
+        await field.post(call)
+    field.relay.behind = [well]
+    while await _head(field, field.url) <= head + 1:
+        await asyncio.sleep(0.1)
+    for call in asked:
+        told, true = await field.post(call), await field.post(call, at=well.url)
+        field.expect(read(told) == read(true), f"{told[:100]!r} instead of {true[:100]!r}")
+
+
+async def far_receipts(field: Field) -> None:
+    """Receipts that name a block far above the chain: nobody is told that it is the head."""
+    receipt = b'{"blockNumber":"0xffffff","blockHash":"0x%b","logs":[]}' % (b"ab" * 32)
+    field.relay.scripts["eth_getTransactionReceipt"] = says(receipt)
+    for number in itertools.takewhile(lambda _: field.going, itertools.count()):
+        await field.call("eth_getTransactionReceipt", f"0x{number:064x}")
+        told, true = await _head(field, field.url), await _head(field, field.nodes[1].url)
+        field.expect(told <= true + 1, f"the head is said to be {told}, and it is {true}")
+
+
+async def _head(field: Field, url: str) -> int:
+    return int(read(await field.post(call_of("eth_blockNumber"), at=url))["result"], 16)
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -328,6 +360,8 @@ CASES: dict[str, Case] = {
     "the one node at the head killed": Case(head_dies, weight=2),
     "Retry-After of a day for a method": Case(told_to_wait),
     "one explorer, two validators": Case(roles),
+    "a URL that hides a lagging machine": Case(hidden_laggard, hostile=True, memory="64MB"),
+    "receipts that name a far block": Case(far_receipts, hostile=True),
     "answers 10,000 levels deep": Case(deep_answers, hostile=True),
     "answers that are not UTF-8": Case(broken_text, hostile=True),
     "errors with codes of their own": Case(own_codes, hostile=True),
@@ -400,24 +434,5 @@ def _texts(row: Row) -> tuple[str, ...]:
     return row.case, count(row.calls), str(row.failed), milliseconds(row.healthy), milliseconds(row.during), *sizes
 
 
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=3000, help="ordinary reads beside each attack")
-    parser.add_argument("--rate", type=float, default=250.0, help="ordinary reads a second")
-    parser.add_argument("--only", action="append", choices=[*CASES], help="this attack; may be repeated")
-    parser.add_argument("--out", type=Path, help="a page whose section is replaced (.md), or a report (.json, .html)")
-    given = parser.parse_args()
-    weather = Weather(given.calls, given.rate)
-    rows = []
-    for name in given.only or CASES:
-        rows.append(asyncio.run(measure(name, weather)))
-        print(*_texts(rows[-1]), sep="  ", file=sys.stderr, flush=True)
-    made = report(rows, weather)
-    render.terminal(made, Console(width=160))
-    if given.out is not None:
-        pages.put(made, given.out, "attacks")
-
-
 if __name__ == "__main__":
-    main()
+    command(str(__doc__), [*CASES], measure, report, "attacks")

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -286,24 +286,30 @@ async def measure(case: str, weather: Weather) -> Row:
     return await (OTHERS[case](weather) if case in OTHERS else one_of_three(case, weather))
 
 
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=3000, help="while something is wrong, for each case")
+def command(
+    about: str,
+    cases: Sequence[str],
+    measure: Callable[[str, Weather], Awaitable[Any]],
+    report: Callable[[list[Any], Weather], Report],
+    section: str,
+) -> None:
+    """Measure some cases, each in a loop of its own, as the command line says, and put the table into its page."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=3000, help="checked calls beside each case")
     parser.add_argument("--rate", type=float, default=250.0, help="calls a second")
-    parser.add_argument("--only", action="append", choices=[*CASES, *OTHERS], help="this case; may be repeated")
+    parser.add_argument("--only", action="append", choices=cases, help="this case; may be repeated")
     parser.add_argument("--out", type=Path, help="a page whose section is replaced (.md), or a report (.json, .html)")
     given = parser.parse_args()
     weather = Weather(given.calls, given.rate)
     rows = []
-    for case in given.only or [*CASES, *OTHERS]:
+    for case in given.only or cases:
         rows.append(asyncio.run(measure(case, weather)))
-        print(*_texts(rows[-1]), sep="  ", file=sys.stderr, flush=True)
-    made = report(rows, weather)
+        made = report(rows, weather)
+        print(*made.tables[0].rows[-1], sep="  ", file=sys.stderr, flush=True)
     render.terminal(made, Console(width=160))
     if given.out is not None:
-        pages.put(made, given.out, "chaos")
+        pages.put(made, given.out, section)
 
 
 if __name__ == "__main__":
-    main()
+    command(str(__doc__), [*CASES, *OTHERS], measure, report, "chaos")
