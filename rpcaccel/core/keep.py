@@ -100,7 +100,12 @@ def _may_be_behind(plan: Plan, result: bytes) -> bool:
     """Could a machine that has not got the block have said this?"""
     if plan.cache is _STATIC or plan.cache is _NODE:
         return False
-    return plan.rule.split == "logs" or result in _EMPTY or not result.strip(_ZEROS)
+    return plan.rule.split == "logs" or is_empty(result)
+
+
+def is_empty(result: bytes) -> bool:
+    """Is it what a machine says, too, that has not got the block?"""
+    return result in _EMPTY or not result.strip(_ZEROS)
 
 
 def _is_settled(plan: Plan, node_head: int, view: View) -> bool:

@@ -195,6 +195,12 @@ class Node:
             self._lags(self.head - head, now)
         self.head = head
 
+    def lacked(self, block: int, most: int, now: float) -> None:
+        """It said that it has not got a block that another machine has. More than `most` blocks under its head that is
+        no machine which lags, but one that no longer has old blocks."""
+        if 0 < self.head - block <= most:
+            self._lags(self.head - block, now)
+
     def hidden_lag(self, now: float) -> int:
         """Blocks by which what answers for the node was seen to be behind its head; 0 as long as it never was."""
         return self._lag if now < self._lag_until else 0
@@ -252,8 +258,6 @@ class Node:
                     self._lack(need, plan, now)
         elif kind in OVERLOAD and plan.rule.bulkhead is _LIGHT:
             self.limit.overloaded(self.held[_LIGHT], now)
-        elif kind is FailureKind.NODE_BEHIND and plan.block is not None and self.head > plan.block:
-            self._lags(self.head - plan.block, now)
         elif kind is FailureKind.PRUNED and plan.block is not None:
             current = self.pruned_below if now < self.pruned_until else 0
             self.pruned_below = max(current, plan.block + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from rpcaccel.core.answer import Answer, error_parts
@@ -10,6 +11,7 @@ from rpcaccel.core.breaker import Verdict
 from rpcaccel.core.commands import StartAttempt
 from rpcaccel.core.failure import Failure, FailureKind, policy
 from rpcaccel.core.impossible import judge_result
+from rpcaccel.core.keep import is_empty
 from rpcaccel.core.outcome import Leg
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import Bulkhead
@@ -152,6 +154,16 @@ class Attempts:
             raise
         finally:
             booking.close()
+
+    def compare(self, answer: Answer, behind: Collection[str]) -> None:
+        """Nodes said that they have not got the block of this call, and another machine answered: what they said is
+        shown to be a lag by that alone, since a client can bring such words about."""
+        block = self._plan.block
+        if block is None or answer.result is None or is_empty(bytes(answer.result)):
+            return
+        for node in self.pool.nodes:
+            if node.id in behind:
+                node.lacked(block, self.pool.most_lag, self.clock())
 
     def legs(self) -> tuple[Leg, ...]:
         """The attempts in the order they began, where there were several."""

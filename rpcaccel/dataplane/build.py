@@ -105,6 +105,7 @@ class Build:
             settings=tuning.dispatch(settings, chain.block_time),
             hedging=tuning.hedging(settings),
             outliers=tuning.outliers(settings),
+            most_lag=tuning.most_lag(settings, chain.block_time),
             rooms=before.pool.rooms if before is not None else tuple(WaitQueue() for _ in Bulkhead),
             broadcast=tuning.broadcast(settings),
             budget=before.pool.budget if before is not None else Budget(),

@@ -104,6 +104,8 @@ class Pool:
     """Where the calls of each bulkhead wait when every node has as many of them as it may have."""
     hedging: Hedging | None = None
     outliers: OutlierSettings = field(default_factory=OutlierSettings)
+    most_lag: int = 0
+    """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
     cells: Mapping[str, NodeCell] = field(default_factory=dict)
     """Where the attempts of a node are counted, by its id."""
     late: Deadlines[Late] = field(default_factory=lambda: Deadlines(_late))
@@ -206,6 +208,8 @@ def concluded(end: Settle, machine: Asked, attempts: Attempts, *, count: int, fo
     """How the call ended, from what the machine said last."""
     failure, node = end.failure, end.node
     own = failure is not None and policy(failure.kind).client == "own-error"
+    if failure is None and end.answer is not None and machine.steps:
+        attempts.compare(end.answer, [node_id for node_id, kind in machine.steps if kind is FailureKind.NODE_BEHIND])
     return Forwarded(
         answer=None if own else end.answer,
         failure=failure,

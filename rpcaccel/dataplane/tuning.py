@@ -37,6 +37,11 @@ def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
     )
 
 
+def most_lag(network: NetworkSettings, block_time: float) -> int:
+    """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
+    return MOST_DOUBT * _usual_doubt(network, block_time) // 2
+
+
 def doubt(network: NetworkSettings, block_time: float, seen: int) -> int:
     """Blocks under the head about which a machine hidden behind a node's URL may say something else than the others.
 
@@ -44,8 +49,12 @@ def doubt(network: NetworkSettings, block_time: float, seen: int) -> int:
         seen: how many blocks behind its node such a machine was seen. Twice that is doubted, within a bound: a node
             that begins anew far behind is no reason to keep nothing.
     """
-    usual = ceil(network.hidden_lag / (network.block_time or block_time))
+    usual = _usual_doubt(network, block_time)
     return min(max(usual, 2 * seen), MOST_DOUBT * usual)
+
+
+def _usual_doubt(network: NetworkSettings, block_time: float) -> int:
+    return ceil(network.hidden_lag / (network.block_time or block_time))
 
 
 def hedging(network: NetworkSettings) -> Hedging | None:

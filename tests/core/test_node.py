@@ -209,10 +209,11 @@ def test_how_far_behind_a_machine_was_seen_is_believed_for_a_while() -> None:
     node = Node("a")
     node.told_head(1000, 1.0)
     assert node.hidden_lag(1.0) == 0
-    node.learn(FailureKind.NODE_BEHIND, plan(block=1001), 2.0)
-    node.learn(FailureKind.NODE_BEHIND, plan(), 2.0)
+    node.lacked(1001, 400, 2.0)
     assert node.hidden_lag(2.0) == 0, "it is not behind its head"
-    node.learn(FailureKind.NODE_BEHIND, plan(block=970), 3.0)
+    node.lacked(599, 400, 2.0)
+    assert node.hidden_lag(2.0) == 0, "it no longer has old blocks"
+    node.lacked(970, 400, 3.0)
     node.told_head(990, 4.0)
     assert (node.head, node.hidden_lag(4.0)) == (990, 30), "the furthest counts"
     node.told_head(1001, 5.0)

@@ -133,6 +133,30 @@ class World:
         assert all(not task.get_coro().__qualname__.startswith("_Course") for task in asyncio.all_tasks())  # type: ignore[union-attr]
 
 
+EMPTY = says(Answer(result=b'"0x"'))
+
+
+@pytest.mark.parametrize(
+    ("second", "block", "lag"),
+    [
+        (WELL, 970, 30),
+        (EMPTY, 970, 0),  # that is what it would say, too, if it had not got the block
+        (error("behind"), 970, 0),  # a client can bring the words about
+        (error("revert"), 970, 0),
+        (WELL, 1, 0),  # it no longer has old blocks
+        (WELL, None, 0),
+    ],
+)
+async def test_a_node_is_taken_to_lag_only_when_another_shows_that_the_block_is_there(
+    second: Behaviour, block: int | None, lag: int
+) -> None:
+    world = World(Scripted(error("behind")), Scripted(second), most_lag=400)
+    for node in world.nodes:
+        node.head = 1000
+    await world.call(block=block)
+    assert [node.hidden_lag(world.pool.clock()) for node in world.nodes] == [lag, 0]
+
+
 async def test_an_answer_comes_back_with_who_gave_it() -> None:
     world = World(Scripted(WELL), Scripted(WELL))
     world.nodes[0].head = 77

@@ -49,4 +49,5 @@ def test_what_a_hidden_machine_may_lack_is_said_in_time_and_widened_by_what_was_
     said = NETWORK.model_copy(update={"hidden_lag": 60.0})
     assert [tuning.doubt(said, 2.0, seen) for seen in (0, 10, 100, 10**6)] == [30, 30, 200, 30 * tuning.MOST_DOUBT]
     assert tuning.doubt(said.model_copy(update={"block_time": 12.0}), 2.0, 0) == 5
+    assert 2 * tuning.most_lag(said, 2.0) == 30 * tuning.MOST_DOUBT
     assert tuning.doubt(said.model_copy(update={"hidden_lag": 0.0}), 2.0, 10**6) == 0
