@@ -289,7 +289,7 @@ class Prober:
             self._opening.cancel()
             self._opening = None
         heads, now = self.heads(), self._clock()
-        self._pace.see(heads.served.head, now)
+        self._pace.see(self._book.told(now), now)
         if now - self._told_at < TELL_EVERY and self._last is not None and _essence(heads) == _essence(self._last):
             return
         self._last, self._told_at = heads, now

@@ -30,8 +30,8 @@ class Sighting(Struct, frozen=True):
 class ChainView:
     """What one node has told so far."""
 
-    __slots__ = ("_hinted_at", "_lower", "_told", "_told_at", "eligible", "final", "final_hash", "gone", "hashes",
-                 "head", "seen_at", "sure", "turned", "weight")  # fmt: skip
+    __slots__ = ("_hinted_at", "_lower", "_told_at", "eligible", "final", "final_hash", "gone", "hashes", "head",
+                 "seen_at", "sure", "told", "turned", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -48,7 +48,7 @@ class ChainView:
         """While it is not known to be on the branch that counts: the last block that was final when it still was."""
         self._lower = False
         self._hinted_at = 0.0
-        self._told, self._told_at = -1, 0.0
+        self.told, self._told_at = -1, 0.0
         """The head that the node itself told last, and when: hints are measured by it, and never by one another."""
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class ChainView:
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
         """Take in the node's newest block; True when it has left the branch it told before."""
         self.seen_at = self._told_at = now
-        self._told = sighting.number
+        self.told = sighting.number
         self.gone = False
         if sighting.final is not None:
             self.final = sighting.final
@@ -99,7 +99,7 @@ class ChainView:
         """An answer named block `number`: a hint only ever raises the head, and only as far as blocks of `block_time`
         seconds can have come since the node last told its head itself. True when the hint raised it."""
         reach = HINT_REACH + HINT_HASTE * (now - self._told_at) / block_time
-        if self._told < 0 or not self.head < number <= self._told + reach:
+        if self.told < 0 or not self.head < number <= self.told + reach:
             return False
         self.head = number
         self.seen_at = max(self.seen_at, now)

@@ -203,6 +203,10 @@ class HeadBook:
         """A node's answer named block `number`; True when that raised the node's head (`ChainView.hint`)."""
         return self._view(node_id).hint(number, now, block_time)
 
+    def told(self, now: float) -> int:
+        """The highest block that nodes holding half of the weight told themselves, hints apart; -1 without any."""
+        return reached_by_half((view.told, view.weight) for view in self._live(now))
+
     def served(self, now: float) -> Served:
         """The head to serve from now on; `now` never goes back between calls."""
         live = self._live(now)

@@ -18,8 +18,6 @@ from rpcaccel.testing.clock import ManualClock
 from rpcaccel.testing.factories import harmony_nodes
 
 VALIDATOR = {"explorer": False, "archive": False}
-
-
 GENESIS = "0x" + "1a" * 32
 
 
@@ -400,6 +398,15 @@ async def test_a_hint_moves_the_head_at_once(world: World) -> None:
     for unbelieved in (90, 16_777_215):
         prober.hint("a", unbelieved)
     assert len(world.told) == count
+
+
+async def test_hints_do_not_make_blocks_seem_to_come_quicker_so_that_the_next_reaches_further(world: World) -> None:
+    prober = await world.start()
+    for block in (*range(101, 109), 120):
+        world.clock.advance(0.01)
+        for name in ("a", "b"):
+            prober.hint(name, block)
+    assert world.heads.served.head == 108
 
 
 async def test_a_node_can_be_looked_at_at_once(world: World) -> None:
