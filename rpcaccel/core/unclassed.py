@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from rpcaccel.core.classify import fold
+from rpcaccel.core.printable import printable
 
 MOST = 100
 """Errors told apart by one worker; the one not seen for longest is forgotten first."""
@@ -31,7 +32,7 @@ class UnclassedError(Struct, frozen=True, kw_only=True):
     method: str
     """Of the latest time, as is the message."""
     message: str
-    """As the node wrote it, shortened."""
+    """As the node wrote it, shortened and printable."""
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -76,8 +77,8 @@ class Unclassed:
             last_seen=at,
             http_status=http_status,
             node=node,
-            method=method[:LONGEST_METHOD],
-            message=message[:LONGEST_MESSAGE],
+            method=printable(method[:LONGEST_METHOD])[:LONGEST_METHOD],
+            message=printable(message[:LONGEST_MESSAGE])[:LONGEST_MESSAGE],
         )
         if len(self._found) > self._most:
             self._found.popitem(last=False)

@@ -24,6 +24,14 @@ def test_errors_of_one_cause_are_one_line_with_the_latest_of_them() -> None:
     assert other.count == 1
 
 
+def test_neither_a_node_nor_a_client_writes_a_line_or_a_command_of_its_own() -> None:
+    found = Unclassed()
+    found.note("s0", "a", "x\n\x1b[31m", -32000, "lost\r\n[error] forged \x1b[2J \u202etac", 200, at=1.0)
+    (error,) = found.all()
+    assert (error.text + error.method + error.message).isprintable()
+    assert (error.method, error.message) == (r"x\n\x1b[31m", r"lost\r\n[error] forged \x1b[2J \u202etac")
+
+
 def test_the_one_not_seen_for_longest_is_forgotten() -> None:
     found = noted(("a", 1.0), ("b", 2.0), ("a", 3.0), ("c", 4.0), most=2)
     assert {error.text for error in found.all()} == {"a", "c"}
