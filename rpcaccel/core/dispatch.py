@@ -13,8 +13,9 @@ Rules (docs/architecture.md, Failures):
   once), or after a rate limit, when it is no longer parked.
 - A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is
   free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
-  hang and its calls go to those that are well: they are no more than it may have in flight, once each, and nobody is
-  well when all hang. "Not there yet" has its own small count instead of the attempts.
+  hang, or its breaker opens, and its calls go to those that are well: they are no more than it may have in flight, once
+  each, and nobody is well when all hang. "Not there yet" has its own small count instead of the attempts, and a node that lacks the method
+  or the role is none of them: every node is asked, each once, before a client is told that none has it.
 - An attempt may take what its node allows, and never more than what is left of the call.
 - When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
 
@@ -33,7 +34,7 @@ from rpcaccel.core.budget import Budget
 from rpcaccel.core.commands import CancelAttempt, Command, SetTimer, Settle, StartAttempt
 from rpcaccel.core.dispatch_settings import DispatchSettings
 from rpcaccel.core.error_rank import NO_RANK, error_rank
-from rpcaccel.core.failure import Failure, FailureKind, policy
+from rpcaccel.core.failure import LACKING, Failure, FailureKind, policy
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
 
@@ -93,8 +94,8 @@ def _out_of_time() -> Failure:
 class Dispatch:
     """The machine of one call."""
 
-    __slots__ = ("_again", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after", "_plan",
-                 "_running", "_settings", "attempts", "state", "steps", "timer_set", "tried")  # fmt: skip
+    __slots__ = ("_again", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after", "_lacking",
+                 "_plan", "_running", "_settings", "attempts", "state", "steps", "timer_set", "tried")  # fmt: skip
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class Dispatch:
         self._hedge_after = hedge_after if plan.hedge and plan.repeat else None
         self._running: dict[int, Node] = {}
         self._again: str | None = None
-        self._behind = 0
+        self._behind = self._lacking = 0
         self.timer_set = False
         """Is a timer event awaited?"""
         self._best: Settle | None = None
@@ -165,6 +166,8 @@ class Dispatch:
         node = self._expect_attempt("answered", attempt)
         if kind is None:
             del self._running[attempt]
+            if not self._plan.rule.known:
+                self._budget.found(self._plan.method, now)
             return self._settle(Settle(answer, None, node))
         return self._disappointed(attempt, failure_of(answer, kind, node), answer, now)
 
@@ -181,7 +184,7 @@ class Dispatch:
         self.timer_set = False
         if self.state is State.PAUSING:
             node = self._chooser.next((), now) if now < self._ends else None
-            return self._give_up() if node is None else [self._attempt(node, now)]  # its own count has paid
+            return self._give_up(now) if node is None else [self._attempt(node, now)]  # its own count has paid
         return self._beside(now, lambda: self._budget.hedge(now))
 
     def deserted(self, now: float) -> list[Command]:
@@ -210,31 +213,34 @@ class Dispatch:
         self._remember(Settle(answer, failure, node))
         row = policy(failure.kind)
         if row.retry == "never" or not (row.retry == "always" or self._plan.repeat or not failure.sent):
+            if row.breaker == "success" and not self._plan.rule.known:
+                self._budget.found(self._plan.method, now)
             return self._settle(Settle(answer, failure, node))  # not the best: this one may have had an effect
         if self._running:  # the other attempt may still do better
             return []
         if row.retry == "one-other" and len(self.tried) > 1:
-            return self._give_up()
+            return self._give_up(now)
         if failure.kind is FailureKind.NODE_BEHIND:
-            return self._look_further(failure, now)
+            return self._look_further(node, failure, now)
+        self._lacking += failure.kind in LACKING
         if self._counted() >= self._settings.attempts or now >= self._ends:
-            return self._give_up()
+            return self._give_up(now)
         successor = self._successor(node, failure.kind, now)
         if successor is None:
-            return self._give_up()
-        return self._pay_and_start(successor, failure, now)
+            return self._give_up(now)
+        return self._pay_and_start(successor, node, failure, now)
 
-    def _look_further(self, failure: Failure, now: float) -> list[Command]:
+    def _look_further(self, behind: Node, failure: Failure, now: float) -> list[Command]:
         """Somebody may have by now what this node has not yet."""
         self._behind += 1
         if self._behind > self._settings.behind_attempts or now >= self._ends:
-            return self._give_up()
+            return self._give_up(now)
         node = self._chooser.next(self.tried, now)
         if node is not None:
-            return self._pay_and_start(node, failure, now)
+            return self._pay_and_start(node, behind, failure, now)
         pause = self._settings.behind_pause
         if pause is None or now + pause >= self._ends:
-            return self._give_up()
+            return self._give_up(now)
         self.state = State.PAUSING
         self.timer_set = True
         return [SetTimer(pause)]
@@ -250,7 +256,7 @@ class Dispatch:
 
     def _counted(self) -> int:
         """Attempts that count against the limit."""
-        return self.attempts - self._behind
+        return self.attempts - self._behind - self._lacking
 
     def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> StartAttempt:
         self.attempts += 1
@@ -260,9 +266,10 @@ class Dispatch:
         self.state = State.RUNNING
         return StartAttempt(self.attempts, node, min(node.timeout, self._ends - now), hedge)
 
-    def _pay_and_start(self, node: Node, after: Failure, now: float) -> list[Command]:
-        if not self._budget.retry(after, now, known=self._plan.rule.known):
-            return self._give_up()
+    def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> list[Command]:
+        unknown = "" if self._plan.rule.known else self._plan.method
+        if not self._budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now)):
+            return self._give_up(now)
         self.timer_set = False  # a hedge beside an attempt that is itself a second one would be a third
         return [self._attempt(node, now)]
 
@@ -271,7 +278,9 @@ class Dispatch:
         if rank > self._best_rank:
             self._best, self._best_rank = end, rank
 
-    def _give_up(self) -> list[Command]:
+    def _give_up(self, now: float) -> list[Command]:
+        if len(self.tried) > 1 and not self._plan.rule.known:
+            self._budget.in_vain(self._plan.method, now)
         return self._settle(self._best)
 
     def _settle(self, end: Settle | None) -> list[Command]:

@@ -142,6 +142,9 @@ _BY_STATUS: dict[int, FailureKind] = {
     429: FailureKind.RATE_LIMITED,
     431: FailureKind.CALL_REFUSED,
 }
+LACKING = frozenset({FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING})
+"""What a node says that is not made for the call. It is remembered, so that each node says it once in a while, and all
+nodes are asked before a client is told so (core.dispatch)."""
 BARRING = frozenset({FailureKind.UNAUTHORIZED, FailureKind.MISCONFIGURED})
 """What shuts a node out until its probes are answered again, when they meet it."""
 

@@ -65,7 +65,7 @@ def test_a_retry_is_paid_from_what_the_table_of_failures_says(kind: FailureKind)
 @pytest.mark.parametrize("known", [True, False])
 def test_a_retry_of_what_was_not_sent_is_free(known: bool) -> None:
     unsent = Failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
-    assert Budget(share=0.0, floor=0.0).retry(unsent, 1.0, known=known)
+    assert Budget(share=0.0, floor=0.0).retry(unsent, 1.0, unknown="" if known else "m")
 
 
 PROVOKED = [Failure(kind, "said") for kind in FailureKind if policy(kind).pays != "budget"]
@@ -78,6 +78,6 @@ def test_nothing_that_clients_bring_about_takes_a_retry_from_a_read(spent: list[
         if failure is None:
             budget.hedge(1.0)
         else:
-            budget.retry(failure, 1.0, known=known)
+            budget.retry(failure, 1.0, unknown="" if known else "m")
     reset = Failure(FailureKind.BROKEN_REPLY, "the connection broke off")
     assert sum(budget.retry(reset, 1.0) for _ in range(10)) >= 5, "half of it, the other half is for hedges"

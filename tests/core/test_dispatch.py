@@ -300,25 +300,27 @@ def test_a_kept_connection_that_was_closed_costs_no_budget_on_the_way_to_another
     assert short(run.answered(3, OK, None, 0.3)) == ["end well"]
 
 
-@pytest.mark.parametrize("kind", [FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING, FailureKind.RATE_LIMITED])
-def test_what_costs_no_node_any_work_is_free_and_ends_with_the_attempts(kind: FailureKind) -> None:
+@pytest.mark.parametrize(("kind", "asked"), [("method-missing", 6), ("role-missing", 6), ("rate-limited", 3)])
+def test_what_costs_no_node_any_work_is_free_and_what_a_node_lacks_is_no_attempt(kind: str, asked: int) -> None:
     run = machine(6, budget=Budget(share=0.0, floor=0.0), attempts=3)
     run.start(0.0)
-    assert short(run.answered(1, ERROR, kind, 0.1)) == ["ask b"]
-    assert short(run.answered(2, ERROR, kind, 0.2)) == ["ask c"]
-    assert short(run.answered(3, ERROR, kind, 0.3)) == [f"end {kind}"]
+    for attempt in range(1, asked):
+        assert short(run.answered(attempt, ERROR, FailureKind(kind), 0.1)) == [f"ask {'abcdef'[attempt]}"]
+    assert short(run.answered(asked, ERROR, FailureKind(kind), 0.3)) == [f"end {kind}"]
 
 
-def test_a_method_that_no_table_describes_is_asked_of_others_only_as_far_as_its_own_part_reaches() -> None:
-    unknown = Plan(network="n", method="m", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER)
+def test_methods_that_no_table_describes_are_looked_for_until_too_many_of_them_were_in_vain() -> None:
     budget, sends = Budget(share=0.0, floor=1.0, span=10.0), 0
-    for _ in range(1000):
+    for number in range(1000):
+        unknown = Plan(
+            network="n", method=f"m{number}", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER
+        )
         run = machine(call=unknown, budget=budget)
         run.start(0.0)
         while run.state is State.RUNNING:
             sends += 1
             run.answered(run.attempts, ERROR, FailureKind.METHOD_MISSING, 0.1)
-    assert sends == 1000 + 2
+    assert sends == 1000 + 10 * 2
     assert (budget.left(0.1), budget.refused) == (10.0, 0)
 
 
