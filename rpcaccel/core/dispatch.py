@@ -14,8 +14,8 @@ Rules (docs/architecture.md, Failures):
 - A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is
   free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
   hang, or its breaker opens, and its calls go to those that are well: they are no more than it may have in flight, once
-  each, and nobody is well when all hang. "Not there yet" has its own small count instead of the attempts, and a node that lacks the method
-  or the role is none of them: every node is asked, each once, before a client is told that none has it.
+  each, and nobody is well when all hang. "Not there yet" has its own small count instead of the attempts. A node that
+  lacks the method or the role is no attempt: every node is asked, each once, before a client is told that none has it.
 - An attempt may take what its node allows, and never more than what is left of the call.
 - When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 
 from rpcaccel.balancers import Balancer
-from rpcaccel.core.eligible import CALLS_OF, Refusal, eligible, judge, sentence
+from rpcaccel.core.eligible import CALLS_OF, Refusal, best_left, eligible, judge, sentence
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
@@ -16,7 +16,7 @@ from rpcaccel.core.rendezvous import rendezvous
 class PoolChooser:
     """Eligibility and balancer as one question."""
 
-    __slots__ = ("_balancer", "_nodes", "_plan", "_rng", "_route_key", "_urgent", "forced")
+    __slots__ = ("_balancer", "_last", "_nodes", "_plan", "_rng", "_route_key", "_urgent", "forced")
 
     def __init__(
         self,
@@ -27,14 +27,16 @@ class PoolChooser:
         *,
         route_key: bytes = b"",
         urgent: bool = False,
+        last: bool = False,
     ) -> None:
-        """`urgent`: the call is taken on even where there is no room."""
+        """`urgent`: the call is taken on even where there is no room. `last`: nodes that are behind were waited for."""
         self._plan = plan
         self._nodes = nodes
         self._balancer = balancer
         self._rng = rng
         self._route_key = route_key or plan.route_key
         self._urgent = urgent
+        self._last = last
         self.forced = False
         """Has a node been given that is not fit, for want of better?"""
 
@@ -45,8 +47,11 @@ class PoolChooser:
             return None
         if not found.forced:
             return self._pick(found.nodes, now)
-        if avoid and judge(found.nodes[0], self._plan, now) not in _MAY_BE_WELL:
+        why = judge(found.nodes[0], self._plan, now)
+        if avoid and why not in _MAY_BE_WELL:
             return None  # each is known to answer in vain: one such answer is enough
+        if why is Refusal.BREAKER_OPEN and not self._last and best_left(self._nodes, self._plan, now) >= 0:
+            return None  # a node that is merely behind comes along, or is followed (dataplane.head_loss)
         self.forced = True
         return found.nodes[0]
 

@@ -247,27 +247,34 @@ class Engine:
         time; then the best node left is followed (dataplane.head_loss). When a reorganisation is noticed meanwhile, the
         answer may be the abandoned branch's: it is asked for again.
         """
-        patience = head_loss.patience(network)
-        patient_until = min(deadline, self._clock() + patience)
+        patient_until = min(deadline, self._clock() + head_loss.patience(network))
         shared = plan.rule.kind == "read" and plan.flight_key is not None
-        if found is not None and head_loss.came_along(network, plan, found, self._clock()):
-            found = None
+        followed_to = network.view.head
+        if found is not None and head_loss.came_along(network, plan, found, now := self._clock()):
+            found = None if head_loss.paid(network, plan, found, now) else found
         while True:
             fork_epoch = network.view.fork_epoch
             forwarded, found = found or await self._reach(network, plan, client, deadline), None
             now = self._clock()
             if head_loss.waits(network, plan, forwarded, now):
                 lower = head_loss.lower(network, plan, now)
-                until = patient_until
-                if lower is not None:
-                    until = min(until, network.sight.absence.noticed(now, 2 * patience) + patience)
-                if now < until:
+                until = head_loss.wait_until(network, plan, forwarded, lower, now, patient_until)
+                if waited := now < until:
                     await network.wait_for_change(until - now)
-                    plan = head_loss.after_a_wait(network, plan, fork_epoch, self._clock())
-                    continue
-                if lower is None or now >= deadline:
+                    now = self._clock()
+                elif lower is None:
+                    return plan, forwarded if forwarded.tried else await self._reach(
+                        network, plan, client, deadline, last=True
+                    )
+                if now >= deadline or not head_loss.paid(network, plan, forwarded, now):
                     return plan, forwarded
+                if waited or lower is None:
+                    plan = head_loss.after_a_wait(network, plan, fork_epoch, now)
+                    continue
                 followed = await self._reach(network, lower, client, deadline)
+                if head_loss.lacks(followed) and lower.head < followed_to:
+                    found, followed_to = followed, lower.head  # another node further behind may have it
+                    continue
                 if followed.answer is None:
                     return plan, forwarded
                 plan, forwarded = lower, followed
@@ -277,11 +284,14 @@ class Engine:
                 return plan, forwarded
             plan = network.plan(plan.method, plan.asked)
 
-    async def _reach(self, network: Network, plan: Plan, client: bytes, deadline: float) -> Forwarded:
+    async def _reach(
+        self, network: Network, plan: Plan, client: bytes, deadline: float, *, last: bool = False
+    ) -> Forwarded:
+        """`last`: nodes that are behind were waited for long enough."""
         network.refreshes.call(self._clock())
         pool, route_key, cell = network.pool, plan.route_key or client, self.tally.network(network.name)
         if plan.rule.kind != "send":
-            chooser = preferring(plan, pool, self.sends.holders(network, plan, client), route_key)
+            chooser = preferring(plan, pool, self.sends.holders(network, plan, client), route_key, last=last)
             forwarded = await forward(plan, pool, deadline=deadline, route_key=route_key, chooser=chooser)
             cell.forced += forwarded.forced
             return forwarded

@@ -2,7 +2,9 @@
 
 The rule (docs/architecture.md, rules of truth): the nodes at the head are waited for a bounded time, then the best node
 left is followed: an honest older answer beats none. The control plane moves the served head when their probes go
-unanswered. Here the rule is kept for a call, whatever they died of: they may answer probes and no calls.
+unanswered. Here the rule is kept for a call, whatever they died of: they may answer probes and no calls. Those at the
+head may also lack what the call needs (a method, a role, old state) while one that has it is a block behind, as every
+node is for a moment when a block comes.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rpcaccel.core.eligible import NONE, best_left, judge, may_come
-from rpcaccel.core.failure import FailureKind, policy
+from rpcaccel.core.failure import LACKING, FailureKind, policy
 from rpcaccel.core.plan import Plan
 from rpcaccel.dataplane.forward import Forwarded
 from rpcaccel.dataplane.network import Network
@@ -24,19 +26,57 @@ def patience(network: Network) -> float:
     return 2 * (network.settings.block_time or network.chain.block_time) + 1
 
 
+_LACKS = LACKING | {FailureKind.PRUNED, FailureKind.BEYOND_WINDOW}
+"""What a healthy node says that has not what a call needs, and has the block."""
+
+
 def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
-    """Is it worth waiting, since those who could have answered are gone and somebody else is merely behind?"""
+    """Is another node worth waiting for, since those at the head are gone or cannot answer, and it is merely behind?"""
     failure = forwarded.failure
     if failure is None:
         return False
     kind = failure.kind
     if kind is FailureKind.NODE_BEHIND:  # a restarted node may have lost the block that it was known to have
         return lower(network, plan, now) is not None
+    if lacks(forwarded):
+        return plan.rule.kind == "read" and best_left(network.pool.nodes, plan, now) >= 0
     if kind is not FailureKind.NO_NODE:
         again = plan.rule.kind == "read" and (plan.repeat or not failure.sent)
         if not again or kind in _NOT_AWAY or policy(kind).client != "own-error":
             return False
     return may_come(network.pool.nodes, plan, now)
+
+
+def lacks(forwarded: Forwarded) -> bool:
+    """Did the nodes that were asked lack what the call needs, the block aside?"""
+    return forwarded.failure is not None and forwarded.failure.kind in _LACKS
+
+
+def wait_until(
+    network: Network, plan: Plan, forwarded: Forwarded, lower: Plan | None, now: float, patient_until: float
+) -> float:
+    """Until when a node at the head is waited for; `patient_until` is the end of this call's own patience.
+
+    Where there is something to say already (what the best node left would answer, or that the nodes lack what the call
+    needs), the patience is that of all calls of the method in this outage together. A method that no table describes
+    waits for nothing: nobody knows whether its answer has to do with the head.
+    """
+    if not plan.rule.known:
+        return now
+    if lower is None and forwarded.answer is None:
+        return patient_until
+    bound = patience(network)
+    return min(patient_until, network.sight.absence.noticed(plan.rule.method, now, 2 * bound) + bound)
+
+
+def paid(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
+    """May nodes be asked again after this failure? That is paid like any retry, so that an outage which shuts no node
+    does not double the load."""
+    failure = forwarded.failure
+    assert failure is not None
+    asked_still = any(node.id in forwarded.tried and node.breaker.allows(now) for node in network.pool.nodes)
+    unknown = "" if plan.rule.known else plan.method
+    return network.pool.budget.retry(failure, now, unknown=unknown, shut=not asked_still)
 
 
 def came_along(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
@@ -68,7 +108,7 @@ def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> P
 def reached(network: Network, plan: Plan) -> None:
     """A call was answered: if it was about the head, the nodes there answer."""
     if plan.min_head >= network.view.head:
-        network.sight.absence.ended()
+        network.sight.absence.ended(plan.rule.method)
 
 
 def _fit(network: Network, plan: Plan, now: float) -> bool:

@@ -46,10 +46,12 @@ class Pinned:
         return Failure(kind, sentence(self._node, why, self._plan, now), sent=False)
 
 
-def preferring(plan: Plan, pool: Pool, preferred: Collection[str], route_key: bytes) -> Preferring | None:
-    """The choice that prefers some nodes; None when there are none to prefer."""
+def preferring(
+    plan: Plan, pool: Pool, preferred: Collection[str], route_key: bytes, *, last: bool = False
+) -> PoolChooser:
+    """The choice that prefers some nodes, where there are any to prefer. `last` is the chooser's own."""
     if not preferred:
-        return None
+        return PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
     return Preferring(plan, pool.nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key)
 
 

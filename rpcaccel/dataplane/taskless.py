@@ -159,7 +159,7 @@ class TasklessFetch:
                 if head_loss.waits(network, plan, found, way.clock()):
                     self._carry(plan, self._started, found)
                     return
-            elif network.sight.absence.since is not None:
+            elif network.sight.absence.methods:
                 head_loss.reached(network, plan)
             self._steps.append((_FORWARD, way.clock() - self._started))
             outcome = way.answer_handler.conclude(network, plan, found, self._steps)

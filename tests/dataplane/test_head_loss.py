@@ -55,9 +55,12 @@ def ask(world: World, body: bytes = BALANCE) -> asyncio.Task[Answered]:
     return world.start(world.hosts[0].ask("one", body))
 
 
-def lose(world: World, kind: FailureKind) -> None:
-    """What is on its way to the node at the head is lost, as often as it is tried; the others answer."""
+def lose(world: World, kind: FailureKind) -> int:
+    """What is on its way to the node at the head is lost, as often as it is tried; the others answer. How many calls
+    nodes were sent."""
+    sends = 0
     while world.sent or world.shared.reads:
+        sends += len(world.sent)
         for sent in world.sent:
             if sent.node.name == "one-0":
                 sent.fail(kind)
@@ -66,6 +69,7 @@ def lose(world: World, kind: FailureKind) -> None:
         while world.shared.reads:
             world.shared.answer(0)
         world.settle()
+    return sends
 
 
 def reply(task: asyncio.Task[Answered]) -> dict[str, object]:
@@ -141,6 +145,52 @@ def test_who_calls_when_others_have_waited_need_not_wait_again(world: World) -> 
     assert not fourth.done(), "which was another absence"
 
 
+def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that_its_node_refuses(
+    world: World,
+) -> None:
+    head_node(world).parking.refused("eth_getBalance", world.clock.now(), FAR)
+    first = ask(world)
+    world.let_through()
+    world.clock.advance(patience(world))
+    world.settle()
+    world.let_through()
+    assert first.done()
+    other = ask(world, BALANCE.replace(b"eth_getBalance", b"eth_getTransactionCount"))
+    world.let_through()
+    assert other.result().outcomes[0].block == HEAD
+    second = ask(world, BALANCE.replace(b"a5a5", b"b6b6"))
+    world.let_through()
+    assert second.result().outcomes[0].block == HEAD - 1
+
+
+@pytest.mark.parametrize("taskless", [True, False])
+def test_following_after_a_failed_attempt_is_paid_as_long_as_the_node_is_asked(world: World, taskless: bool) -> None:
+    host, pool = world.hosts[0], world.hosts[0].state.networks["one"].pool
+    host.engine.second_tier = host.engine._taskless.second_tier = not taskless
+    pool.budget.share = pool.budget.floor = 0.0
+    task = ask(world)
+    assert lose(world, FailureKind.BROKEN_REPLY) == 1
+    world.clock.advance(patience(world))
+    world.settle()
+    assert lose(world, FailureKind.BROKEN_REPLY) == 0
+    assert "error" in reply(task)
+
+
+def test_an_outage_costs_no_more_sends_than_it_has_calls_and_the_breaker_lets_through(world: World) -> None:
+    pool = world.hosts[0].state.networks["one"].pool
+    pool.budget.share = pool.budget.floor = 0.5
+    head_node(world).breaker.held = True  # its probes go unanswered, so that no trial is made
+    sends, calls = 0, 200
+    for number in range(calls):
+        task = ask(world, BALANCE.replace(b"a5a5", b"%04x" % number))
+        sends += lose(world, FailureKind.BROKEN_REPLY)
+        world.clock.advance(patience(world))
+        world.settle()
+        sends += lose(world, FailureKind.BROKEN_REPLY)
+        assert reply(task)["result"]
+    assert sends <= calls + 2 * head_node(world).breaker.settings.failures
+
+
 def test_a_call_goes_on_at_once_when_another_node_comes_along(world: World) -> None:
     task = ask(world)
     lose(world, FailureKind.CONNECT)
@@ -192,6 +242,16 @@ def test_a_call_that_names_a_block_of_which_the_others_know_nothing_is_told_so(w
     world.settle()
     lose(world, FailureKind.CONNECT)
     assert "error" in reply(task), "what a node that is behind would say is no answer"
+
+
+def test_a_call_that_names_a_block_is_asked_of_a_node_with_an_open_breaker_when_nobody_came_along(world: World) -> None:
+    trip(world)
+    task = ask(world, BALANCE.replace(b"latest", hex(HEAD).encode()))
+    assert lose(world, FailureKind.CONNECT) == 0
+    world.clock.advance(patience(world))
+    world.settle()
+    world.let_through()
+    assert reply(task)["result"] == told(world, HEAD)
 
 
 def test_where_nobody_is_merely_behind_a_lost_call_ends_at_once(world: World) -> None:
