@@ -3,11 +3,12 @@
 const PATIENCE = 5000;
 const EMPTY = 204;
 
-/** What went wrong: `status` (0: no answer at all), `code` and `errors` as the API says them, `message` for the eye. */
+/** What went wrong: `status` (0: no answer at all), `code` and `errors` as the API says them, `retryAfter` in seconds
+ *  (0: the server says none), `message` for the eye. */
 export class Problem extends Error {
-  constructor(status, body = {}) {
+  constructor(status, body = {}, retryAfter = 0) {
     super(body.detail || body.title || (status ? `the server answered ${status}` : "the server did not answer"));
-    Object.assign(this, { status, code: body.code ?? "", errors: body.errors ?? [], revision: body.revision ?? null });
+    Object.assign(this, { status, code: body.code ?? "", errors: body.errors ?? [], revision: body.revision ?? null, retryAfter });
   }
 }
 
@@ -23,7 +24,7 @@ async function ask(path, options = {}) {
   }
   const json = reply.headers.get("content-type")?.includes("json");
   const body = json ? await reply.json().catch(() => null) : {};
-  if (!reply.ok) throw new Problem(reply.status, body ?? {});
+  if (!reply.ok) throw new Problem(reply.status, body ?? {}, Number(reply.headers.get("retry-after")) || 0);
   if (body === null) throw new Problem(0); // it broke off
   if (!json && reply.status !== EMPTY) throw new Problem(reply.status, { title: "what came is no answer of rpcaccel" });
   return body;

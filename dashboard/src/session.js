@@ -3,6 +3,8 @@
 import { change, read } from "./api.js";
 import { h, setText } from "./dom.js";
 
+const PATIENCE = 90000; // the server may hold the answer to a wrong password for 45 s when many come
+
 /** {required, user, role}; where the server knows no accounts, whoever looks may change. */
 export async function session() {
   try {
@@ -25,16 +27,22 @@ export function loginForm(entered) {
     event.preventDefault();
     button.disabled = true;
     try {
-      await change("POST", "session", { user: user.value, password: password.value });
+      await change("POST", "session", { user: user.value, password: password.value }, { patience: PATIENCE });
       entered();
     } catch (problem) {
-      setText(word, problem.status === 401 ? "User or password is wrong." : problem.status === 429 ? "Too many tries; wait a minute." : problem.message);
+      setText(word, refusal(problem));
       password.select();
     } finally {
       button.disabled = false;
     }
   });
   return { element: form, focus: () => user.focus() };
+}
+
+function refusal({ status, message, retryAfter }) {
+  if (status === 401) return "User or password is wrong.";
+  if (status === 429) return `Not tried: too many others are logging in. Try again in ${retryAfter || 1} s.`;
+  return message;
 }
 
 export const logOut = () => change("DELETE", "session");

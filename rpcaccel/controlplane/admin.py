@@ -12,6 +12,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 
 import orjson
@@ -32,7 +33,7 @@ from rpcaccel.controlplane.explain import explain
 from rpcaccel.controlplane.history import History
 from rpcaccel.controlplane.link import Link
 from rpcaccel.controlplane.live_events import LiveEvents
-from rpcaccel.controlplane.login import WHO, FailedLogins, Login
+from rpcaccel.controlplane.login import WHO, FailedLogins, Login, has_left
 from rpcaccel.controlplane.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.pages import Page, page_files
 from rpcaccel.controlplane.problem import TITLES, ProblemError, problem
@@ -172,7 +173,7 @@ class Admin:
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
         except Exception as error:
-            if not (isinstance(error, ConnectionError) and _has_left(request)):
+            if not (isinstance(error, ConnectionError) and has_left(request)):
                 log.exception("admin request failed", path=request.path)
             response = problem(500, "Internal Server Error")
         if not response.prepared:
@@ -188,7 +189,8 @@ class Admin:
                 same_site(request.headers)
             who = None
             if route.guard != "open" or route.handler == "session.show":
-                who = await self.gate.who(request.headers, request.cookies, self._address_of(request))
+                gone = partial(has_left, request)
+                who = await self.gate.who(request.headers, request.cookies, self._address_of(request), gone)
             admit(who, route.guard)
             request[WHO] = who
             request[AUTHOR] = Author(who.name if who else "", _via(request))
@@ -322,11 +324,6 @@ async def _have_body(request: web.Request) -> None:
         raise ProblemError(408, "too-slow", f"the body was not there within {BODY_WITHIN:g} s") from None
     except (HttpProcessingError, web.RequestPayloadError):
         raise ProblemError(400, "malformed-body") from None
-
-
-def _has_left(request: web.Request) -> bool:
-    """Has the client closed its connection?"""
-    return request.transport is None or request.transport.is_closing()
 
 
 def _via(request: web.Request) -> str:

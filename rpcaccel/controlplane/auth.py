@@ -16,7 +16,7 @@ from msgspec import Struct
 from rpcaccel.config.model import AccountSettings, AdminSettings
 from rpcaccel.config.password import PasswordHash, unmatched
 from rpcaccel.controlplane.problem import ProblemError
-from rpcaccel.controlplane.tries import Sleep, Tries
+from rpcaccel.controlplane.tries import Sleep, Tries, never
 
 Guard = Literal["open", "login", "read", "change"]
 """Who may pass: anyone who asks under a right name ("open"), and not from a page elsewhere ("login"); who may read; who
@@ -85,13 +85,22 @@ class Gate:
         """Does one have to log in at all?"""
         return bool(self._settings().accounts)
 
-    async def who(self, headers: Mapping[str, str], cookies: Mapping[str, str], remote: str) -> Who | None:
-        """Who asks; None for somebody unknown. Raises ProblemError when too many passwords are being tried."""
+    async def who(
+        self,
+        headers: Mapping[str, str],
+        cookies: Mapping[str, str],
+        remote: str,
+        gone: Callable[[], bool] = never,
+    ) -> Who | None:
+        """Who asks; None for somebody unknown. `gone` says whether the client has closed its connection meanwhile.
+
+        Raises ProblemError when too many passwords are being tried.
+        """
         accounts = self._settings().accounts
         if not accounts:
             return Who(LOCAL, "admin")
         if (token := bearer(headers)) is not None:
-            return await self._by_token(token, remote)
+            return await self._by_token(token, remote, gone)
         return self._by_cookie(cookies)
 
     def still(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
@@ -114,16 +123,16 @@ class Gate:
     def _holds(self, session: _Session, account: AccountSettings) -> bool:
         return session.expires > self._clock() and session.password == account.password
 
-    async def _by_token(self, token: str, remote: str) -> Who | None:
+    async def _by_token(self, token: str, remote: str, gone: Callable[[], bool]) -> Who | None:
         """A token is NAME:PASSWORD."""
         name, _, password = token.partition(":")
-        if not await self._compare(name, password, remote):
+        if not await self._compare(name, password, remote, gone):
             return None
         return Who(name, self._settings().accounts[name].role)
 
-    async def login(self, name: str, password: str, remote: str) -> str:
+    async def login(self, name: str, password: str, remote: str, gone: Callable[[], bool] = never) -> str:
         """A new session's secret, for the cookie. Raises ProblemError."""
-        if not await self._compare(name, password, remote):
+        if not await self._compare(name, password, remote, gone):
             raise ProblemError(401, "wrong-password")
         settings = self._settings()
         now = self._clock()
@@ -139,36 +148,36 @@ class Gate:
         """End a session."""
         self._sessions.pop(_digest(secret), None)
 
-    async def _compare(self, name: str, password: str, remote: str) -> bool:
+    async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
         """Is it the account's password? An unknown name takes as long. Raises ProblemError when too many are tried."""
         verdict = self._verdict(name, password) if len(name) <= _LONGEST_NAME else False
         if verdict is None:
             try:
-                async with self._tries.turn(name, remote):
-                    # The same password may have been compared while this one waited.
-                    if self._verdict(name, password) is None:
-                        await self._look(name, password, remote)
+                await self._tries.look(remote, lambda: self._look(name, password), gone)
             except ProblemError:
                 self._failed(name, remote, "too many passwords are being tried")
                 raise
-            verdict = self._verdict(name, password)  # None when the account was changed meanwhile
-        if not verdict:
+            verdict = self._verdict(name, password)
+        if verdict is None:
+            self._failed(name, remote, "the client hung up, or the account was changed, before it was compared")
+        elif not verdict:
             self._failed(name, remote, "wrong password" if name in self._settings().accounts else "no such account")
         return bool(verdict)
 
-    async def _look(self, name: str, password: str, remote: str) -> None:
-        """Compare it, and remember what it was."""
+    async def _look(self, name: str, password: str) -> bool | None:
+        """Compare it, and remember what it was; None when that was found out while this password waited."""
+        if self._verdict(name, password) is not None:
+            return None
         wanted = self._wanted(name)
         sealed = self._sealed(name, wanted, password)
         if await asyncio.to_thread(wanted.admits, password):
-            self._tries.right(name, remote)
             self._right = {known: self._right[known] for known in self._right if known in self._settings().accounts}
             self._right[name] = sealed
-            return
-        self._tries.wrong(name, remote)
+            return True
         self._wrong[sealed] = None
         while len(self._wrong) > _WRONG:
             del self._wrong[next(iter(self._wrong))]
+        return False
 
     def _verdict(self, name: str, password: str) -> bool | None:
         """Is it the password that the account has now? None when it has not been compared, or not lately."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import orjson
 import structlog
@@ -82,7 +83,7 @@ class Login:
         name, password = (asked.get("user"), asked.get("password")) if isinstance(asked, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(password, str):
             raise ProblemError(400, "not-json", 'send {"user": "...", "password": "..."}')
-        secret = await self._gate.login(name, password, self._address(request))
+        secret = await self._gate.login(name, password, self._address(request), partial(has_left, request))
         settings = self._settings()
         response = self._told(Who(name, settings.accounts[name].role))
         response.set_cookie(
@@ -110,3 +111,8 @@ class Login:
             "role": who.role if who else None,
         }
         return web.Response(body=orjson.dumps(document), content_type="application/json")
+
+
+def has_left(request: web.Request) -> bool:
+    """Has the client closed its connection?"""
+    return request.transport is None or request.transport.is_closing()

@@ -171,15 +171,30 @@ async def refused_reloads(field: Field) -> None:
 
 
 async def wrong_passwords(field: Field) -> None:
-    """Wrong passwords for the operator's account, while the operator logs in with the right one."""
-    wrong = {"user": "operator", "password": "guess"}
-    for number in itertools.takewhile(lambda _: field.going, itertools.count()):
-        for _ in range(20):
-            async with field.http.post(f"{field.admin}/api/v1/session", json=wrong, headers=OWN) as reply:
-                field.expect(reply.status in (401, 429), f"a wrong password: {reply.status}")
-        right = {"user": "operator", "password": PASSWORD}
-        async with field.http.post(f"{field.admin}/api/v1/session", json=right, headers=OWN) as reply:
-            field.expect(reply.status == 200, f"login {number} of the operator: {reply.status}")
+    """Fifty guessers with the operator's account and address, while the operator logs in with the right password."""
+    numbers = itertools.count()
+
+    async def log_in(password: str) -> int:
+        said = {"user": "operator", "password": password}
+        async with field.http.post(f"{field.admin}/api/v1/session", json=said, headers=OWN) as reply:
+            return reply.status
+
+    async def guess() -> None:
+        while field.going:
+            status = await log_in(f"guess {next(numbers)}")
+            field.expect(status == 401, f"a wrong password: {status}")
+
+    guessers = [asyncio.create_task(guess()) for _ in range(50)]
+    try:
+        await asyncio.sleep(1)
+        for number in itertools.takewhile(lambda _: field.going, itertools.count()):
+            status = await log_in(PASSWORD)
+            field.expect(status == 200, f"login {number} of the operator: {status}")
+            await asyncio.sleep(0.1)
+    finally:
+        for guesser in guessers:
+            guesser.cancel()
+        await asyncio.gather(*guessers, return_exceptions=True)
 
 
 async def from_a_web_page(field: Field) -> None:

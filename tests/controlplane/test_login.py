@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,12 @@ async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
 
 def path_of(route: Route) -> str:
     return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 async def log_in(client: aiohttp.ClientSession, user: str, password: str) -> aiohttp.ClientResponse:
@@ -127,6 +135,43 @@ async def test_an_old_cookie_is_worth_nothing_after_logging_out(client: aiohttp.
 async def test_a_right_password_gets_in_after_five_wrong_ones(client: aiohttp.ClientSession) -> None:
     assert [(await log_in(client, "ops", f"wrong {number}")).status for number in range(5)] == [401] * 5
     assert (await log_in(client, "ops", "ops-pw")).status == 200
+
+
+async def test_a_right_password_gets_in_at_the_first_try_beside_a_crowd_of_guessers(admin: Admin) -> None:
+    """They have the account and the address of who has the right one, as behind a reverse proxy."""
+    guesses = itertools.count()
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(f"http://{admin.address}", connector=connector) as client:
+
+        async def guess() -> None:
+            while True:
+                assert (await log_in(client, "ops", f"guess {next(guesses)}")).status == 401
+
+        async with asyncio.TaskGroup() as crowd:
+            guessers = [crowd.create_task(guess()) for _ in range(100)]
+            await until(lambda: "0 held" not in repr(admin.gate._tries))
+            assert (await log_in(client, "ops", "ops-pw")).status == 200
+            for guesser in guessers:
+                guesser.cancel()
+
+
+async def test_a_password_is_not_compared_any_more_when_its_client_has_hung_up(admin: Admin) -> None:
+    tries = admin.gate._tries
+    body = b'{"user": "ops", "password": "ops-pw"}'
+    with structlog.testing.capture_logs() as lines:
+        async with tries._comparing:
+            _, writer = await asyncio.open_connection(*admin.address.split(":"))
+            writer.write(b"POST %b HTTP/1.1\r\nHost: %b\r\n" % (SESSION.encode(), admin.address.encode()))
+            writer.write(b"X-Rpcaccel-Request: page\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            await until(lambda: "1 waiting" in repr(tries))
+            writer.close()
+            assert admin._runner is not None
+            assert admin._runner.server is not None
+            server = admin._runner.server
+            await until(lambda: not any(connection.transport for connection in server.connections))
+        await until(lambda: "0 waiting" in repr(tries) and any("why" in line for line in lines))
+    assert [line["why"].partition(",")[0] for line in lines if "why" in line] == ["the client hung up"]
+    assert repr(admin.gate) == "<Gate 0 sessions>"
 
 
 async def test_a_failed_login_is_in_the_log_and_in_the_stream_and_the_name_is_made_safe(admin: Admin) -> None:

@@ -77,7 +77,7 @@ async def page(visitor: Visitor, admin: Admin) -> Page:
     await page.get_by_label("User").fill("ops")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
-    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5", timeout=20_000)
     return page
 
 
@@ -117,7 +117,7 @@ async def test_without_a_stream_the_page_asks_by_itself(page: Page, visitor: Vis
     visitor.expected += ["ERR_FAILED"]
     await page.route("**/api/v1/events", lambda route: route.abort())
     await page.reload()
-    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5", timeout=20_000)
     await control.ledger.change(reweighted(9), Author("ops", "api"))
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9", timeout=20_000)
 
@@ -134,6 +134,19 @@ async def test_who_logs_out_leaves_nothing_to_see_or_to_apply(page: Page) -> Non
     await page.get_by_label("User").fill("ops")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
-    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5", timeout=20_000)
     await expect(page.locator("#networks")).to_contain_text("nodes")
     await expect(page.locator("#live")).to_contain_text("Live")
+
+
+async def test_who_cannot_be_tried_is_told_when_to_try_again(page: Page, visitor: Visitor) -> None:
+    visitor.expected += ["429"]
+    await page.get_by_role("button", name="Log out ops").click()
+    busy = {"status": 429, "headers": {"Retry-After": "26", "Content-Type": "application/problem+json"}, "body": "{}"}
+    await page.route("**/api/v1/session", lambda route: route.fulfill(**busy), times=1)
+    await page.get_by_label("User").fill("ops")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_role("alert").filter(has_text="Try again in 26 s")).to_be_visible()
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5", timeout=20_000)
