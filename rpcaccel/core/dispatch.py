@@ -61,6 +61,8 @@ class IllegalEvent(Exception):
     """The driver sent what cannot happen now."""
 
 
+_SOON = 0.01
+"""Seconds that a timer may be early by."""
 HedgeAfter = Callable[[Node], float | None]
 """Seconds after which a node is slow with this call, so that another is asked as well; None: it is waited for."""
 
@@ -74,6 +76,10 @@ class Chooser(Protocol):
 
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
         """A node that may be asked beside another: one that need alone would not have us ask."""
+        ...
+
+    def behind(self, now: float) -> bool:
+        """Is there a node that nothing but its head keeps from being asked?"""
         ...
 
     def nobody(self, now: float) -> Failure:
@@ -94,8 +100,9 @@ def _out_of_time() -> Failure:
 class Dispatch:
     """The machine of one call."""
 
-    __slots__ = ("_again", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after", "_lacking",
-                 "_plan", "_running", "_settings", "attempts", "state", "steps", "timer_set", "tried")  # fmt: skip
+    __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
+                 "_lacking", "_plan", "_running", "_settings", "_silent_since", "attempts", "state", "steps",
+                 "timer_set", "tried")  # fmt: skip
 
     def __init__(
         self,
@@ -125,6 +132,9 @@ class Dispatch:
         self._budget = budget
         self._settings = settings
         self._ends = ends
+        self._began = 0.0
+        self._silent_since: float | None = None
+        """Since when the node that is waited for is known to hang, with nobody else to ask."""
         self._hedge_after = hedge_after if plan.hedge and plan.repeat else None
         self._running: dict[int, Node] = {}
         self._again: str | None = None
@@ -137,6 +147,7 @@ class Dispatch:
     def start(self, now: float) -> list[Command]:
         """The call begins."""
         self._expect("start")
+        self._began = now
         node = self._chooser.next((), now)
         if node is None:
             return self._settle(Settle(None, self._chooser.nobody(now), None))
@@ -152,9 +163,10 @@ class Dispatch:
         self.timer_set = True
         return [first, SetTimer(delay)]
 
-    def begun(self, first: StartAttempt, *, timer_set: bool) -> None:
-        """The call began without a machine, with this attempt: all is as if `start` had said so."""
+    def begun(self, first: StartAttempt, began: float, *, timer_set: bool) -> None:
+        """The call began without a machine, at that time and with this attempt: all is as if `start` had said so."""
         self._expect("start")
+        self._began = began
         self.attempts = first.attempt
         self._running[first.attempt] = first.node
         self.tried.append(first.node.id)
@@ -188,10 +200,15 @@ class Dispatch:
         return self._beside(now, lambda: self._budget.hedge(now))
 
     def deserted(self, now: float) -> list[Command]:
-        """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
+        """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout.
+
+        After a SetTimer that answers this event, the event is to be told again.
+        """
         self._expect("deserted")
         self.timer_set = False
-        return [] if self._hedge_after is None or len(self._running) > 1 else self._beside(now, lambda: True)
+        if self._hedge_after is None or len(self._running) > 1:
+            return []
+        return self._beside(now, lambda: True) or self._lose_patience(now)
 
     def cancel(self, now: float) -> list[Command]:  # noqa: ARG002 - every event tells its time
         """The caller no longer wants the answer."""
@@ -206,6 +223,22 @@ class Dispatch:
         if node is None or not paid():
             return []
         return [self._attempt(node, now, hedge=True)]
+
+    def _lose_patience(self, now: float) -> list[Command]:
+        """Nobody else may be asked. Where that is because others are behind, the node is given up in time for them to
+        be followed, unless it says something meanwhile."""
+        (slow,) = self._running.values()
+        since = self._silent_since
+        if not self._chooser.behind(now) or (since is not None and slow.replied_at > since):
+            self._silent_since = None
+            return []
+        left = self._began + self._settings.patience - now
+        if left > _SOON:
+            self._silent_since = now if since is None else since
+            return [SetTimer(left)] if since is None else []
+        failure = Failure(FailureKind.TIMEOUT, f"the node said nothing for {now - self._began:.3g} s", node=slow.id)
+        self.steps.append((slow.id, failure.kind))
+        return self._settle(Settle(None, failure, slow))
 
     def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> list[Command]:
         node = self._running.pop(attempt)

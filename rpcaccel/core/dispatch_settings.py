@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
     """Attempts of a call, hedges among them."""
     behind_attempts: int = 2
     """Further attempts after "not there yet" answers, beside the others."""
+    patience: float = inf
+    """Seconds for which the nodes that have a block are waited for, where others are merely behind."""
     behind_pause: float | None = None
     """Seconds (about a block time) to wait before nodes are asked again that were not there yet; None: never."""
 

@@ -72,6 +72,14 @@ def look(nodes: Sequence[Node], now: float, settings: OutlierSettings) -> list[N
     return ejected
 
 
+def silent(node: Node, now: float, settings: OutlierSettings, patience: float) -> bool:
+    """Does it say nothing at all? Seen by its probes, or by the light calls that it has had for `patience` seconds."""
+    since = max(node.replied_at, node.busy_since)
+    if node.answering is False:
+        return now - since > settings.stall
+    return node.held[Bulkhead.LIGHT] > 0 and now - since >= patience
+
+
 def _counts(node: Node) -> bool:
     return node.chain_ok is not False and node.weight > 0 and not node.drained and not node.cordoned
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.breaker import Verdict
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Reply = tuple[Answer | Failure, FailureKind | None]
 """What came back, and how it was judged; None: well."""
+
+CutAs = Literal["cancelled", "overtaken", "hung"]
+"""Why an attempt is given up before a reply: nobody wants one, another was quicker, or the node said nothing at all."""
 
 
 class Booking:
@@ -68,14 +71,17 @@ class Booking:
                 cell.answered(reply.elapsed, 0 if reply.result is None else len(reply.result))
         return kind
 
-    def cut(self, *, overtaken: bool) -> None:
-        """It was given up before a reply: since another was quicker, or since nobody wants one."""
+    def cut(self, how: CutAs) -> None:
+        """It was given up before a reply."""
         now = self._pool.clock()
-        if overtaken:
-            self.end = "overtaken"
+        if how == "overtaken":
             self.node.overtaken(self._plan.method, now - self.began, now)
+        elif how == "hung":
+            self._verdict = "failure"
+            self._pool.balancer.failed(self.node)
+        self.end = FailureKind.TIMEOUT.value if how == "hung" else how
         if self._cell is not None:
-            self._cell.failed("overtaken" if overtaken else FailureKind.CANCELLED)
+            self._cell.failed(self.end)
 
     def close(self) -> None:
         """It is over: the permit goes back, and who waits for room may have it."""
@@ -118,7 +124,7 @@ class Booking:
 class Attempts:
     """The attempts of one call, as coroutines."""
 
-    __slots__ = ("_bookings", "_plan", "clock", "heads", "made", "pool", "won")
+    __slots__ = ("_bookings", "_plan", "clock", "cut_as", "heads", "made", "pool")
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
         self._plan = plan
@@ -129,8 +135,8 @@ class Attempts:
         self._bookings: list[Booking] = []
         self.made = 0
         """Attempts begun."""
-        self.won = False
-        """Has another attempt answered? Then one that is cancelled was overtaken."""
+        self.cut_as: CutAs = "cancelled"
+        """How one that is cancelled now is given up."""
 
     def book(self, start: StartAttempt) -> Booking:
         """Begin an attempt on the books."""
@@ -150,7 +156,7 @@ class Attempts:
             reply = await ask(self.pool.upstreams[start.node.id], plan, start)
             return reply, booking.replied(reply)
         except asyncio.CancelledError:
-            booking.cut(overtaken=self.won)
+            booking.cut(self.cut_as)
             raise
         finally:
             booking.close()

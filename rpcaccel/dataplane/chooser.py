@@ -50,7 +50,7 @@ class PoolChooser:
         why = judge(found.nodes[0], self._plan, now)
         if avoid and why not in _MAY_BE_WELL:
             return None  # each is known to answer in vain: one such answer is enough
-        if why is Refusal.BREAKER_OPEN and not self._last and best_left(self._nodes, self._plan, now) >= 0:
+        if why is Refusal.BREAKER_OPEN and not self._last and self.behind(now):
             return None  # a node that is merely behind comes along, or is followed (dataplane.head_loss)
         self.forced = True
         return found.nodes[0]
@@ -77,6 +77,10 @@ class PoolChooser:
             others = [other for other in nodes if other is not node]
             node = self._balancer.pick(others, route_key=self._route_key, now=now, rng=self._rng)
         return node
+
+    def behind(self, now: float) -> bool:
+        """Is there a node that nothing but its head keeps from being asked?"""
+        return best_left(self._nodes, self._plan, now) >= 0
 
     def count(self, now: float) -> int:
         """How many nodes may be asked, the least bad among them when none is fit."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any
 
@@ -214,7 +214,7 @@ class Engine:
         how asking the nodes ended, if they were asked already."""
         started = self._clock() if started is None else started
         ends = started + network.settings.deadline if ends is None else ends
-        plan, forwarded = await self._forward(network, plan, client, ends, found)
+        plan, forwarded = await self._forward(network, plan, client, started, ends, found)
         steps.append((Step.FORWARD, self._clock() - started))
         return self._answer_handler.conclude(network, plan, forwarded, steps)
 
@@ -239,15 +239,16 @@ class Engine:
         return None
 
     async def _forward(
-        self, network: Network, plan: Plan, client: bytes, deadline: float, found: Forwarded | None
+        self, network: Network, plan: Plan, client: bytes, began: float, deadline: float, found: Forwarded | None
     ) -> tuple[Plan, Forwarded]:
         """Ask the nodes; returns the plan that was carried out in the end. `found`: how asking them ended already.
+        Patience counts from when the call `began`.
 
         When nobody answers who has the block asked for, and a node may come along that has, it is waited for a bounded
         time; then the best node left is followed (dataplane.head_loss). When a reorganisation is noticed meanwhile, the
         answer may be the abandoned branch's: it is asked for again.
         """
-        patient_until = min(deadline, self._clock() + head_loss.patience(network))
+        patient_until = min(deadline, began + head_loss.patience(network))
         shared = plan.rule.kind == "read" and plan.flight_key is not None
         followed_to = network.view.head
         if found is not None and head_loss.came_along(network, plan, found, now := self._clock()):
@@ -271,7 +272,7 @@ class Engine:
                 if waited or lower is None:
                     plan = head_loss.after_a_wait(network, plan, fork_epoch, now)
                     continue
-                followed = await self._reach(network, lower, client, deadline)
+                followed = await self._reach(network, lower, client, deadline, without=forwarded.tried)
                 if head_loss.lacks(followed) and lower.head < followed_to:
                     found, followed_to = followed, lower.head  # another node further behind may have it
                     continue
@@ -285,13 +286,22 @@ class Engine:
             plan = network.plan(plan.method, plan.asked)
 
     async def _reach(
-        self, network: Network, plan: Plan, client: bytes, deadline: float, *, last: bool = False
+        self,
+        network: Network,
+        plan: Plan,
+        client: bytes,
+        deadline: float,
+        *,
+        last: bool = False,
+        without: Collection[str] = (),
     ) -> Forwarded:
-        """`last`: nodes that are behind were waited for long enough."""
+        """`last`: nodes that are behind were waited for long enough. `without`: ids of nodes that are not asked."""
         network.refreshes.call(self._clock())
         pool, route_key, cell = network.pool, plan.route_key or client, self.tally.network(network.name)
         if plan.rule.kind != "send":
-            chooser = preferring(plan, pool, self.sends.holders(network, plan, client), route_key, last=last)
+            nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
+            preferred = self.sends.holders(network, plan, client)
+            chooser = preferring(plan, pool, nodes, preferred, route_key, last=last)
             forwarded = await forward(plan, pool, deadline=deadline, route_key=route_key, chooser=chooser)
             cell.forced += forwarded.forced
             return forwarded

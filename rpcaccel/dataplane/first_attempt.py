@@ -19,7 +19,7 @@ from rpcaccel.core.dispatch import Dispatch
 from rpcaccel.core.dispatch_settings import dispatch_settings
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.plan import Plan
-from rpcaccel.dataplane.attempts import Attempts, Booking, Reply, ask
+from rpcaccel.dataplane.attempts import Attempts, Booking, CutAs, Reply, ask
 from rpcaccel.dataplane.chooser import PoolChooser
 from rpcaccel.dataplane.forward import Forwarded, Pool, Upstream, concluded, drive
 from rpcaccel.dataplane.gather import Gatherer, may_travel_together
@@ -75,7 +75,7 @@ class FirstAttempt:
         if self._task is not None:
             self._task.cancel()
         self._pool.late.drop(self)
-        self._give_up(overtaken=False)  # here and now: a task that has not begun is never told
+        self._give_up("cancelled")  # here and now: a task that has not begun is never told
 
     def late(self) -> None:
         """A hedge is due: a task takes over, with the attempt as it is."""
@@ -149,7 +149,7 @@ class FirstAttempt:
         settings = dispatch_settings(pool.settings, plan, pool.nodes)
         hedge_after = None if pool.hedging is None else partial(pool.hedging.after, plan.method)
         machine = Dispatch(plan, self._chooser, pool.budget, settings, ends=self._deadline, hedge_after=hedge_after)
-        machine.begun(booking.start, timer_set=timer_set)
+        machine.begun(booking.start, booking.began, timer_set=timer_set)
         attempts = Attempts(plan, pool)
         attempts.take(booking)
         return machine, attempts
@@ -179,15 +179,15 @@ class FirstAttempt:
         try:
             return await self._reply
         except asyncio.CancelledError:
-            self._give_up(overtaken=attempts.won)
+            self._give_up(attempts.cut_as)
             raise
 
-    def _give_up(self, *, overtaken: bool) -> None:
+    def _give_up(self, how: CutAs) -> None:
         if not self._open:
             return
         booking = self._booking
         self._leave()
-        booking.cut(overtaken=overtaken)
+        booking.cut(how)
         self._close()
 
     def _close(self) -> None:

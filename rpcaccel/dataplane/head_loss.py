@@ -23,7 +23,7 @@ _NOT_AWAY = frozenset({FailureKind.BUSY, FailureKind.CALL_REFUSED, FailureKind.C
 
 def patience(network: Network) -> float:
     """Seconds for which the nodes at the head are waited for: by then the others should have come along."""
-    return 2 * (network.settings.block_time or network.chain.block_time) + 1
+    return network.pool.settings.patience
 
 
 _LACKS = LACKING | {FailureKind.PRUNED, FailureKind.BEYOND_WINDOW}

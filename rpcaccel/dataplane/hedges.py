@@ -8,10 +8,10 @@ from contextvars import copy_context
 from math import inf
 
 from rpcaccel.core.answer import Answer
-from rpcaccel.core.commands import Command, StartAttempt
+from rpcaccel.core.commands import Command, SetTimer, Settle, StartAttempt
 from rpcaccel.core.dispatch import Dispatch
 from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.dataplane.attempts import Attempts, Reply
+from rpcaccel.dataplane.attempts import Attempts, CutAs, Reply
 
 
 async def hedged(
@@ -43,7 +43,7 @@ async def hedged(
             if not hedge.stopped_first():
                 hedge.first_ended = True
                 commands = report(machine, first.attempt, reply, kind, attempts.clock())
-                attempts.won = kind is None
+                attempts.cut_as = "overtaken" if kind is None else "cancelled"
                 if commands or hedge.task is None:
                     return commands
                 await hedge.task
@@ -52,6 +52,7 @@ async def hedged(
         if timer is not None:
             timer.cancel()
         waiting.discard(hedge)
+        hedge.end()
         if hedge.task is not None:
             hedge.task.cancel()
             await asyncio.gather(hedge.task, return_exceptions=True)
@@ -60,8 +61,8 @@ async def hedged(
 class Hedge:
     """A second attempt beside the first, from the moment it is due. Where it decides the call, it stops the first."""
 
-    __slots__ = ("_attempts", "_caller", "_cancelling", "_context", "_machine", "_stopped", "commands", "first_ended",
-                 "task")  # fmt: skip
+    __slots__ = ("_attempts", "_caller", "_cancelling", "_context", "_machine", "_patience", "_stopped", "commands",
+                 "first_ended", "task")  # fmt: skip
 
     def __init__(self, attempts: Attempts, machine: Dispatch) -> None:
         self._attempts = attempts
@@ -73,6 +74,8 @@ class Hedge:
         self._context = copy_context()
         """The caller's: who finds a node to hang has another."""
         self._stopped = False
+        self._patience: asyncio.TimerHandle | None = None
+        """Until the first is given up, with nobody to ask in its place."""
         self.task: asyncio.Task[None] | None = None
         self.first_ended = False
         self.commands: list[Command] = []
@@ -85,21 +88,34 @@ class Hedge:
 
     def desert(self) -> None:
         """The first is at a node that hangs."""
-        if self.task is None and not self.first_ended:
+        if self.task is None and not self.first_ended and not self._stopped:
             self._ask(self._machine.deserted(self._attempts.clock()))
 
     def _ask(self, commands: list[Command]) -> None:
         for command in commands:
             if isinstance(command, StartAttempt):
                 self.task = asyncio.get_running_loop().create_task(self._run(command), context=self._context)
+            elif isinstance(command, SetTimer):
+                self._patience = asyncio.get_running_loop().call_later(command.delay, self.desert)
+            elif isinstance(command, Settle):
+                self._stop_first(commands, "hung")
+
+    def end(self) -> None:
+        """Nothing more is waited for."""
+        if self._patience is not None:
+            self._patience.cancel()
 
     async def _run(self, start: StartAttempt) -> None:
         reply, kind = await self._attempts.send(start)
-        self.commands = report(self._machine, start.attempt, reply, kind, self._attempts.clock())
-        if self.commands and not self.first_ended:
-            self._attempts.won = kind is None
-            self._stopped = True
-            self._caller.cancel()
+        commands = self.commands = report(self._machine, start.attempt, reply, kind, self._attempts.clock())
+        if commands and not self.first_ended:
+            self._stop_first(commands, "overtaken" if kind is None else "cancelled")
+
+    def _stop_first(self, commands: list[Command], how: CutAs) -> None:
+        self.commands = commands
+        self._attempts.cut_as = how
+        self._stopped = True
+        self._caller.cancel()
 
     def stopped_first(self) -> bool:
         """Was the first ended by the hedge, and by nobody else? Takes the cancellation back, as asyncio.timeout does;

@@ -39,6 +39,10 @@ class Pinned:
         """Nobody has what this node has."""
         return None
 
+    def behind(self, now: float) -> bool:  # noqa: ARG002 - the port's
+        """Nobody else is waited for."""
+        return False
+
     def nobody(self, now: float) -> Failure:
         """Why the node cannot be asked."""
         why = judge(self._node, self._plan, now)
@@ -47,12 +51,12 @@ class Pinned:
 
 
 def preferring(
-    plan: Plan, pool: Pool, preferred: Collection[str], route_key: bytes, *, last: bool = False
+    plan: Plan, pool: Pool, nodes: Sequence[Node], preferred: Collection[str], route_key: bytes, *, last: bool = False
 ) -> PoolChooser:
-    """The choice that prefers some nodes, where there are any to prefer. `last` is the chooser's own."""
+    """The choice among `nodes` that prefers some, where there are any to prefer. `last` is the chooser's own."""
     if not preferred:
-        return PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
-    return Preferring(plan, pool.nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key)
+        return PoolChooser(plan, nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
+    return Preferring(plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key)
 
 
 class Preferring(PoolChooser):

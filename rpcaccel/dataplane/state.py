@@ -93,9 +93,14 @@ class State:
                     node.quota.epoch = self._wall() - now
         for node in outliers.look(network.pool.nodes, now, network.pool.outliers):
             self._tally.node(network.name, node.id).ejections += 1
+        settings, patience = network.pool.outliers, network.pool.settings.patience
         for node in network.pool.nodes:
-            # As long as it is out, and not once: not everything may be paid for at the same time.
-            if now < node.ejected_until or not node.breaker.allows(now):
+            # As long as it is out or silent, and not once: not everything may be paid for at the same time.
+            if (
+                now < node.ejected_until
+                or not node.breaker.allows(now)
+                or outliers.silent(node, now, settings, patience)
+            ):
                 network.pool.desert(node.id)
         seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
         doubt = tuning.doubt(network.settings, network.chain.block_time, seen)

@@ -33,6 +33,7 @@ def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
     return DispatchSettings(
         attempts=network.attempts,
         behind_attempts=network.behind_attempts,
+        patience=2 * (network.block_time or block_time) + 1,
         behind_pause=(network.block_time or block_time) / 2,
     )
 

@@ -33,6 +33,9 @@ class InOrder:
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
         return self.next(avoid, now)
 
+    def behind(self, now: float) -> bool:
+        return False
+
     def nobody(self, now: float) -> Failure:
         return Failure(FailureKind.NO_NODE, "nobody", sent=False)
 
@@ -99,13 +102,13 @@ def test_a_call_that_began_without_a_machine_goes_on_as_if_it_had_had_one() -> N
     began = machine().start(0.0)[0]
     assert isinstance(began, StartAttempt)
     run = machine()
-    run.begun(began, timer_set=True)
+    run.begun(began, 0.0, timer_set=True)
     assert short(run.timer(0.5)) == ["hedge b"]
     assert short(run.failed(2, fail(FailureKind.TIMEOUT), 1.0)) == []
     assert short(run.failed(1, fail(FailureKind.TIMEOUT), 1.0)) == ["ask c"]
     assert run.tried == ["a", "b", "c"]
     with pytest.raises(IllegalEvent):
-        run.begun(began, timer_set=False)
+        run.begun(began, 0.0, timer_set=False)
 
 
 def test_without_a_node_the_call_ends_at_once() -> None:

@@ -58,6 +58,9 @@ class Balanced:
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
         return self.next(avoid, now)
 
+    def behind(self, now: float) -> bool:
+        return False
+
     def nobody(self, now: float) -> Failure:
         return Failure(FailureKind.NO_NODE, "nobody", sent=False)
 

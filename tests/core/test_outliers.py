@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.node import Node
-from rpcaccel.core.outliers import OutlierSettings, look
+from rpcaccel.core.outliers import OutlierSettings, look, silent
 from rpcaccel.core.rules import Bulkhead
 
 SETTINGS = OutlierSettings()
@@ -171,3 +171,25 @@ def test_however_bad_they_are_one_is_left(states: list[tuple[float, int, bool, b
         look(nodes, now, OutlierSettings(factor=1.1, by=0.0, share=1.0, samples=1))
         counted = [node for node in nodes if not node.drained and node.chain_ok]
         assert not counted or any(now >= node.ejected_until for node in counted)
+
+
+@pytest.mark.parametrize(
+    ("says", "held", "quiet", "expected"),
+    [
+        (False, 1, 2.0, True),
+        (False, 1, 1.0, False),
+        (True, 1, 2.0, False),
+        (True, 1, 5.0, True),
+        (True, 0, 100.0, False),
+        (None, 1, 5.0, True),
+    ],
+)
+def test_a_node_is_silent_that_answers_neither_probes_nor_calls(
+    says: bool | None, held: int, quiet: float, expected: bool
+) -> None:
+    node = Node("a")
+    node.answering = says
+    node.replied(10.0)
+    for _ in range(held):
+        node.begin(9.0)
+    assert silent(node, 10.0 + quiet, SETTINGS, patience=5.0) is expected

@@ -72,6 +72,12 @@ def lose(world: World, kind: FailureKind) -> int:
     return sends
 
 
+def answer_tier(world: World) -> None:
+    while world.shared.reads:
+        world.shared.answer(0)
+    world.settle()
+
+
 def reply(task: asyncio.Task[Answered]) -> dict[str, object]:
     said: dict[str, object] = msgspec.json.decode(task.result().body)
     return said
@@ -189,6 +195,34 @@ def test_an_outage_costs_no_more_sends_than_it_has_calls_and_the_breaker_lets_th
         sends += lose(world, FailureKind.BROKEN_REPLY)
         assert reply(task)["result"]
     assert sends <= calls + 2 * head_node(world).breaker.settings.failures
+
+
+@pytest.mark.parametrize("taskless", [True, False])
+def test_a_call_at_a_frozen_node_follows_the_best_node_left_when_the_patience_is_over(
+    world: World, taskless: bool
+) -> None:
+    host, node = world.hosts[0], head_node(world)
+    host.engine.second_tier = host.engine._taskless.second_tier = not taskless
+    calls = [ask(world, BALANCE.replace(b"a5a5", b"%04x" % number)) for number in range(node.breaker.settings.failures)]
+    answer_tier(world)
+    assert node.in_flight == len(calls)
+    world.clock.advance(patience(world) - 1.0)
+    look(world)
+    assert node.in_flight == len(calls), "they wait"
+    world.clock.advance(1.0)
+    look(world)
+    assert node.in_flight == 0
+    world.let_through()
+    assert {call.result().outcomes[0].block for call in calls} == {HEAD - 1}
+    assert not node.breaker.allows(world.clock.now()), "and the node is known to hang"
+
+
+def test_a_call_that_waited_for_a_timeout_longer_than_the_patience_follows_at_once(world: World) -> None:
+    task = ask(world)
+    answer_tier(world)
+    world.clock.advance(patience(world) + 1.0)
+    lose(world, FailureKind.TIMEOUT)
+    assert reply(task)["result"] == told(world, HEAD - 1)
 
 
 def test_a_call_goes_on_at_once_when_another_node_comes_along(world: World) -> None:
