@@ -21,7 +21,8 @@ def lines_of(text: str) -> dict[Path, int]:
     `text` is what tomllib has read without an error; of anything else the answer may be incomplete, but there is one.
     """
     reader = _Reader(text)
-    with contextlib.suppress(IndexError):  # the text ended in the middle of a value
+    # The text ended in the middle of a value, or a key in quotes holds what no text of TOML may.
+    with contextlib.suppress(IndexError, tomllib.TOMLDecodeError):
         reader.document()
     return reader.found
 

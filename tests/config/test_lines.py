@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tomlkit
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rpcaccel.config.lines import Path, lines_of
@@ -116,6 +116,7 @@ def at(value: Any, path: Path) -> Any:
     return value
 
 
+@example('"\\1"')
 @given(st.text("[]{}=\"'.,\n\\ab1 #", max_size=60))
 def test_any_text_has_an_answer(text: str) -> None:
     assert isinstance(lines_of(text), dict)
