@@ -28,7 +28,7 @@ def check(
     shard: options.Shard = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
 ) -> int:
-    """Judge a configuration as `serve` does, then ask every node for chain id, head, latency and role.
+    """Judge a configuration as `serve` does, then ask every node for chain id, block 0, head, latency and role.
 
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
 

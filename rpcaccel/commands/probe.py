@@ -1,10 +1,9 @@
-"""Ask one node who it is: chain id, head, latency, role. For `check`, before anything runs."""
+"""Ask one node who it is: chain id, block 0, head, latency, role. For `check`, before anything runs."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,8 +13,11 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.chains import Identity, Probe
 from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.controlplane.questions import block_hash
 from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.failure import Failure
+from rpcaccel.core.identity import Claims, Wanted, wanted_of
+from rpcaccel.core.identity import judge as judge_claims
 from rpcaccel.core.jsontext import UNREADABLE
 from rpcaccel.core.printable import printable
 from rpcaccel.dataplane.upstream import Upstream
@@ -37,6 +39,9 @@ class Finding(msgspec.Struct, frozen=True):
     head: int = -1
     latency: float = -1.0
     shard: int = -1
+    genesis: str | None = None
+    """The hash of block 0, in lower case; None where the node does not tell it."""
+    weight: float = 1.0
     role: str = ""
     behind: int = 0
     trouble: str = ""
@@ -64,33 +69,41 @@ async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
 
 
 def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
-    """The findings with what is wrong written in: another chain or shard, or far behind the best head."""
-    said = Counter(finding.chain_id for finding in found if not finding.trouble)
-    usual = said.most_common(1)[0][0] if said else -1
-    expected = usual if network.chain_id is None else network.chain_id
-    right = [finding.head for finding in found if finding.chain_id == expected and not finding.trouble]
-    best = max(right, default=-1)
-    return [_judged(finding, expected, best, network) for finding in found]
+    """The findings with what is wrong written in: another chain or shard than the running proxy would take for the
+    network's, or far behind the best head."""
+    shard = None if chains.load(network.chain).identity.shard is None else network.shard
+    said = [(_claims(finding), finding.weight) for finding in found if not finding.trouble]
+    wanted = wanted_of(said, network.chain_id, shard)
+    troubles = [finding.trouble or _trouble(_claims(finding), wanted, network) for finding in found]
+    best = max((one.head for one, trouble in zip(found, troubles, strict=True) if not trouble), default=-1)
+    return [
+        replace(one, trouble=trouble) if trouble else _measured(one, best)
+        for one, trouble in zip(found, troubles, strict=True)
+    ]
 
 
-def _judged(finding: Finding, expected: int, best: int, network: NetworkSettings) -> Finding:
-    if finding.trouble:
-        return finding
-    if finding.chain_id != expected:
+def _claims(finding: Finding) -> Claims:
+    return Claims(finding.chain_id, shard=None if finding.shard < 0 else finding.shard, genesis=finding.genesis)
+
+
+def _trouble(claims: Claims, wanted: Wanted, network: NetworkSettings) -> str:
+    if wanted.eth_chain_id not in (None, claims.eth_chain_id):
         whose = "the settings say" if network.chain_id is not None else "most nodes say"
-        return replace(finding, trouble=f"chain id {finding.chain_id}, {whose} {expected}")
-    if finding.shard not in (-1, network.shard):
-        trouble = f"serves shard {finding.shard}, not {network.shard}"
-        return replace(finding, trouble=trouble)
+        return f"chain id {claims.eth_chain_id}, {whose} {wanted.eth_chain_id}"
+    verdict = judge_claims(claims, wanted)
+    return verdict.why if verdict.right is False else ""
+
+
+def _measured(finding: Finding, best: int) -> Finding:
     behind = max(0, best - finding.head)
-    trouble = f"{behind} blocks behind" if behind > FAR_BEHIND else ""
-    return replace(finding, behind=behind, trouble=trouble)
+    return replace(finding, behind=behind, trouble=f"{behind} blocks behind" if behind > FAR_BEHIND else "")
 
 
 async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
     asked = Asked(Upstream(node), node.timeout)
     try:
-        found = await find(Finding(network_name, node.id, str(node.url)), chains.load(network.chain).identity, asked)
+        nobody = Finding(network_name, node.id, str(node.url), weight=node.weight)
+        found = await find(nobody, chains.load(network.chain).identity, asked)
         return await of_its_chain(found, network.chain, asked)
     finally:
         await asked.upstream.close()
@@ -106,14 +119,15 @@ async def find(finding: Finding, identity: Identity, asked: Asked) -> Finding:
     except ProbeError as error:
         return replace(finding, trouble=str(error))
     facts: dict[str, Any] = {}
-    for name in ("shard", "role", "archive", "version"):
+    for name in ("shard", "genesis", "role", "archive", "version"):
         probe: Probe | None = getattr(identity, name)
         try:
             facts[name] = await asked.fact(probe) if probe else None
         except ProbeError:
             facts[name] = None
     shard = facts["shard"] if isinstance(facts["shard"], int) else -1
-    return replace(finding, chain_id=chain_id, head=head, latency=latency, shard=shard, role=role_of(facts))
+    known = {"shard": shard, "genesis": block_hash(facts["genesis"]), "role": role_of(facts)}
+    return replace(finding, chain_id=chain_id, head=head, latency=latency, **known)
 
 
 async def of_its_chain(finding: Finding, chain: str, asked: Asked) -> Finding:

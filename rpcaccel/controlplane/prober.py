@@ -20,7 +20,7 @@ from rpcaccel.controlplane.probed import Probed
 from rpcaccel.controlplane.questions import Asker, Look, Questions
 from rpcaccel.core.blockpace import BlockPace
 from rpcaccel.core.heads import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
-from rpcaccel.core.identity import Wanted, judge, most_said
+from rpcaccel.core.identity import Wanted, most_said, wanted_of
 from rpcaccel.dataplane.upstream import Upstream
 
 QUICKEST, SLOWEST = 0.1, 5.0
@@ -256,22 +256,10 @@ class Prober:
     # -- judging and telling -------------------------------------------------------------------------------------
 
     def _wanted(self) -> Wanted:
-        """What every node has to serve: what the settings say, else what most of the nodes of the right shard say."""
+        """What every node has to serve."""
         shard = None if self._chain.identity.shard is None else self._settings.shard
-        chain_id = self._settings.chain_id
-        if chain_id is None:
-            chain_id = most_said(
-                (probed.claims.eth_chain_id, probed.settings.weight)
-                for probed in self._nodes.values()
-                if probed.claims is not None and probed.claims.shard in {None, shard}
-            )
-        alike = Wanted(chain_id, shard)
-        genesis = most_said(
-            (probed.claims.genesis, probed.settings.weight)
-            for probed in self._nodes.values()
-            if probed.claims is not None and judge(probed.claims, alike).right is not False
-        )
-        return replace(alike, genesis=genesis)
+        said = [(probed.claims, probed.settings.weight) for probed in self._nodes.values() if probed.claims is not None]
+        return wanted_of(said, self._settings.chain_id, shard)
 
     def _judge(self) -> None:
         wanted = self._wanted()

@@ -112,10 +112,8 @@ class Questions:
             return None  # a node may keep block 0 to itself, or have dropped it, and be a good one
         numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(numbered, probes, strict=False)]
         eth_chain_id, network_id, shard, epoch = numbers
-        genesis = value_at(_result(first), probes[-1].at)
-        if not isinstance(genesis, str) or _BLOCK_HASH.fullmatch(genesis) is None:
-            return Claims(eth_chain_id, network_id, shard, epoch, None, says)
-        return Claims(eth_chain_id, network_id, shard, epoch, genesis.lower(), says)
+        genesis = block_hash(value_at(_result(first), probes[-1].at))
+        return Claims(eth_chain_id, network_id, shard, epoch, genesis, says)
 
     async def _says(self, asker: Asker) -> dict[str, bool]:
         """Which roles the node says it has and has not; empty where it does not say. Providers keep the call to
@@ -141,6 +139,11 @@ class Questions:
             # It closed an idle connection as we wrote: what it has to say is on a new one.
             reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
         return reply
+
+
+def block_hash(said: object) -> str | None:
+    """The hash of a block as it is compared; None for what is none."""
+    return said.lower() if isinstance(said, str) and _BLOCK_HASH.fullmatch(said) else None
 
 
 def _at(probe: Probe, block: str) -> Probe:

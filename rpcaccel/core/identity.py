@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 T = TypeVar("T", int, str)
 _SHOWN = 10
@@ -55,8 +56,19 @@ def judge(claims: Claims, wanted: Wanted) -> Verdict:
         known = True
     if claims.genesis is not None and wanted.genesis is not None and claims.genesis != wanted.genesis:
         its, theirs = claims.genesis[:_SHOWN], wanted.genesis[:_SHOWN]
-        return Verdict(False, f"its chain begins with block {its}…, that of most nodes with {theirs}…: another chain")
+        return Verdict(False, f"its chain begins with block {its}…, that of the network with {theirs}…: another chain")
     return Verdict(True) if known else Verdict(None, "it does not say which chain it serves")
+
+
+def wanted_of(said: Collection[tuple[Claims, float]], eth_chain_id: int | None, shard: int | None) -> Wanted:
+    """What every node of a network has to serve: what the settings say (None: nothing), else what the nodes with the
+    most weight say that are right as far as the settings go. `said`: what each node says, and its weight."""
+    if eth_chain_id is None:
+        of_shard = ((claims.eth_chain_id, weight) for claims, weight in said if claims.shard in {None, shard})
+        eth_chain_id = most_said(of_shard)
+    alike = Wanted(eth_chain_id, shard)
+    genesis = most_said((claims.genesis, weight) for claims, weight in said if judge(claims, alike).right is not False)
+    return replace(alike, genesis=genesis)
 
 
 def most_said(said: Iterable[tuple[T | None, float]]) -> T | None:

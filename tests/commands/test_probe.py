@@ -159,7 +159,30 @@ def test_a_node_that_is_wrong_anyway_is_no_measure_for_the_others() -> None:
 
 
 def test_another_shard_is_wrong() -> None:
-    assert judge([finding(chain_id=1, head=5, shard=1)], network())[0].trouble == "serves shard 1, not 0"
+    assert judge([finding(chain_id=1, head=5, shard=1)], network())[0].trouble == "it serves shard 1, not 0"
+
+
+def test_block_0_is_that_of_the_network_by_the_weight_of_its_nodes_and_one_that_does_not_tell_it_is_right() -> None:
+    ours, theirs = "0x" + "1a" * 32, "0x" + "2b" * 32
+    judged = judge(
+        [
+            finding(chain_id=1, head=900, genesis=theirs),
+            finding(chain_id=1, head=5, genesis=ours, weight=3),
+            finding(chain_id=1, head=5),
+        ],
+        network(chain="ethereum"),
+    )
+    wrong = "its chain begins with block 0x2b2b2b2b…, that of the network with 0x1a1a1a1a…: another chain"
+    assert [one.trouble for one in judged] == [wrong, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("told", "genesis"),
+    [({"hash": "0x" + "AB" * 32}, "0x" + "ab" * 32), ({"hash": "0x1"}, None), ({"hash": 7}, None), (None, None)],
+)
+async def test_block_0_is_asked_for(told: Any, genesis: str | None) -> None:
+    made = await found({"eth_chainId": "0x1", "eth_blockNumber": "0x10", "eth_getBlockByNumber": told}, ETHEREUM)
+    assert (made.genesis, made.trouble) == (genesis, "")
 
 
 def test_trouble_stays() -> None:

@@ -221,7 +221,7 @@ async def test_a_node_whose_chain_began_with_another_block_is_shut_out_and_the_b
     await world.start()
     assert [world.node(name).chain_ok for name in "abc"] == [True, True, False]
     assert world.node("c").note == (
-        "its chain begins with block 0x2b2b2b2b…, that of most nodes with 0x1a1a1a1a…: another chain"
+        "its chain begins with block 0x2b2b2b2b…, that of the network with 0x1a1a1a1a…: another chain"
     )
     assert world.heads.genesis == GENESIS
 

@@ -1,6 +1,6 @@
 import pytest
 
-from rpcaccel.core.identity import Claims, Verdict, Wanted, judge, most_said
+from rpcaccel.core.identity import Claims, Verdict, Wanted, judge, most_said, wanted_of
 
 HARMONY = Wanted(eth_chain_id=1666600000, shard=0)
 
@@ -40,3 +40,16 @@ def test_a_chain_that_began_with_another_block_is_another_chain_and_one_that_doe
     assert judge(Claims(1), wanted).right is True
     verdict = judge(Claims(1, genesis="0x" + "b" * 64), wanted)
     assert (verdict.right, "another chain" in verdict.why) == (False, True)
+
+
+def test_what_nodes_have_to_serve_is_what_the_settings_say_and_else_what_most_of_the_right_ones_do() -> None:
+    ours, theirs = "0x" + "a" * 64, "0x" + "b" * 64
+    said = [
+        (Claims(1666600001, shard=1, genesis=theirs), 9.0),
+        (Claims(1666600000, shard=0, genesis=ours), 2.0),
+        (Claims(1666700000, shard=0, genesis=theirs), 1.0),
+        (Claims(shard=0, genesis=theirs), 1.0),
+    ]
+    assert wanted_of(said, None, 0) == Wanted(1666600000, 0, ours)
+    assert wanted_of(said, 1666700000, 0) == Wanted(1666700000, 0, theirs)
+    assert wanted_of([], None, None) == Wanted()
