@@ -14,7 +14,7 @@ import typer
 from rpcaccel.config.faults import ConfigError, Fault
 from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
 from rpcaccel.config.model import Settings
-from rpcaccel.config.naming import NAME, NODE_TEXT
+from rpcaccel.config.naming import NAME, NODE_TEXT, ids_once
 from rpcaccel.config.validate import NO_NETWORK, Judge
 
 Nodes = Annotated[
@@ -76,12 +76,14 @@ def source(
         return Source((), file)
     from rpcaccel.commands import discover
 
-    found = discover.assumed(nodes, chain, shard)
+    if not discover.is_open(chain, shard):
+        return Source(discover.assumed(nodes, chain, shard).networks, file)
+    # An id is one in its network, and which nodes make a network is not known yet.
+    found = discover.assumed(ids_once(nodes), chain, shard)
     _refuse_before_asking(Source(found.networks, file), **values)
-    if discover.is_open(chain, shard):
-        found = asyncio.run(discover.discover(nodes, chain, shard))
-        for note in found.notes:
-            typer.echo(f"rpcaccel: {note}", err=True)
+    found = asyncio.run(discover.discover(nodes, chain, shard))
+    for note in found.notes:
+        typer.echo(f"rpcaccel: {note}", err=True)
     return Source(found.networks, file)
 
 

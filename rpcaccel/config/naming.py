@@ -54,6 +54,21 @@ def parse_node(text: str) -> dict[str, Any]:
     return {"url": rest, **dict(reversed(node.items()))}
 
 
+def ids_once(texts: Sequence[str]) -> list[str]:
+    """The same URL[,weight=N][,id=NAME], without the ids that stand earlier in the list as well."""
+    once: list[str] = []
+    seen: set[str] = set()
+    for text in texts:
+        try:
+            node = parse_node(text)
+        except ValueError:
+            node = {}
+        name = node.pop("id", "")
+        once.append(",".join([node.pop("url"), *(f"{key}={node[key]}" for key in node)]) if name in seen else text)
+        seen |= {name} - {""}
+    return once
+
+
 def named_nodes(nodes: Sequence[Any]) -> list[Any]:
     """The same nodes as tables, each with an id; what is not understood is left for the model to refuse."""
     tables = [_table(node) for node in nodes]

@@ -45,7 +45,7 @@ async def test_nodes_of_several_chains_and_shards_are_each_right_in_their_own_ne
     in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running(harmony_chain(shard=1), 1) as (shard_1,), ethereum_nodes(1) as (geth,):
-        assert await checked(in_a_thread, f"{shard_1.url},id=one", f"{geth.url},id=geth") == 0
+        assert await checked(in_a_thread, f"{shard_1.url},id=a", f"{geth.url},id=a,weight=2") == 0
         out = capsys.readouterr().out
         assert out.count("right") == 2
         assert ("harmony-s1" in out, "ethereum" in out, "1337" in out) == (True, True, True)

@@ -15,6 +15,7 @@ from rpcaccel.config.naming import (
     NODE_ID,
     default_id,
     header_name,
+    ids_once,
     named_nodes,
     network_name,
     parse_node,
@@ -62,6 +63,17 @@ def test_a_node_survives_being_written_in_one_text(url: str, weight: int | None,
     node = {key: str(value) for key, value in {"url": url, "weight": weight, "id": name}.items() if value is not None}
     options = [f"{option}={node[option]}" for option in ("weight", "id") if option in node]
     assert parse_node(",".join([url, *options])) == node
+
+
+def test_an_id_that_was_given_before_is_left_out_with_nothing_else_of_the_node() -> None:
+    texts = ["http://a,id=x", "http://b/?q=1,2,id=x,weight=2", "http://c,weight=2", "http://d,id=x", "http://e,id=y"]
+    assert ids_once(texts) == ["http://a,id=x", "http://b/?q=1,2,weight=2", "http://c,weight=2", "http://d", texts[4]]
+    assert ids_once(["http://a,wieght=3", "http://b,id=x,id=x", "http://c", "http://c"]) == [
+        "http://a,wieght=3",
+        "http://b,id=x,id=x",
+        "http://c",
+        "http://c",
+    ]
 
 
 @given(st.text())
