@@ -94,8 +94,8 @@ def _addresses(host: str) -> set[str]:
 
 
 def _memory(memory: MemorySettings) -> Iterator[Misfit]:
-    default = MemorySettings.model_fields["max_entry"].default
-    if 0 < memory.size < memory.max_entry != default:
+    # A default that is too large hinders nothing: what does not fit into the memory is not kept in it.
+    if "max_entry" in memory.model_fields_set and 0 < memory.size < memory.max_entry:
         expected = f"at most the {memory.size} bytes of memory.size"
         yield Misfit(("memory", "max_entry"), str(memory.max_entry), expected, ("memory", "size"))
 

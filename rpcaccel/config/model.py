@@ -71,7 +71,8 @@ class MemorySettings(Section):
         description="Bytes the tier may hold, what is remembered of calls, keys and overheads included; 0 for none.",
     )
     max_entry: Size = Field(
-        default=8_000_000, description="Bytes above which an answer is passed through and not kept."
+        default=8_000_000,
+        description="Bytes above which an answer is passed through and not kept; if given, no more than size.",
     )
 
 

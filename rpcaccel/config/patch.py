@@ -9,7 +9,7 @@ import msgspec
 
 from rpcaccel.config.document import to_table
 from rpcaccel.config.faults import Fault, dotted
-from rpcaccel.config.model import Settings
+from rpcaccel.config.model import MemorySettings, Settings
 from rpcaccel.config.validate import validate
 
 
@@ -20,10 +20,18 @@ def apply(settings: Settings, change: Mapping[str, Any]) -> Settings | list[Faul
     sets one weight and removes one node; an id not there yet adds a node, behind the others. A list replaces them
     all. null puts a key back to its default.
     """
-    merged = merge(to_table(settings, reveal=True), change)
+    merged = _said(merge(to_table(settings, reveal=True), change))
     faults = _renamed(merged)
     result = validate(_listed(merged))
     return faults + _by_id(result, merged) if isinstance(result, list) else faults or result
+
+
+def _said(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without the default that gives way to another value (memory.size), as nobody may have said it."""
+    memory = document.get("memory")
+    if not isinstance(memory, Mapping) or memory.get("max_entry") != MemorySettings.model_fields["max_entry"].default:
+        return document
+    return {**document, "memory": {key: value for key, value in memory.items() if key != "max_entry"}}
 
 
 def merge(target: Any, change: Any) -> Any:

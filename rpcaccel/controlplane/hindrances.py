@@ -54,14 +54,12 @@ def _place(path: Path, listen: str) -> Iterator[Misfit]:
 
 
 def _certificate(admin: AdminSettings) -> Iterator[Misfit]:
-    if not (admin.tls_cert and admin.tls_key):
-        return  # one without the other is a fault of its own
-    unreadable = False
+    usable = bool(admin.tls_cert and admin.tls_key)  # one without the other is a fault of its own
     for name, file in (("tls_cert", admin.tls_cert), ("tls_key", admin.tls_key)):
-        if why := _unreadable(file):
-            unreadable = True
+        if file and (why := _unreadable(file)):
+            usable = False
             yield Misfit(("admin", name), shown(file), f"a file that can be read: {why}")
-    if unreadable:
+    if not usable:
         return
     try:
         tls_context(admin)

@@ -87,6 +87,7 @@ def test_an_answer_that_may_be_kept_fits_into_the_memory() -> None:
     assert broken(memory={"size": 1000, "max_entry": 1001}) == ["memory.max_entry"]
     assert broken(memory={"size": 1000, "max_entry": 1000}) == []
     assert broken(memory={"size": 0, "max_entry": 1000}) == [], "no memory at all: answers may be kept in Redis"
+    assert broken(memory={"size": 1000, "max_entry": "8MB"}) == ["memory.max_entry"], "as large as the default"
     assert broken(memory={"size": 1000}) == [], "the default gives way"
 
 

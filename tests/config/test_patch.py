@@ -64,6 +64,14 @@ def test_null_puts_a_key_back_to_its_default() -> None:
     assert (made.workers, made.networks["harmony-s0"].attempts) == (1, 3)
 
 
+def test_less_memory_needs_no_word_about_the_longest_answer_kept_and_a_word_is_judged() -> None:
+    assert isinstance(apply(SETTINGS, {"memory": {"size": "1MB"}}), Settings)
+    assert isinstance(apply(SETTINGS, {"memory": {"size": "1MB", "max_entry": "8MB"}}), list)
+    smaller = apply(SETTINGS, {"memory": {"max_entry": "2MB"}})
+    assert isinstance(smaller, Settings)
+    assert isinstance(apply(smaller, {"memory": {"size": "1MB"}}), list)
+
+
 def test_a_network_is_added_with_nodes_by_id() -> None:
     made = apply(SETTINGS, {"networks": {"eth": {"chain": "ethereum", "nodes": {"x": {"url": "http://x"}}}}})
     assert isinstance(made, Settings)

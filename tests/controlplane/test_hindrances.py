@@ -51,6 +51,8 @@ def test_files_of_tls_are_read_and_what_is_no_file_is_not_waited_for(tmp_path: P
         "admin.tls_cert": "a file that can be read: No such file or directory",
         "admin.tls_key": "a file that can be read: it is not a plain file",
     }
+    told = found(admin={"tls_cert": str(tmp_path / "none.pem")})
+    assert told == {"admin.tls_cert": "a file that can be read: No such file or directory"}, "that the key is not given"
     for odd in ("\0", "\ud800"):
         assert found(admin={"tls_cert": odd, "tls_key": LOOPBACK}) == {
             "admin.tls_cert": "a file that can be read: it is not the name of a file"
