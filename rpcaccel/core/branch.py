@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rpcaccel.core.chainview import ChainView
+from rpcaccel.core.chainview import ChainView, shows_one_branch
 
 _Told = list[tuple[ChainView, dict[int, str]]]
 """Nodes with the hashes they told, or that follow from what they told."""
@@ -71,15 +71,15 @@ def _together(views: _Told) -> list[ChainView]:
     """
     if not any(view.turned for view, _ in views):
         return [view for view, _ in views]
-    groups: list[tuple[set[int], list[ChainView]]] = []
+    groups: list[_Told] = []
     for view, told in views:
-        numbers, members = set(told), [view]
-        for group in [group for group in groups if group[0] & numbers]:
-            groups.remove(group)
-            numbers |= group[0]
-            members += group[1]
-        groups.append((numbers, members))
-    return max((members for _, members in groups), key=_standing)
+        members: _Told = [(view, told)]
+        for group in groups[:]:
+            if any(shows_one_branch(view, told, *other) for other in group):
+                groups.remove(group)
+                members += group
+        groups.append(members)
+    return max(([view for view, _ in members] for members in groups), key=_standing)
 
 
 def _standing(views: list[ChainView]) -> tuple[float, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 REMEMBERED = 64
@@ -31,7 +33,7 @@ class ChainView:
     """What one node has told so far."""
 
     __slots__ = ("_hinted_at", "_lower", "_told_at", "eligible", "final", "final_hash", "gone", "hashes", "head",
-                 "seen_at", "sure", "told", "turned", "weight")  # fmt: skip
+                 "seen_at", "sure", "told", "turned", "turned_at", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -44,6 +46,8 @@ class ChainView:
         self.hashes: dict[int, str] = {}
         self.turned = 0
         """Grows among the nodes with each that leaves its branch: the highest has turned last; 0 never has."""
+        self.turned_at = -1
+        """A block that was another one, or gone, when it last left its branch: the branches part there or below."""
         self.sure: int | None = None
         """While it is not known to be on the branch that counts: the last block that was final when it still was."""
         self._lower = False
@@ -75,7 +79,8 @@ class ChainView:
 
     def doubts(self, other: ChainView) -> bool:
         """Could the two be on different branches, for all that they have told?"""
-        return (self.sure is None) != (other.sure is None) or self.hashes.keys().isdisjoint(other.hashes.keys())
+        shown = shows_one_branch(self, self.hashes, other, other.hashes)
+        return (self.sure is None) != (other.sure is None) or not shown
 
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
         """Take in the node's newest block; True when it has left the branch it told before."""
@@ -113,7 +118,7 @@ class ChainView:
         known = self.hashes.get(number)
         if known is not None and known != block_hash:
             # What it told before, of other branches, is worth nothing now.
-            self.hashes, self.final_hash = {number: block_hash}, None
+            self.hashes, self.final_hash, self.turned_at = {number: block_hash}, None, number
             return True
         self.hashes[number] = block_hash
         if len(self.hashes) > REMEMBERED:
@@ -128,6 +133,17 @@ class ChainView:
                 self._lower = True
                 return False
             self.hashes = {told: known for told, known in self.hashes.items() if told <= number}
-            left = True
+            left, self.turned_at = True, number + 1
         self.head, self._lower = number, False
         return left
+
+
+def shows_one_branch(one: ChainView, its: Mapping[int, str], other: ChainView, others: Mapping[int, str]) -> bool:
+    """Do the blocks that two nodes told, and that do not differ, show them to be on one branch?
+
+    A block that both have does so unless one of them left its branch: then it may lie under the point where that
+    parted from the new one. It shows something only at or above the block that was seen to be another one, or at the
+    head of the node that is behind.
+    """
+    least = min(max(one.turned_at, other.turned_at), one.head, other.head)
+    return any(number >= least for number in its.keys() & others.keys())

@@ -311,6 +311,28 @@ def test_a_node_on_a_branch_left_behind_is_asked_about_nothing_that_was_not_fina
     assert heads.usable_head_of("c") == 14
 
 
+@pytest.mark.parametrize("along", [False, True])
+def test_an_old_block_in_common_does_not_show_that_a_node_followed_the_others_to_another_branch(along: bool) -> None:
+    heads = book("depth", depth=8)
+    for node in "abc":
+        block(heads, node, 53)
+        block(heads, node, 62)
+    for node in "ab":
+        block(heads, node, 63)
+    assert heads.served(1.0).head == 63
+    for node in "ab":
+        heads.confirm(node, 63, "b63")  # the branches part at 63, or below: c does not tell
+        block(heads, node, 66, branch="b")
+        heads.confirm(node, 53, "a53")  # what is final by now
+    assert heads.served(1.0).head == 66
+    assert heads.usable_head_of("c") <= 58
+    assert heads.in_question("a") == 62
+    for node in "ab":
+        heads.confirm(node, 62, "a62" if along else "b62")
+    heads.served(1.0)
+    assert heads.usable_head_of("c") == (62 if along else 55)
+
+
 def test_a_node_is_asked_for_a_block_that_shows_whether_it_is_on_the_branch_of_others() -> None:
     heads = book("tag")
     block(heads, "a", 20)
