@@ -245,8 +245,8 @@ class Engine:
         Patience counts from when the call `began`.
 
         When nobody answers who has the block asked for, and a node may come along that has, it is waited for a bounded
-        time; then the best node left is followed (dataplane.head_loss). When a reorganisation is noticed meanwhile, the
-        answer may be the abandoned branch's: it is asked for again.
+        time; then the best node left is followed (dataplane.head_loss). An answer that may be an abandoned branch's is
+        asked for again.
         """
         patient_until = min(deadline, began + head_loss.patience(network))
         shared = plan.rule.kind == "read" and plan.flight_key is not None
@@ -281,7 +281,9 @@ class Engine:
                 plan, forwarded = lower, followed
             elif forwarded.failure is None:
                 head_loss.reached(network, plan)
-            if forwarded.answer is None or plan.final or not shared or network.view.fork_epoch == fork_epoch:
+            if forwarded.answer is None or not shared:
+                return plan, forwarded
+            if not network.may_be_abandoned(plan, forwarded.node_id, fork_epoch):
                 return plan, forwarded
             plan = network.plan(plan.method, plan.asked)
 

@@ -115,6 +115,16 @@ class Network:
                 self._cells[plan.method] = cell
         return cell
 
+    def may_be_abandoned(self, plan: Plan, node_id: str, fork_epoch: int) -> bool:
+        """Could an answer be that of a branch which was left meanwhile? That is so when a reorganisation was noticed
+        since `fork_epoch`, or the node that answered is no longer known to be on the branch that is served."""
+        if plan.final:
+            return False
+        if self.view.fork_epoch != fork_epoch:
+            return True
+        nodes = () if self.chain.finality == "instant" else self.pool.nodes
+        return any(node.id == node_id and node.head < plan.min_head for node in nodes)
+
     def see(self, view: View) -> None:
         """Something about the network changed: plans are made anew, and who waited for that goes on."""
         self.sight.see(view)

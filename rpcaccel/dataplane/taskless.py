@@ -143,7 +143,7 @@ class TasklessFetch:
         return True
 
     def _arrived(self, found: Forwarded | Exception) -> None:
-        """How asking the nodes ended. Where a reorganisation was noticed meanwhile, it is asked for again."""
+        """How asking the nodes ended. What may be an abandoned branch's answer is asked for again."""
         way, network, plan = self._way, self._network, self._plan
         self._first = None  # which knows this call: nothing is to be left to the garbage collector
         if isinstance(found, Exception):
@@ -152,7 +152,7 @@ class TasklessFetch:
         if found.forced:
             way.tally.network(network.name).forced += 1
         try:
-            if found.answer is not None and not plan.final and network.view.fork_epoch != self._fork_epoch:
+            if found.answer is not None and network.may_be_abandoned(plan, found.node_id, self._fork_epoch):
                 self._carry(network.plan(plan.method, plan.asked), self._started)
                 return
             if found.failure is not None:

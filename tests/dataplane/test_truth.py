@@ -278,6 +278,26 @@ def test_an_answer_that_comes_after_its_branch_was_abandoned_is_asked_for_again(
     assert witness.seen["node"] == 1
 
 
+def test_the_answer_of_a_node_that_was_found_on_another_branch_meanwhile_is_asked_for_again(witness: Witness) -> None:
+    witness.call(0, FORKING, BLOCK, 1, 0, 0)  # above the served head, so that no reorganisation of what is served shows
+    (sent,) = witness.world.sent
+    witness.advance(FORKING, 1)
+    sent.arrive()
+    stays = witness.world.nodes[FORKING].index(sent.node)
+    witness.reorganise(1, 1 << stays)
+    witness.advance(FORKING, 1)
+    witness.look(FORKING)
+    witness.look(FORKING)
+    served = witness.world.hosts[0].state.networks[FORKING]
+    assert served.view.fork_epoch == 0
+    witness.answer(0, back=True)
+    (again,) = witness.world.sent
+    assert again.node is not sent.node
+    witness.world.let_through()
+    witness.look_at_everything()
+    assert witness.seen["node"] == 1
+
+
 def test_an_answer_says_at_which_head_it_was_asked_for(witness: Witness) -> None:
     before = witness.world.hosts[0].state.networks["one"].view.head
     witness.call(0, "one", BALANCE, -1, 0, 1)

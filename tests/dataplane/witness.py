@@ -27,6 +27,8 @@ from tests.dataplane.world import DEPTH, Host, World, network_of
 LOST = (FailureKind.TIMEOUT, FailureKind.RESET_BEFORE_REPLY, FailureKind.CONNECT, FailureKind.BROKEN_REPLY)
 OWN_CODES = (-32603, -32005)
 """Codes of the proxy's own errors: it could not get an answer, which is no lie."""
+KEPT = (Source.MEMORY, Source.REDIS, Source.LOCAL)
+"""What answers without asking a node."""
 REMEMBERED = 30
 """Calls whose kept answers are looked at after every step."""
 FORKING = "three"
@@ -357,8 +359,12 @@ class Witness:
     def _check(self, call: Watched, answered: Answered) -> None:
         reply = msgspec.json.decode(answered.whole(), type=_Reply)
         if isinstance(reply.result, msgspec.Raw):
-            source = answered.outcomes[0].source.name.lower()
-            self._hold(call.host, call.asked, bytes(reply.result), call.truths, source)
+            outcome = answered.outcomes[0]
+            truths, source = call.truths, outcome.source.name.lower()
+            if outcome.source not in KEPT and outcome.block < call.served:
+                # The nodes at the head were waited for and the best one left was followed: the answer says to where.
+                truths, source = self._truths(call.host, call.asked, outcome.block), "followed"
+            self._hold(call.host, call.asked, bytes(reply.result), truths, source)
         elif isinstance(reply.error, _Error) and reply.error.code not in OWN_CODES:
             self.seen["error"] += 1
             errors = [truth for truth, _ in call.truths if truth.startswith(b"!")]
