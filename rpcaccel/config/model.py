@@ -165,7 +165,10 @@ class NodeSettings(ResilientNode):
         description="What the node has beyond a plain one of its chain; when empty, what it says of itself counts.",
     )
     max_connections: Whole = Field(
-        default=512, ge=1, le=65_535, description="Connections open to it at once, per worker."
+        default=512,
+        ge=1,
+        le=65_535,
+        description="Connections open to it at once, per worker. Of two or more, one is for light reads.",
     )
     keepalive: Duration = Field(default=10.0, le=3600, description="Seconds an idle connection to it is kept.")
     connect_timeout: Duration = Field(default=2.0, gt=0, le=300, description="Seconds to connect, TLS included.")

@@ -101,7 +101,7 @@ class ResilientNode(Section):
         ge=1,
         le=65_535,
         description="Heavy calls it is given at once, per worker, and as many of unknown methods: at most a quarter of "
-        "max_connections each; others wait, and light ones do not wait for them.",
+        "max_connections each, and together one less than those; others wait, and light ones do not wait for them.",
     )
     gather: bool = Field(
         default=True,

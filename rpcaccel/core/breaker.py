@@ -3,7 +3,8 @@
     closed     every call passes; a run of failures, or too large a share of them, trips it
     open       no call passes until it has rested (longer each time) or the prober invites it back; while probes go
                unanswered it rests on, since a trial is some client's call
-    half-open  a bounded number of trials at a time; one failure opens it again, enough successes close it
+    half-open  a bounded number of trials at a time, those by light calls apart from those by calls whose cost a client
+               chooses, which may hang; one failure opens it again, enough successes close it
 
 Each call holds a permit, closed exactly once. `ignore` (a rate limit, a cancel) gives a trial back unused: a trial
 that is never given back would refuse the node for ever. A permit from before the last move changes nothing.
@@ -78,12 +79,13 @@ _SUCCESS, _FAILURE = 0, 1
 class Permit:
     """Leave for one call to one node; closed exactly once."""
 
-    __slots__ = ("_breaker", "closed", "move", "trial")
+    __slots__ = ("_breaker", "closed", "light", "move", "trial")
 
-    def __init__(self, breaker: Breaker, move: int, *, trial: bool) -> None:
+    def __init__(self, breaker: Breaker, move: int, *, trial: bool, light: bool) -> None:
         self._breaker = breaker
         self.move = move
         self.trial = trial
+        self.light = light
         self.closed = False
 
     def close(self, verdict: Verdict, now: float) -> None:
@@ -113,30 +115,31 @@ class Breaker:
         self.held = False
         """Did the last probe go unanswered?"""
         self._moves = 0
-        self._trials_out = 0
+        self._trials_out = [0, 0]
+        """By other calls, and by light ones."""
         self._passed = 0
         self._counts = SlidingCounts(2, span=self.settings.span, slices=10)
 
-    def allows(self, now: float) -> bool:
+    def allows(self, now: float, *, light: bool = True) -> bool:
         """Would `acquire` give a permit at `now`? Changes nothing."""
         if self.state is CLOSED:
             return True
         if self.state is _OPEN:
             return now >= self.rest_until and not self.held
-        return self._trials_out < self.settings.trials
+        return self._trials_out[light] < self.settings.trials
 
     def acquire(self, now: float) -> Permit | None:
         """A permit for one call, or None."""
         return self.force(now) if self.allows(now) else None
 
-    def force(self, now: float) -> Permit:
+    def force(self, now: float, *, light: bool = True) -> Permit:
         """A permit in any state, for when no better node is left and somebody must be asked. Where no trial is free,
         such a call may end the rest early but never lengthens it."""
         if self.state is _OPEN and now >= self.rest_until:
             self._move(Event.RESTED, now)
-        trial = self.state is _HALF_OPEN and self._trials_out < self.settings.trials
-        self._trials_out += trial
-        return Permit(self, self._moves, trial=trial)
+        trial = self.state is _HALF_OPEN and self._trials_out[light] < self.settings.trials
+        self._trials_out[light] += trial
+        return Permit(self, self._moves, trial=trial, light=light)
 
     def probed(self, now: float, *, answered: bool) -> None:
         """The prober looked at the node: where it answered, an open breaker tries it now."""
@@ -149,7 +152,7 @@ class Breaker:
         if permit.move != self._moves:
             return
         if permit.trial:
-            self._trials_out -= 1
+            self._trials_out[permit.light] -= 1
         if verdict == "success":
             self._learn_success(now)
         elif verdict == "failure":
@@ -191,7 +194,8 @@ class Breaker:
                 self.settings.rest_max,
             )
         self._counts.clear()
-        self._trials_out = self._passed = self.in_row = 0
+        self._trials_out = [0, 0]
+        self._passed = self.in_row = 0
         self._moves += 1
         self.state = state
         self.changed_at = now

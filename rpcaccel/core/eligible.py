@@ -12,6 +12,7 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rpcaccel.core.breaker import CLOSED
 from rpcaccel.core.node import OLD_STATE, ROLE_OF_NEED, Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import Bulkhead
@@ -87,6 +88,8 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     roomy = [node for node in left if node.has_room(now, bulkhead)]
     if not roomy and not avoid:
         return Eligibility([], full=True)
+    if bulkhead is not Bulkhead.LIGHT:  # what is under way goes on without room, but not on the last connection
+        left = [node for node in left if node.leaves_a_connection()]
     found = roomy or left
     tiers = {node.tier for node in found}
     if len(tiers) > 1:
@@ -154,7 +157,8 @@ def judge(node: Node, plan: Plan, now: float) -> Refusal:
         return Refusal.LACKS
     if node.windows and _beyond_window(node, plan, now):
         return Refusal.BEYOND_WINDOW
-    if not node.breaker.allows(now):
+    breaker = node.breaker
+    if breaker.state is not CLOSED and not breaker.allows(now, light=plan.rule.bulkhead is Bulkhead.LIGHT):
         return Refusal.BREAKER_OPEN
     return Refusal.EJECTED if now < node.ejected_until else NONE
 

@@ -158,7 +158,7 @@ class Node:
     def begin(self, now: float, bulkhead: Bulkhead = _LIGHT) -> Permit:
         """Count one call in, under a permit of the breaker. Whether the node should be asked was decided before
         (core.eligible); close the permit with `finish`."""
-        permit = self.breaker.force(now)
+        permit = self.breaker.force(now, light=bulkhead is _LIGHT)
         if bulkhead is _LIGHT and not self.held[_LIGHT]:
             self.busy_since = now
         self.in_flight += 1
@@ -177,10 +177,20 @@ class Node:
     def has_room(self, now: float, bulkhead: Bulkhead = _LIGHT) -> bool:
         """May it take one more call of a bulkhead at this moment?"""
         most = self.limit.most
-        places = self.limit.value if bulkhead is _LIGHT else min(self.max_heavy, max(1, most // _HEAVY_SHARE))
+        if bulkhead is _LIGHT:
+            places = self.limit.value
+        elif self.leaves_a_connection():
+            places = min(self.max_heavy, max(1, most // _HEAVY_SHARE))
+        else:
+            return False
         if self.held[bulkhead] >= places or self.in_flight >= most:
             return False
         return self.quota is None or self.quota.has_room(now)
+
+    def leaves_a_connection(self) -> bool:
+        """Would one more heavy or unknown call leave a connection to light ones? A lone connection is everybody's."""
+        most = self.limit.most
+        return most == 1 or self.in_flight - self.held[_LIGHT] < most - 1
 
     def warmth(self, now: float) -> float:
         """Share of its calls that it gets, 0..1: a node that returns begins with few, lest it fall over again."""

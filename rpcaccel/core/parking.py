@@ -44,15 +44,15 @@ class Parking:
     """The rests of one node. Methods are named by their rules, and all that no rule knows are one: there are no more
     than the chain's table has, whatever names clients invent."""
 
-    __slots__ = ("_answered_at", "_node", "_seen", "_seen_at", "methods")
+    __slots__ = ("_answered_at", "_looks", "_node", "_seen_at", "methods")
 
     def __init__(self) -> None:
         self.methods: dict[str, Rest] = {}
         """Those refused since they were last answered."""
         self._node = Rest()
         self._answered_at = _NEVER
-        self._seen: object = None
-        """The look of the prober that was known when the node's rest began."""
+        self._looks = 0
+        """Looks of the prober of which we heard since the node's rest began."""
         self._seen_at: object = None
         """The prober's last look that was answered."""
 
@@ -89,7 +89,7 @@ class Parking:
         since = max(self._answered_at, now - TOGETHER)
         if sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
             self._node.begin(now, retry_after)
-            self._seen = self._seen_at
+            self._looks = 0
 
     def answered(self, method: str, now: float) -> None:
         """The node answered a call."""
@@ -101,8 +101,12 @@ class Parking:
             self._node.step = 0.0
 
     def probed(self, seen_at: object) -> None:
-        """The prober's last look was answered; `seen_at` names it. A look after the node's rest began ends that: what
-        was refused is not everything."""
+        """The prober's last look was answered; `seen_at` names it. A look answered after the node's rest began ends
+        that: what was refused is not everything. The first look that is told after that may be older; the second, which
+        was not yet over when the first was told, is not."""
+        if seen_at == self._seen_at:
+            return
         self._seen_at = seen_at
-        if seen_at != self._seen:
+        self._looks += 1
+        if self._looks > 1:
             self._node.until = _NEVER

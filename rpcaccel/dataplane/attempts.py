@@ -86,9 +86,14 @@ class Booking:
     def close(self) -> None:
         """It is over: the permit goes back, and who waits for room may have it."""
         self.ended = now = self._pool.clock()
-        bulkhead = self._bulkhead
-        self.node.finish(self._permit, self._verdict, now, bulkhead)
-        self._pool.rooms[bulkhead].free()
+        bulkhead, node, rooms = self._bulkhead, self.node, self._pool.rooms
+        full = node.in_flight >= node.limit.most
+        node.finish(self._permit, self._verdict, now, bulkhead)
+        rooms[bulkhead].free()
+        if full or bulkhead is not Bulkhead.LIGHT:  # then it held a place that calls of other bulkheads may have
+            for other in Bulkhead:
+                if other is not bulkhead:
+                    rooms[other].free()
 
     def _judge(self, reply: Answer | Failure) -> FailureKind | None:
         if isinstance(reply, Failure):

@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from random import Random
 
 from rpcaccel.balancers import Balancer
-from rpcaccel.core.eligible import Refusal, judge, sentence
+from rpcaccel.core.eligible import CALLS_OF, Refusal, judge, sentence
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
+from rpcaccel.core.rules import Bulkhead
 from rpcaccel.dataplane.chooser import PoolChooser
 from rpcaccel.dataplane.forward import Pool
 
@@ -33,7 +34,9 @@ class Pinned:
         node = self._node
         why = judge(node, self._plan, now)
         gone = why is Refusal.BREAKER_OPEN and node.breaker.held  # where probes are answered, it has what it had
-        return None if node.id in avoid or gone or why in _NOT_EVEN_PINNED else node
+        if node.id in avoid or gone or why in _NOT_EVEN_PINNED:
+            return None
+        return node if self._has_room(now) else None
 
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
         """Nobody has what this node has."""
@@ -46,8 +49,15 @@ class Pinned:
     def nobody(self, now: float) -> Failure:
         """Why the node cannot be asked."""
         why = judge(self._node, self._plan, now)
+        if why not in _NOT_EVEN_PINNED and not self._has_room(now):
+            text = f"node {self._node.id} has as many {CALLS_OF[self._plan.rule.bulkhead]} as it may have at once"
+            return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
         kind = FailureKind.RATE_LIMITED if why in _PARKED else FailureKind.NO_NODE
         return Failure(kind, sentence(self._node, why, self._plan, now), sent=False)
+
+    def _has_room(self, now: float) -> bool:
+        bulkhead = self._plan.rule.bulkhead
+        return bulkhead is Bulkhead.LIGHT or self._node.has_room(now, bulkhead)
 
 
 def preferring(

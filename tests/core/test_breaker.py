@@ -160,3 +160,15 @@ def test_no_order_of_events_shuts_a_node_out_for_ever(events: list[tuple[int, Ve
     for _ in range(breaker.settings.passes):
         acquired(breaker, now).close("success", now)
     assert breaker.state is State.CLOSED
+
+
+def test_a_hanging_call_whose_cost_a_client_chose_does_not_hold_the_trial_of_light_ones() -> None:
+    breaker = tripped(1.0)
+    breaker.probed(1.5, answered=True)
+    hanging = breaker.force(2.0, light=False)
+    assert not breaker.allows(2.0, light=False)
+    for _ in range(breaker.settings.passes):
+        acquired(breaker, 2.0).close("success", 2.0)
+    assert breaker.state is State.CLOSED
+    hanging.close("failure", 12.0)
+    assert breaker.state is State.CLOSED

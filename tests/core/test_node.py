@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rpcaccel.core.breaker import Permit
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.limit import Limit
 from rpcaccel.core.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
@@ -167,13 +170,33 @@ def test_calls_of_one_bulkhead_take_no_place_of_the_others(full: Bulkhead) -> No
     assert node.has_room(0.0, full)
 
 
-@pytest.mark.parametrize(("connections", "places"), [(512, 16), (40, 10), (3, 1), (1, 1)])
+@pytest.mark.parametrize(("connections", "places"), [(512, 16), (40, 10), (3, 1), (2, 1), (1, 1)])
 def test_heavy_calls_leave_most_of_the_connections_to_light_ones(connections: int, places: int) -> None:
     node, begun = Node("a", limit=Limit(connections)), 0
     while node.has_room(0.0, Bulkhead.HEAVY):
         node.begin(0.0, Bulkhead.HEAVY)
         begun += 1
     assert begun == places
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.lists(st.tuples(st.sampled_from([Bulkhead.HEAVY, Bulkhead.UNKNOWN]), st.booleans()), max_size=40),
+)
+def test_of_several_connections_one_is_left_to_light_calls(
+    connections: int, max_heavy: int, events: list[tuple[Bulkhead, bool]]
+) -> None:
+    node = Node("a", limit=Limit(connections))
+    node.max_heavy = max_heavy
+    begun: list[tuple[Permit, Bulkhead]] = []
+    for bulkhead, ends in events:
+        if ends and begun:
+            permit, which = begun.pop()
+            node.finish(permit, "success", 0.0, which)
+        elif node.has_room(0.0, bulkhead):
+            begun.append((node.begin(0.0, bulkhead), bulkhead))
+        assert node.has_room(0.0) or connections == 1
 
 
 def test_no_more_calls_are_begun_than_there_are_connections() -> None:

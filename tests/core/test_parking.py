@@ -84,6 +84,8 @@ def test_a_probe_answered_after_the_node_was_left_alone_brings_it_back_and_not_w
     refuse(parking, SEVERAL, 6.0, DAY)
     parking.probed(5.0)
     assert parking.until == 6.0 + LONGEST, "that one was answered before"
+    parking.probed(5.9)
+    assert parking.until == 6.0 + LONGEST, "that one may have been, and was on its way"
     parking.probed(7.0)
     assert parking.until == NEVER
     assert set(parking.resting(7.0)) == set(METHODS[:SEVERAL])

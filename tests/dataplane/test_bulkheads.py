@@ -10,6 +10,7 @@ import pytest
 
 from rpcaccel.core.breaker import State
 from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.node import Node
 from rpcaccel.core.rules import Bulkhead
 from rpcaccel.dataplane.calls import Answered
 from rpcaccel.testing.address import to_one
@@ -81,3 +82,71 @@ def test_what_hangs_until_it_times_out_shuts_no_node(world: World, method: str) 
     assert [node.held for node in pool.nodes] == [[0, 0, 0]] * 3
     report = [node.ejected_until for node in pool.nodes]
     assert report == [float("-inf")] * 3, "nor is one found to hang"
+
+
+def alone(world: World, connections: int) -> Node:
+    """The one node that may be asked, with so many connections."""
+    first, *others = world.hosts[0].state.networks["one"].pool.nodes
+    for other in others:
+        other.cordoned = True
+    first.limit.adopt(connections, first.limit.settings)
+    return first
+
+
+def test_of_two_connections_one_is_left_to_light_reads(world: World) -> None:
+    alone(world, 2)
+    ask(world, HEAVY, 3)
+    ask(world, INVENTED, 3)
+    assert len(under_way(world, HEAVY) + under_way(world, INVENTED)) == 1
+    (read,) = ask(world, BALANCE, 1)
+    world.let_through()
+    assert b"result" in read.result().body
+
+
+@pytest.mark.parametrize("ends", [HEAVY, INVENTED])
+def test_a_light_read_takes_the_connection_that_another_kind_of_call_has_given_back(world: World, ends: str) -> None:
+    node = alone(world, 2)
+    ask(world, ends, 1)
+    ask(world, BALANCE, 2)
+    assert (node.in_flight, len(under_way(world, BALANCE))) == (2, 1)
+    (ended,) = under_way(world, ends)
+    ended.deliver()
+    world.settle()
+    assert len(under_way(world, BALANCE)) == 2, "at once, and not when it next looks for room"
+
+
+def test_a_heavy_call_takes_the_place_that_an_unknown_one_has_given_back(world: World) -> None:
+    alone(world, 2)
+    ask(world, INVENTED, 1)
+    ask(world, HEAVY, 1)
+    assert not under_way(world, HEAVY)
+    (ended,) = under_way(world, INVENTED)
+    ended.deliver()
+    world.settle()
+    assert len(under_way(world, HEAVY)) == 1
+
+
+def test_a_heavy_call_that_goes_on_elsewhere_leaves_the_last_connection_to_light_reads(world: World) -> None:
+    first, second, third = world.hosts[0].state.networks["one"].pool.nodes
+    third.cordoned = True
+    for node in (first, second):
+        node.limit.adopt(2, node.limit.settings)
+    ask(world, HEAVY, 2)
+    lost = next(sent for sent in under_way(world, HEAVY) if sent.node.name == first.id)
+    lost.fail(FailureKind.CONNECT)
+    world.settle()
+    assert second.in_flight == 1
+
+
+def test_a_light_call_is_the_trial_of_a_node_whose_other_trial_hangs(world: World) -> None:
+    node = alone(world, 512)
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(world.clock.now()), "failure", world.clock.now())
+    node.breaker.probed(world.clock.now(), answered=True)
+    ask(world, HEAVY, 1)
+    reads = ask(world, BALANCE, node.breaker.settings.passes)
+    for sent in under_way(world, BALANCE):
+        sent.deliver()
+    world.settle()
+    assert all(b"result" in read.result().body for read in reads)
+    assert node.breaker.state is State.CLOSED

@@ -68,6 +68,8 @@ async def test_a_node_that_refuses_everything_is_left_alone_until_a_probe_is_ans
         probed(1.0)
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).status == 429, "nothing was learnt since"
         probed(2.0)
+        assert proxy.worker.report().nodes[0].parked == LONGEST, "this look may be older than the refusals"
+        probed(3.0)
         assert proxy.worker.report().nodes[0].parked == 0.0
         assert (await proxy.call("hmyv2_getBlockByNumber", 1, {})).result["number"] == 1
         assert (await proxy.call("hmyv2_getBalance", ONE)).status == 429, "what it refused, it is not asked yet"

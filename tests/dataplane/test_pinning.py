@@ -5,12 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel import balancers
 from rpcaccel.core.failure import FailureKind
 from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.dataplane.pinning import Pinned, Preferring
 
 PLAN = Plan(
@@ -100,3 +101,15 @@ def test_a_preferred_node_that_is_not_fit_is_passed_over() -> None:
 def test_preferred_nodes_share_the_calls() -> None:
     chooser = preferring(three(), "a", "c")
     assert {node.id for _ in range(4) if (node := chooser.next((), 0.0))} == {"a", "c"}
+
+
+def test_a_pinned_node_with_as_many_heavy_calls_as_it_may_have_is_waited_for() -> None:
+    node = Node("a")
+    heavy = replace(PLAN, rule=Rule(method="m", cache=CacheClass.NEVER, heavy=True))
+    for _ in range(node.max_heavy):
+        permit = node.begin(0.0, Bulkhead.HEAVY)
+    assert Pinned(heavy, node).next((), 0.0) is None
+    assert Pinned(heavy, node).nobody(0.0).kind is FailureKind.BUSY
+    assert Pinned(PLAN, node).next((), 0.0) is node, "light polls have places of their own"
+    node.finish(permit, "success", 0.0, Bulkhead.HEAVY)
+    assert Pinned(heavy, node).next((), 0.0) is node
