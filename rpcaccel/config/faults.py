@@ -23,6 +23,8 @@ _SECRET_KEYS = frozenset({"url", "replicas", "headers", "hashes", "password"})
 _LONGEST = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = "[key]"
+_TABLES = frozenset({"dict_type", "model_type", "model_attributes_type"})
+"""Errors about what should have been a table."""
 _EXPECTED = {
     "missing": "a value, which is required",
     "bool_parsing": "true or false",
@@ -147,7 +149,15 @@ def _fault(error: ErrorDetails, model: type[BaseModel], sources: Mapping[Path, s
         return unknown_key(path, known_keys(model, path[:-1]), source)
     if error["type"] == "missing":
         return Fault(dotted(path), "nothing", expected_of(error), source)
-    return Fault(dotted(path), "this name" if is_name else shown(error["input"], path), expected_of(error), source)
+    found = _in_place_of_a_table if error["type"] in _TABLES else shown
+    return Fault(dotted(path), "this name" if is_name else found(error["input"], path), expected_of(error), source)
+
+
+def _in_place_of_a_table(value: object, path: Path) -> str:
+    """What may be said of it: a password or a key, where the table that it belongs into was forgotten, is not shown."""
+    if isinstance(value, str) and "://" not in value:
+        return "a text"
+    return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value, path)
 
 
 def unknown_key(path: Path, known: Iterable[str], source: str = "") -> Fault:

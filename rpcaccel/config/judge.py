@@ -31,6 +31,8 @@ class Misfit(NamedTuple):
     expected: str
     also: Path = ()
     """What else the rule looks at: where that is wrong by itself, nothing is to be said of the rule."""
+    of_name: bool = False
+    """Is the name at the end of the path what is wrong, whatever stands there?"""
 
     def fault(self, said: Mapping[Path, str]) -> Fault:
         """As it is told, with who said what stands there."""
@@ -126,4 +128,4 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
         expected = f"a method of {network.chain}, or a pattern that fits one" + (
             f"; did you mean {close[0]}?" if close else ": what no table knows is never kept, and needs no rule"
         )
-        yield Misfit((*path, "rules", pattern), shown(pattern), expected, (*path, "chain"))
+        yield Misfit((*path, "rules", pattern), shown(pattern), expected, (*path, "chain"), of_name=True)

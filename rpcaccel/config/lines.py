@@ -52,7 +52,8 @@ class _Reader:
                 self._at += 1
             elif token == "[":
                 table = self._header()
-                self.found.setdefault(table, line)
+                for length in range(1, len(table) + 1):
+                    self.found.setdefault(table[:length], line)
             else:
                 self._pair(table)
 

@@ -45,7 +45,7 @@ def validate(
         settings = _remainder(document, wrong)
     if settings is not None:
         told = (*misfits(settings), *judge(settings))
-        faults += [one.fault(said) for one in told if not _touched((one.path, one.also), wrong)]
+        faults += [one.fault(said) for one in told if not _touched(one, wrong)]
         if not faults:
             return settings
     return faults
@@ -146,7 +146,8 @@ def _without(value: Any, paths: Sequence[Path], name: object = "") -> Any:
     return [one for some in kept for one in some]
 
 
-def _touched(paths: Sequence[Path], wrong: Sequence[Path]) -> bool:
-    """Is one of these paths, or what is below it or above it, wrong by itself?"""
-    pairs = itertools.product(filter(None, paths), filter(None, wrong))
+def _touched(misfit: Misfit, wrong: Sequence[Path]) -> bool:
+    """Is what the rule looks at, or what is below it or above it, wrong by itself?"""
+    path = (*misfit.path, "[key]") if misfit.of_name else misfit.path
+    pairs = itertools.product(filter(None, (path, misfit.also)), filter(None, wrong))
     return any(path[: len(other)] == other[: len(path)] for path, other in pairs)

@@ -49,6 +49,7 @@ def test_each_key_table_and_member_has_the_line_where_it_stands() -> None:
         ("memory", "size"): 5,
         ("redis",): 7,
         ("redis", "url"): 8,
+        ("networks",): 12,
         NETWORK: 12,
         (*NETWORK, "nodes"): 13,
         (*NETWORK, "nodes", 0): 14,
@@ -72,6 +73,10 @@ def test_each_key_table_and_member_has_the_line_where_it_stands() -> None:
         (*NETWORK, "routes", 1, "more", "a", "b"): 24,
         (*NETWORK, "routes", 1, "more", "a", "b", "c"): 24,
     }
+
+
+def test_a_table_without_a_header_of_its_own_is_where_the_first_one_below_it_is() -> None:
+    assert lines_of("\n[network.x]\n[network.y]\n")["network",] == 2
 
 
 @pytest.mark.parametrize(

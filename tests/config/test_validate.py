@@ -55,7 +55,7 @@ def test_all_faults_are_told_at_once_with_place_and_expectation() -> None:
         f"{nodes}[1].url": "nothing",
         f"{nodes}[1].id": '"a"',
         f"{nodes}[2]": "https://q",
-        f"{nodes}[3]": "7",
+        f"{nodes}[3]": "a number",
     }
     assert faults["networks.harmony-s0.atempts"].expected == "unknown key; did you mean attempts?"
     assert faults["lissten"].expected == "unknown key; did you mean listen?"
@@ -148,6 +148,23 @@ def test_a_route_to_a_tag_that_no_node_has_is_told_with_the_tag() -> None:
     assert fault.expected == "a tag that some node of x has; none has any"
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"admin": {"accounts": {"ops": "s3cr3t"}}},
+        {"admin": {"accounts": {"ops": 53637}}},
+        {"admin": {"accounts": "s3cr3t"}},
+        {"admin": "s3cr3t"},
+        {"clients": {"keys": {"dapp": "s3cr3t"}}},
+        {"redis": "s3cr3t"},
+    ],
+)
+def test_a_secret_in_place_of_the_table_it_belongs_into_is_not_shown(document: dict[str, object]) -> None:
+    (said,) = faults_of({"networks": {"x": {"nodes": ["http://a"]}}, **document}).values()
+    assert said.found in ("a text", "a number")
+    assert said.expected == "a table"
+
+
 def test_tags_may_be_written_as_one_text() -> None:
     node = {"url": "http://a", "tags": "own, archive"}
     routes = [{"methods": "eth_getLogs", "tag": "archive"}]
@@ -164,7 +181,7 @@ def test_rules_over_several_settings_are_told_beside_what_is_wrong_by_itself() -
             "memory": {"size": 1000, "max_entry": 2000},
             "default_network": "gone",
             "networks": {
-                "a": {"nodes": ["ftp://a"], "rules": {"zzz": {}}},
+                "a": {"nodes": ["ftp://a"], "rules": {"zzz": {"klass": 1}}},
                 "b": {"nodes": ["http://a,weight=0", "http://a,weight=0"], "routes": [{"methods": "x", "tag": "q"}]},
                 "c": {"nodes": []},
                 "d": {"nodes": "http://a,weight=0"},
@@ -172,7 +189,7 @@ def test_rules_over_several_settings_are_told_beside_what_is_wrong_by_itself() -
         }
     )
     assert {"admin.listen", "admin.tls_key", "memory.max_entry"} < set(faults)
-    assert {"networks.a.rules.zzz", "networks.d.nodes"} < set(faults)
+    assert {"networks.a.rules.zzz", "networks.a.rules.zzz.klass", "networks.d.nodes"} < set(faults)
     assert {"workers", "bogus", "networks.a.nodes[0].url", "networks.c.nodes"} < set(faults)
 
 
