@@ -30,7 +30,9 @@ def lead(views: Sequence[ChainView], served: Mapping[int, str]) -> tuple[dict[in
         if held:
             branch[number] = heaviest = max(held, key=held.__getitem__)
             along = [(view, told) for view, told in along if told.get(number, heaviest) == heaviest]
-    return branch, _together(along)
+    along = _together(along)
+    shown = {number for _, told in along for number in told}
+    return {number: told for number, told in branch.items() if number in shown}, [view for view, _ in along]
 
 
 def _at_odds(hashes: Iterable[Mapping[int, str]]) -> bool:
@@ -64,13 +66,13 @@ def _weigh(views: _Told, number: int, served: str | None) -> dict[str, tuple[flo
     return held
 
 
-def _together(views: _Told) -> list[ChainView]:
+def _together(views: _Told) -> _Told:
     """Those of the views that are shown to agree, by a block they have in common.
 
-    As long as no node has ever left a branch there is one branch, and nothing has to be shown.
+    As long as no node has left a branch, or been found on another, there is one branch and nothing has to be shown.
     """
-    if not any(view.turned for view, _ in views):
-        return [view for view, _ in views]
+    if not any(view.turned or view.sure is not None for view, _ in views):
+        return views
     groups: list[_Told] = []
     for view, told in views:
         members: _Told = [(view, told)]
@@ -79,8 +81,8 @@ def _together(views: _Told) -> list[ChainView]:
                 groups.remove(group)
                 members += group
         groups.append(members)
-    return max(([view for view, _ in members] for members in groups), key=_standing)
+    return max(groups, key=_standing)
 
 
-def _standing(views: list[ChainView]) -> tuple[float, int]:
-    return sum(view.weight for view in views), max(view.turned for view in views)
+def _standing(views: _Told) -> tuple[float, int]:
+    return sum(view.weight for view, _ in views), max(view.turned for view, _ in views)

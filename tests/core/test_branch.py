@@ -36,6 +36,14 @@ def test_nodes_that_told_nothing_in_common_are_trusted_as_long_as_no_node_ever_l
     assert lead(views, {})[1] == views
 
 
+def test_what_only_a_node_tells_that_does_not_go_along_is_no_part_of_the_branch() -> None:
+    turned, stays = told("b", 19, 20, turned=1), told("a", 16, 17)
+    branch, along = lead([turned, stays], {})
+    assert (branch, along) == ({19: "b19", 20: "b20"}, [turned])
+    turned.record(17, "b17")  # asked for, to compare
+    assert lead([turned, stays], branch)[1] == [turned], "what was served is no reason for the other"
+
+
 def test_after_a_turn_a_node_is_trusted_once_it_shows_a_block_in_common() -> None:
     turned, too, behind = told("b", 19, 20, turned=1), told("b", 20, 21, turned=2), told("a", 16)
     assert set(lead([turned, too, behind], {})[1]) == {turned, too}

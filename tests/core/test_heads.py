@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.chainview import Sighting
+from rpcaccel.core.chainview import REMEMBERED, Sighting
 from rpcaccel.core.heads import HeadBook, NodeHead, reached_by_half
 
 WAIT = 5.0
@@ -309,6 +309,19 @@ def test_a_node_on_a_branch_left_behind_is_asked_about_nothing_that_was_not_fina
     block(heads, "c", 14, branch="b")
     heads.served(1.0)
     assert heads.usable_head_of("c") == 14
+
+
+def test_a_node_that_stands_still_on_another_branch_is_not_trusted_again_once_the_others_forget_that_block() -> None:
+    heads = book("depth", depth=8)
+    for node in "ab":
+        block(heads, node, 62, branch="b")
+    block(heads, "c", 62)
+    heads.served(1.0)
+    for number in range(63, 63 + 2 * REMEMBERED):
+        for node in "ab":
+            block(heads, node, number, branch="b")
+        heads.served(1.0)
+        assert heads.usable_head_of("c") == -1
 
 
 @pytest.mark.parametrize("along", [False, True])
