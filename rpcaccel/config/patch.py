@@ -10,19 +10,21 @@ import msgspec
 from rpcaccel.config.document import to_table
 from rpcaccel.config.faults import Fault, dotted
 from rpcaccel.config.model import MemorySettings, Settings
-from rpcaccel.config.validate import validate
+from rpcaccel.config.validate import Judge, validate
 
 
-def apply(settings: Settings, change: Mapping[str, Any]) -> Settings | list[Fault]:
+def apply(settings: Settings, change: Mapping[str, Any], judge: Judge = lambda _settings: ()) -> Settings | list[Fault]:
     """The settings after a JSON merge patch (RFC 7396), or everything wrong with what it would make.
 
     A network's nodes are addressed by id: {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}}
     sets one weight and removes one node; an id not there yet adds a node, behind the others. A list replaces them
     all. null puts a key back to its default.
+
+    `judge` says what is wrong beyond what stands in the new settings.
     """
     merged = _said(merge(to_table(settings, reveal=True), change))
     faults = _renamed(merged)
-    result = validate(_listed(merged))
+    result = validate(_listed(merged), judge=judge)
     return faults + _by_id(result, merged) if isinstance(result, list) else faults or result
 
 

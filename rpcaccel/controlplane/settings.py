@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from rpcaccel.config.difference import Edit, difference, patch_between, sentence, touches
 from rpcaccel.config.faults import ConfigError, Fault, Path
+from rpcaccel.config.judge import Misfit
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import apply
 from rpcaccel.controlplane.audit import SYSTEM, Action, Audit, Author, Change
@@ -91,7 +92,7 @@ class Ledger:
         base: Settings,
         origin: Origin | None = None,
         *,
-        check: Callable[[Settings, Settings], Sequence[Fault]] = lambda _settings, _before: (),
+        check: Callable[[Settings, Settings], Sequence[Misfit]] = lambda _settings, _before: (),
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`check` says what is wrong with settings that are to follow others. It may block: it is asked in a thread."""
@@ -138,9 +139,12 @@ class Ledger:
 
     async def check(self) -> None:
         """Have what was changed at run time checked for this start. Raises ConfigError."""
-        faults = await asyncio.to_thread(self._check, self.settings, self.base)
+        faults = await asyncio.to_thread(self._faults, self.settings, self.base)
         if faults:
             raise self._of_the_state(faults)
+
+    def _faults(self, settings: Settings, before: Settings) -> list[Fault]:
+        return [one.fault({}) for one in self._check(settings, before)]
 
     def _of_the_state(self, faults: Sequence[Fault]) -> ConfigError:
         where = f"from {self.origin.state.path}" if self.origin.state else ""
@@ -185,7 +189,11 @@ class Ledger:
         """The settings that a merge patch would make. Raises InvalidSettingsError."""
         if hidden := _hidden(patch):
             raise InvalidSettingsError([Fault(hidden, '"***"', "the value itself: *** stands for a hidden one")])
-        return await self._checked(apply(self.settings, patch))
+        before = self.settings
+        result = await asyncio.to_thread(apply, before, patch, lambda settings: self._check(settings, before))
+        if isinstance(result, list):
+            raise InvalidSettingsError(result)
+        return result
 
     async def change(self, patch: Mapping[str, Any], author: Author, expected: int | None = None) -> Change | None:
         """Make a revision by a merge patch; None when nothing differs. `expected`: the revision it was made for.
@@ -236,13 +244,11 @@ class Ledger:
         if revision is not None and revision != self.revision:
             raise ChangedMeanwhileError
 
-    async def _checked(self, result: Settings | list[Fault]) -> Settings:
-        if isinstance(result, list):
-            raise InvalidSettingsError(result)
-        faults = await asyncio.to_thread(self._check, result, self.settings)
+    async def _checked(self, settings: Settings) -> Settings:
+        faults = await asyncio.to_thread(self._faults, settings, self.settings)
         if faults:
             raise InvalidSettingsError(faults)
-        return result
+        return settings
 
     async def _make(self, settings: Settings, action: Action, author: Author) -> Change | None:
         """Have `settings` adopted as a new revision, and keep them; refused ones leave a line and nothing else."""

@@ -15,7 +15,6 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from rpcaccel.config.faults import Fault
 from rpcaccel.config.judge import OPEN, Misfit, is_open
 from rpcaccel.config.model import Settings
 from rpcaccel.config.observability import LogSettings
@@ -199,12 +198,13 @@ class Supervisor:
             self._logging = settings.log
             logs.configure(settings.log)
 
-    def _hindered(self, settings: Settings, before: Settings) -> list[Fault]:
+    def _hindered(self, settings: Settings, before: Settings) -> list[Misfit]:
         """What the next start would fail of, and what would leave the admin side open until then. Blocks."""
         found = hindrances(settings, before)
-        if self._admin is not None and is_open(self._admin.address, settings.admin):
+        open_to_be = is_open(settings.admin.listen, settings.admin)  # which is a fault whatever is there now
+        if self._admin is not None and not open_to_be and is_open(self._admin.address, settings.admin):
             found.append(Misfit(("admin", "listen"), self._admin.address, OPEN))
-        return [one.fault({}) for one in found]
+        return found
 
     def _hear_change(self, change: Change) -> None:
         told = {"revision": change.revision, "change": line(self.ledger, change)}

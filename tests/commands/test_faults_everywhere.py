@@ -154,6 +154,19 @@ async def test_a_running_program_refuses_the_same_and_stays_as_it_is(
     assert (supervisor.settings, supervisor.ledger.revision) == (before, 1)
 
 
+async def test_a_change_is_told_what_stands_in_it_and_what_this_machine_says_at_once(
+    running: tuple[Supervisor, str, Path],
+) -> None:
+    _, api, _ = running
+    wrong = {"workers": 0, "admin": {"tls_cert": "/none.pem", "listen": "0.0.0.0:0"}, "listen": "203.0.113.7:1"}
+    async with (
+        aiohttp.ClientSession(headers={"X-Rpcaccel-Request": "page", "If-Match": "*"}) as http,
+        http.patch(f"{api}/settings", json=wrong) as asked,
+    ):
+        told = sorted(await refused(asked))
+    assert told == ["admin.listen", "admin.tls_cert", "admin.tls_key", "listen", "workers"]
+
+
 async def test_a_start_with_an_earlier_change_that_hinders_it_names_the_state_file(tmp_path: Path) -> None:
     """What was right when it was changed may be wrong by the next start: a file that has gone, another password."""
     file, state = tmp_path / "rpcaccel.toml", tmp_path / "rpcaccel.state.json"

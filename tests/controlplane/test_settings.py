@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.judge import Misfit
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.audit import Author
 from rpcaccel.controlplane.settings import (
@@ -119,20 +120,23 @@ async def test_a_hidden_value_that_comes_back_is_not_taken_for_one(ledger: Ledge
 async def test_what_else_the_program_would_not_start_with_is_refused(state: StateFile) -> None:
     asked: list[tuple[int, int]] = []
 
-    def check(settings: Settings, before: Settings) -> list[Fault]:
+    def check(settings: Settings, before: Settings) -> list[Misfit]:
         asked.append((settings.workers, before.workers))
-        return [Fault("admin", "", "no")] if settings.workers > 1 else []
+        return [Misfit(("admin", "tls_cert"), "", "no")] if settings.workers > 1 else []
 
     ledger = Ledger(made(), check=check)
     with pytest.raises(InvalidSettingsError, match="no"):
         await ledger.change({"workers": 2}, ME)
+    with pytest.raises(InvalidSettingsError) as caught:
+        await ledger.change({"workers": 3, "listen": "nowhere", **weigh(-1)}, ME)
+    assert {fault.path for fault in caught.value.faults} == {"admin.tls_cert", "listen", "networks.x.nodes.a.weight"}
     other = Ledger(made(), Origin(state=state))
     await other.change({"workers": 2}, ME)
     again = Ledger(made(), Origin(state=state), check=check)
     again.open()
     with pytest.raises(ConfigError, match=r"state\.json"):
         await again.check()
-    assert asked == [(2, 1), (2, 1)]
+    assert asked == [(2, 1), (3, 1), (2, 1)]
 
 
 async def test_nothing_changed_is_no_revision(ledger: Ledger) -> None:
