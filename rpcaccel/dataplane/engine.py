@@ -280,7 +280,7 @@ class Engine:
                     return plan, forwarded
                 plan, forwarded = lower, followed
             elif forwarded.failure is None:
-                head_loss.reached(network, plan)
+                head_loss.reached(network, plan, forwarded.node_id)
             if forwarded.answer is None or not shared:
                 return plan, forwarded
             if not network.may_be_abandoned(plan, forwarded.node_id, fork_epoch):

@@ -66,7 +66,8 @@ def wait_until(
     if lower is None and forwarded.answer is None:
         return patient_until
     bound = patience(network)
-    return min(patient_until, network.sight.absence.noticed(plan.rule.method, now, 2 * bound) + bound)
+    gone = [node.id for node in network.pool.nodes if node.head >= plan.min_head]
+    return min(patient_until, network.sight.absence.noticed(plan.rule.method, now, 2 * bound, gone) + bound)
 
 
 def paid(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
@@ -105,10 +106,10 @@ def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> P
     return plan if same and not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
 
 
-def reached(network: Network, plan: Plan) -> None:
-    """A call was answered: if it was about the head, the nodes there answer."""
+def reached(network: Network, plan: Plan, node_id: str) -> None:
+    """A call was answered by this node: if it was about the head, the node may have been gone, and is back."""
     if plan.min_head >= network.view.head:
-        network.sight.absence.ended(plan.rule.method)
+        network.sight.absence.ended(plan.rule.method, node_id)
 
 
 def _fit(network: Network, plan: Plan, now: float) -> bool:

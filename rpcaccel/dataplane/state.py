@@ -82,9 +82,10 @@ class State:
                 node.chain_ok = False if checked and told.chain_ok is None else told.chain_ok
                 node.bar(told.barred)
                 node.hear(told.says)
+                shut = not node.breaker.allows(now)
                 node.breaker.probed(now, answered=told.answering)
                 node.answering = told.answering if told.looked_at else None
-                came = came or told.head > node.head
+                came = came or told.head > node.head or (shut and node.breaker.allows(now))
                 node.told_head(told.head, now)
                 node.probed = told.latency if told.answering else None
                 if told.answering:

@@ -160,7 +160,7 @@ class TasklessFetch:
                     self._carry(plan, self._started, found)
                     return
             elif network.sight.absence.methods:
-                head_loss.reached(network, plan)
+                head_loss.reached(network, plan, found.node_id)
             self._steps.append((_FORWARD, way.clock() - self._started))
             outcome = way.answer_handler.conclude(network, plan, found, self._steps)
         except Exception as error:

@@ -169,6 +169,25 @@ def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that
     assert second.result().outcomes[0].block == HEAD - 1
 
 
+def test_nodes_that_reach_the_head_now_and_then_do_not_make_calls_wait_anew_for_the_one_that_refuses(
+    world: World,
+) -> None:
+    head_node(world).parking.refused("eth_getBalance", world.clock.now(), FAR)
+    first = ask(world)
+    world.let_through()
+    world.clock.advance(patience(world))
+    world.settle()
+    world.let_through()
+    assert first.result().outcomes[0].block == HEAD - 1
+    for number in range(3):
+        for lag in (0, 1):
+            world.nodes["one"][1].knobs.lag = world.nodes["one"][2].knobs.lag = lag
+            look(world)
+            call = ask(world, BALANCE.replace(b"a5a5", b"%02x%02x" % (number, lag)))
+            world.let_through()
+            assert call.result().outcomes[0].block == HEAD - lag, "at once"
+
+
 @pytest.mark.parametrize("taskless", [True, False])
 def test_following_after_a_failed_attempt_is_paid_as_long_as_the_node_is_asked(world: World, taskless: bool) -> None:
     host, pool = world.hosts[0], world.hosts[0].state.networks["one"].pool
@@ -284,6 +303,15 @@ def test_a_call_that_names_a_block_is_asked_of_a_node_with_an_open_breaker_when_
     assert lose(world, FailureKind.CONNECT) == 0
     world.clock.advance(patience(world))
     world.settle()
+    world.let_through()
+    assert reply(task)["result"] == told(world, HEAD)
+
+
+def test_a_call_goes_on_at_once_when_a_probe_ends_the_rest_of_the_node_at_the_head(world: World) -> None:
+    trip(world)
+    task = ask(world)
+    assert lose(world, FailureKind.CONNECT) == 0
+    look(world)
     world.let_through()
     assert reply(task)["result"] == told(world, HEAD)
 
