@@ -14,8 +14,8 @@ import uvloop
 T = TypeVar("T")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Of malloc.h."""
-_LARGE = 1 << 20
-"""Bytes."""
+_LARGE = 128 << 10
+"""Bytes: less than the pieces of up to 256 KiB in which long answers are read."""
 _SPARE = 16 << 20
 """Bytes at the end of the heap that are kept for what comes next."""
 

@@ -142,10 +142,10 @@ class Upstream:
         try:
             return await self._exchange(post_text(self._head, body, FORWARDED.get()), attempt, limits, timeout)
         except _TROUBLE as error:
+            error.__traceback__ = None  # knows the frames that hold what was read, and one of them knows the error
             return self._translate(error, attempt, limits)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._closing and task is not None and not task.cancelling():
+            if self._closing and not _cancelled_by_the_caller():
                 # Not our caller but the closing connector cancelled what this call was waiting for.
                 return self._failure(FailureKind.BUSY, "the node was taken out of use", sent=attempt.phase == "sent")
             raise
@@ -233,6 +233,11 @@ class Upstream:
     def _limits_of(self, timeout: float) -> aiohttp.ClientTimeout:
         connect = min(self._connect_timeout, timeout)
         return aiohttp.ClientTimeout(total=timeout, connect=connect, ceil_threshold=_EXACT)
+
+
+def _cancelled_by_the_caller() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _too_late(exchange: Exchange) -> None:

@@ -109,6 +109,20 @@ async def long_batch(field: Field) -> None:
         field.expect([answer["id"] for answer in answers] == list(range(300)), "items are missing or out of order")
 
 
+async def many_batches(field: Field) -> None:
+    """Ten clients at once, each with a batch of a hundred calls whose answers have 4 MB and are not kept."""
+    field.relay.scripts[CODE] = says(b'"0x' + b"60" * (2 * MB) + b'"')
+    for node in field.nodes[1:]:
+        await node.turn(missing=[CODE])
+
+    async def client(number: int) -> None:
+        batch = [call_of(CODE, f"0x{number:020x}{call:020x}", DEEP_BLOCK, id=call) for call in range(100)]
+        answers = read(await field.post(batch))
+        field.expect([answer["id"] for answer in answers] == list(range(100)), "items are missing or out of order")
+
+    await asyncio.gather(*(client(number) for number in range(10)))
+
+
 async def non_readers(field: Field) -> None:
     """Six hundred clients that ask for 4 MB each, and do not read."""
     field.relay.scripts[CODE] = says(b'"0x' + b"60" * (2 * MB) + b'"')
@@ -387,6 +401,7 @@ CASES: dict[str, Case] = {
     "refused reloads, fresh connections": Case(refused_reloads),
     "100 method names of 5 MB": Case(long_names, memory="64MB"),
     "a batch of 300 times 4 MB": Case(long_batch, hostile=True, memory="64MB"),
+    "ten batches of 100 answers of 4 MB": Case(many_batches, hostile=True),
     "600 clients that do not read 4 MB": Case(non_readers, hostile=True, memory="64MB"),
     "8,000 wordings of 4 kB, eight paths": Case(many_wordings, memory="16MB"),
     "wrong passwords": Case(

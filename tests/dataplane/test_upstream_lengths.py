@@ -1,6 +1,7 @@
 """Answers without bounds, over real sockets: cut off as that node's failure, before they take the proxy's memory."""
 
 import asyncio
+import gc
 import gzip
 import tracemalloc
 import zlib
@@ -8,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import cache
 
 import pytest
+from aiohttp import StreamReader
 
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import FailureKind
@@ -95,6 +97,45 @@ async def test_an_answer_as_long_as_the_bound_is_taken_and_one_byte_more_is_not(
     assert isinstance(await ask(upstream), Answer)
     more = 1
     assert (await failure(upstream)).kind is FailureKind.OVERSIZED
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No cycle is collected meanwhile."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("how", ["too long", "too late", "broken off", "cancelled"])
+async def test_nothing_of_an_answer_that_failed_waits_for_the_collector(
+    node: RawNode, connect: Connect, how: str
+) -> None:
+    async def script(call: Call) -> None:
+        call.writer.write(HEAD + b"Content-Length: 999999999\r\n\r\n" + b"a" * (MIB // 2))
+        if how in ("too long", "cancelled"):
+            call.writer.write(b"a" * 16 * MIB)  # more than the sockets hold
+            await call.writer.drain()
+            half_read.set()
+        elif how == "broken off":
+            call.close()
+
+    node.script = script
+    half_read = asyncio.Event()
+    upstream = connect(max_answer=MIB if how == "too long" else 32 * MIB)
+    if how == "cancelled":
+        asking = asyncio.create_task(ask(upstream))
+        await half_read.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        del asking
+    else:
+        got = await failure(upstream, 0.5 if how == "too late" else LONG)
+        assert "answer" in got.text
+    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: not any(type(one) is StreamReader for one in gc.get_objects()))
 
 
 @pytest.mark.usefixtures("traced")
