@@ -74,6 +74,7 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     skip: tuple[SkipTest, ...] = ()
     null_may_fill: bool = False
     repeat: bool = True
+    executes: bool = False
     heavy: bool = False
     deny: bool = False
     needs: tuple[Need, ...] = ()

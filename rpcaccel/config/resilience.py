@@ -64,11 +64,13 @@ class OutlierSettings(Section):
 
 
 class ConcurrencySettings(Section):
-    """Calls at once on a node: max_connections, and less once it has shown that it is overloaded. Light calls, heavy
-    ones and those of unknown methods are counted apart, and wait apart."""
+    """Calls at once on a node: max_connections, and less once it has shown that it is overloaded. Light calls,
+    heavy ones, those that run contracts and those of unknown methods are counted apart, and wait apart."""
 
     least: Whole = Field(default=16, ge=1, le=65_535, description="Light calls at once it may have in any case.")
-    wait: Duration = Field(default=1.0, le=60, description="Seconds a light call waits when every node has as many.")
+    wait: Duration = Field(
+        default=1.0, le=60, description="Seconds a light call, or one of a contract, waits when every node has as many."
+    )
     heavy_wait: Duration = Field(
         default=10.0, le=3600, description="Seconds a heavy call waits when every node has its max_heavy."
     )

@@ -46,6 +46,7 @@ CALLS_OF = {
     Bulkhead.LIGHT: "calls",
     Bulkhead.HEAVY: "heavy calls",
     Bulkhead.UNKNOWN: "calls of unknown methods",
+    Bulkhead.EXECUTION: "calls of contracts",
 }
 _NAMED = 3
 """Methods named in a sentence about several."""

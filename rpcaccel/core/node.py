@@ -35,6 +35,8 @@ MAX_HEAVY = 16
 """Heavy calls at once on a node, unless the operator says otherwise."""
 _HEAVY_SHARE = 4
 """One in so many of a node's connections may carry heavy calls, and as many those of unknown methods."""
+_EXECUTION_SHARE = 2
+"""One in so many of the calls that a node may have at once may run code that its caller chose."""
 COLDEST = 0.1
 """Share of its calls that a node gets the moment it returns."""
 OLD_STATE = "archive-for-old-state"
@@ -49,7 +51,7 @@ ROLE_OF_NEED = {
 _SHARD_ROLES = frozenset({"beacon"})
 """Facts of the network, not statements of the operator about a node."""
 
-_LIGHT = Bulkhead.LIGHT
+_LIGHT, _EXECUTION = Bulkhead.LIGHT, Bulkhead.EXECUTION
 
 
 class Node:
@@ -179,6 +181,8 @@ class Node:
         most = self.limit.most
         if bulkhead is _LIGHT:
             places = self.limit.value
+        elif bulkhead is _EXECUTION and self.leaves_a_connection():
+            places = max(1.0, self.limit.value / _EXECUTION_SHARE)
         elif self.leaves_a_connection():
             places = min(self.max_heavy, max(1, most // _HEAVY_SHARE))
         else:
@@ -236,16 +240,17 @@ class Node:
             self.attempts.bump(OVERTAKEN, now)
 
     def succeeded(self, seconds: float, now: float, method: str = "", bulkhead: Bulkhead = _LIGHT) -> None:
-        """A call was answered in `seconds`. How long a heavy one takes tells more of its params than of the node.
+        """A call was answered in `seconds`. How long a heavy one takes tells more of its params than of the node, and
+        an execution is mostly as quick as a lookup.
 
         Args:
             method: as its rule names it; empty where no rule describes it.
         """
-        if bulkhead is _LIGHT:
+        if bulkhead is _LIGHT or bulkhead is _EXECUTION:
             self.latency.add(seconds, now)
             if method:
                 self.pace.answered(method, seconds, now)
-            self.limit.answered(self.held[_LIGHT])
+            self.limit.answered(self.held[bulkhead])
         self.parking.answered(method, now)
 
     def learn(

@@ -61,6 +61,9 @@ class Bulkhead(IntEnum):
     """What costs a node noticeably more than a lookup (`Rule.heavy`)."""
     UNKNOWN = 2
     """Methods without a rule: nobody knows what they cost, and clients invent names."""
+    EXECUTION = 3
+    """What runs code that the caller chose (`Rule.executes`): mostly as quick as a lookup, and at times as slow as the
+    caller likes."""
 
 
 class Spelling(StrEnum):
@@ -124,6 +127,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     """A null answer may become something later: kept at most until the next head."""
     repeat: bool = True
     """May be sent again after a failure (idempotent)."""
+    executes: bool = False
+    """A node runs code that the caller chose: how long that takes says nothing of the node, and lookups neither travel
+    with such a call nor wait for its place."""
     heavy: bool = False
     """Costs a node noticeably more than a lookup: never gathered with light calls, never hedged."""
     deny: bool = False
@@ -186,10 +192,12 @@ class Rule(Struct, frozen=True, kw_only=True):
         """Whose places on a node its calls take."""
         if self.heavy:
             return _HEAVY
+        if self.executes:
+            return _EXECUTION
         return _LIGHT if self.method else _UNKNOWN
 
 
-_LIGHT, _HEAVY, _UNKNOWN = Bulkhead  # looked up once (core.planner)
+_LIGHT, _HEAVY, _UNKNOWN, _EXECUTION = Bulkhead  # looked up once (core.planner)
 UNKNOWN = Rule(
     method="",
     cache=CacheClass.NEVER,

@@ -130,7 +130,8 @@ class Build:
         concurrency = settings.concurrency
         for bulkhead, room in zip(Bulkhead, pool.rooms, strict=True):
             room.most = concurrency.waiting
-            room.seconds = concurrency.wait if bulkhead is Bulkhead.LIGHT else concurrency.heavy_wait
+            brief = bulkhead in (Bulkhead.LIGHT, Bulkhead.EXECUTION)
+            room.seconds = concurrency.wait if brief else concurrency.heavy_wait
         pool.budget.share, pool.budget.floor = settings.budget.share, settings.budget.floor
 
     def _give_quota(self, node: Node, limits: QuotaSettings) -> None:

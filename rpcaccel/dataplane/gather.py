@@ -16,7 +16,7 @@ from typing import Protocol
 from rpcaccel.core.answer import Answer
 from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.gathering import MOST_BYTES, Gathering
-from rpcaccel.core.rules import Rule, RuleTable
+from rpcaccel.core.rules import Bulkhead, Rule, RuleTable
 from rpcaccel.dataplane.deadlines import Deadlines
 from rpcaccel.dataplane.traced import FORWARDED
 
@@ -264,8 +264,8 @@ class Gatherer:
 
 
 def may_travel_together(rule: Rule) -> bool:
-    """Light reads only: a heavy call would hold up the others, a write is nobody's company."""
-    return rule.known and rule.kind == "read" and rule.repeat and not rule.heavy
+    """Light reads only: any other call may hold up the rest, and a write is nobody's company."""
+    return rule.bulkhead is Bulkhead.LIGHT and rule.kind == "read" and rule.repeat
 
 
 def _expire(offered: Offered) -> None:

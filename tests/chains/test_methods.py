@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.core.rules import CacheClass, Rule
+from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -61,6 +61,12 @@ def told(rule: Rule) -> list[str]:
     words += [f"split={rule.split}"] if rule.split else []
     words += [f"needs={','.join(rule.needs)}"] if rule.needs else []
     return [str(rule.cache), " ".join(words), rule.limiter]
+
+
+@pytest.mark.parametrize("chain", ["harmony", "ethereum"])
+def test_only_calls_of_contracts_run_code_and_are_not_heavy(chain: str) -> None:
+    executing = {rule.method for rule in chains.load(chain).rules if rule.bulkhead is Bulkhead.EXECUTION}
+    assert executing == ({"eth_call"} if chain == "ethereum" else {"eth_call", "hmy_call", "hmyv2_call"})
 
 
 def catalogue() -> dict[tuple[str, str], list[str]]:

@@ -85,12 +85,13 @@ async def restart(node: Node) -> None:
 
 
 async def hanging_calls(field: Field) -> None:
-    """Thirty calls at a time of a heavy method that no node ever answers."""
+    """Sixty calls at a time that no node ever answers: half of them are heavy, half run a contract."""
     for node in field.nodes:
-        await node.turn(faults={"hang": 1.0}, fault_methods=["eth_call"])
+        await node.turn(faults={"hang": 1.0}, fault_methods=["eth_call", "eth_estimateGas"])
     for batch in itertools.takewhile(lambda _: field.going, itertools.count()):
-        calls = ({"to": ADDRESS, "data": f"0x{batch:04x}{number:04x}"} for number in range(30))
-        await asyncio.gather(*(field.call("eth_call", call, "latest") for call in calls))
+        calls = [{"to": ADDRESS, "data": f"0x{batch:04x}{number:04x}"} for number in range(30)]
+        methods = ("eth_call", "eth_estimateGas")
+        await asyncio.gather(*(field.call(method, call, "latest") for call in calls for method in methods))
 
 
 async def long_names(field: Field) -> None:
@@ -385,7 +386,7 @@ CASES: dict[str, Case] = {
     "client mistakes, a node killed": Case(flood_while(Node.kill)),
     "client mistakes, a node frozen": Case(flood_while(Node.freeze)),
     "client mistakes, a node restarting": Case(flood_while(restart)),
-    "30 heavy calls that hang": Case(hanging_calls),
+    "60 calls that hang, 30 of them heavy": Case(hanging_calls),
     "the one node at the head killed": Case(head_dies, weight=2),
     "Retry-After of a day for a method": Case(told_to_wait),
     "one explorer, two validators": Case(roles),

@@ -161,8 +161,8 @@ def test_a_node_that_says_it_is_something_else_now_is_asked_again_for_what_it_la
 @pytest.mark.parametrize("full", Bulkhead)
 def test_calls_of_one_bulkhead_take_no_place_of_the_others(full: Bulkhead) -> None:
     node = Node("a", limit=Limit(64))
-    node.limit.value, node.max_heavy = 5.0, 5
-    for _ in range(5):
+    node.limit.value, node.max_heavy = 6.0, 6
+    for _ in range(3 if full is Bulkhead.EXECUTION else 6):
         assert node.has_room(0.0, full)
         node.begin(0.0, full)
     assert [node.has_room(0.0, bulkhead) for bulkhead in Bulkhead] == [bulkhead is not full for bulkhead in Bulkhead]
@@ -182,7 +182,7 @@ def test_heavy_calls_leave_most_of_the_connections_to_light_ones(connections: in
 @given(
     st.integers(1, 6),
     st.integers(1, 6),
-    st.lists(st.tuples(st.sampled_from([Bulkhead.HEAVY, Bulkhead.UNKNOWN]), st.booleans()), max_size=40),
+    st.lists(st.tuples(st.sampled_from([*Bulkhead][1:]), st.booleans()), max_size=40),
 )
 def test_of_several_connections_one_is_left_to_light_calls(
     connections: int, max_heavy: int, events: list[tuple[Bulkhead, bool]]
@@ -217,9 +217,25 @@ def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the
     assert (node.latency.known, node.pace.of("trace"), node.busy_since) == (False, None, float("-inf"))
 
 
-@pytest.mark.parametrize("rule", [Rule(method="trace", cache=CacheClass.NEVER, heavy=True), UNKNOWN])
+COSTLY = [
+    Rule(method="trace", cache=CacheClass.NEVER, heavy=True),
+    Rule(method="call", cache=CacheClass.NEVER, executes=True),
+    UNKNOWN,
+]
+
+
+def test_how_long_executions_take_says_when_another_node_is_to_be_asked_too() -> None:
+    node = Node("a")
+    node.succeeded(0.03, 31.0, "eth_call", Bulkhead.EXECUTION)
+    assert node.latency.known
+    assert node.pace.of("eth_call") is not None
+
+
+@pytest.mark.parametrize("rule", COSTLY)
 @pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT])
-def test_heavy_and_unknown_calls_that_take_too_long_lower_no_limit(rule: Rule, kind: FailureKind) -> None:
+def test_calls_whose_cost_the_client_chooses_lower_no_limit_when_they_take_too_long(
+    rule: Rule, kind: FailureKind
+) -> None:
     node, light = Node("a"), plan()
     node.begin(0.0)
     node.learn(kind, replace(light, rule=rule), 1.0)

@@ -74,7 +74,8 @@ def test_the_skip_tests_a_rule_may_name_are_few_and_known() -> None:
         (Rule(method="m", cache=CacheClass.NEVER, kind="send", repeat=False), Bulkhead.LIGHT),
         (Rule(method="m", cache=CacheClass.HEAD, heavy=True), Bulkhead.HEAVY),
         (UNKNOWN, Bulkhead.UNKNOWN),
+        (Rule(method="m", cache=CacheClass.BY_NUMBER, executes=True), Bulkhead.EXECUTION),
     ],
 )
-def test_what_is_heavy_and_what_is_unknown_is_kept_apart(rule: Rule, bulkhead: Bulkhead) -> None:
+def test_what_may_take_long_is_kept_apart(rule: Rule, bulkhead: Bulkhead) -> None:
     assert rule.bulkhead is bulkhead

@@ -113,10 +113,14 @@ async def test_only_a_light_call_that_takes_too_long_is_a_failure_of_the_node(ru
 @pytest.mark.parametrize("bulkhead", Bulkhead)
 async def test_whoever_cannot_be_reached_fails_whatever_the_call(bulkhead: Bulkhead) -> None:
     run, node, _ = attempts(Failure(FailureKind.CONNECT, "refused", sent=False))
-    rules = {Bulkhead.HEAVY: Rule(method="m", cache=CacheClass.NEVER, heavy=True), Bulkhead.UNKNOWN: UNKNOWN}
+    rules = {
+        Bulkhead.HEAVY: Rule(method="m", cache=CacheClass.NEVER, heavy=True),
+        Bulkhead.UNKNOWN: UNKNOWN,
+        Bulkhead.EXECUTION: Rule(method="m", cache=CacheClass.NEVER, executes=True),
+    }
     run._plan = replace(PLAN, rule=rules.get(bulkhead, PLAN.rule))
     await run.send(StartAttempt(1, node, 1.0))
-    assert (node.breaker.in_row, node.held) == (1, [0, 0, 0])
+    assert (node.breaker.in_row, node.held) == (1, [0, 0, 0, 0])
 
 
 async def test_methods_without_a_rule_rest_no_longer_once_one_of_them_is_answered() -> None:

@@ -135,7 +135,7 @@ async def test_what_is_made_is_in_force_only_once_it_is_adopted() -> None:
     assert (a.limit.most, a.breaker.settings.failures, a.pace.share, a.tier) == (7, 77, 0.5, 1)
     assert a.max_heavy == 3
     rooms = state.networks["one"].pool.rooms
-    assert [(room.most, room.seconds) for room in rooms] == [(3, 4.0), (3, 5.0), (3, 5.0)]
+    assert [(room.most, room.seconds) for room in rooms] == [(3, 4.0), (3, 5.0), (3, 5.0), (3, 4.0)]
     assert a.quota
     assert a.quota.settings.day == 50
     assert (b.weight, b.quota) == (1, None)

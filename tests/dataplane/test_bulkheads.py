@@ -17,7 +17,8 @@ from rpcaccel.testing.address import to_one
 from tests.dataplane.world import Sent, World
 
 HEAVY, INVENTED, BALANCE = "hmyv2_getTransactionsHistory", "hmyv2_noSuchThing", "hmyv2_getBalance"
-SLOW = [(HEAVY, Bulkhead.HEAVY), (INVENTED, Bulkhead.UNKNOWN)]
+EXECUTION = "hmyv2_call"
+SLOW = [(HEAVY, Bulkhead.HEAVY), (INVENTED, Bulkhead.UNKNOWN), (EXECUTION, Bulkhead.EXECUTION)]
 
 
 @pytest.fixture
@@ -29,7 +30,9 @@ def world() -> Iterator[World]:
 
 def body(method: str, number: int) -> bytes:
     address = to_one(number.to_bytes(20, "big"))
-    params = [address] if method == BALANCE else [{"address": address, "pageIndex": 0, "pageSize": 5}]
+    params: list[object] = [address] if method == BALANCE else [{"address": address, "pageIndex": 0, "pageSize": 5}]
+    if method == EXECUTION:
+        params = [{"to": address}, 5]
     return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
@@ -51,7 +54,9 @@ def test_light_reads_are_answered_while_every_node_holds_all_it_may_of_what_hang
     world: World, method: str, bulkhead: Bulkhead
 ) -> None:
     pool = world.hosts[0].state.networks["one"].pool
-    most = sum(node.max_heavy for node in pool.nodes)
+    for node in pool.nodes:
+        node.limit.adopt(64, node.limit.settings)
+    most = sum(int(node.limit.value) // 2 if method == EXECUTION else node.max_heavy for node in pool.nodes)
     hanging = ask(world, method, most + 30)
     assert len(under_way(world, method)) == most, "no node is given more"
     assert [len(room) for room in pool.rooms] == [30 * (one is bulkhead) for one in Bulkhead]
@@ -65,7 +70,7 @@ def test_light_reads_are_answered_while_every_node_holds_all_it_may_of_what_hang
     assert len(under_way(world, method)) == most
 
 
-@pytest.mark.parametrize("method", [HEAVY, INVENTED])
+@pytest.mark.parametrize("method", [HEAVY, INVENTED, EXECUTION])
 def test_what_hangs_until_it_times_out_shuts_no_node(world: World, method: str) -> None:
     host = world.hosts[0]
     pool = host.state.networks["one"].pool
@@ -79,7 +84,7 @@ def test_what_hangs_until_it_times_out_shuts_no_node(world: World, method: str) 
     assert all(call.done() for call in hanging)
     assert [node.breaker.state for node in pool.nodes] == [State.CLOSED] * 3
     assert [node.limit.value for node in pool.nodes] == [node.limit.most for node in pool.nodes]
-    assert [node.held for node in pool.nodes] == [[0, 0, 0]] * 3
+    assert [node.held for node in pool.nodes] == [[0, 0, 0, 0]] * 3
     report = [node.ejected_until for node in pool.nodes]
     assert report == [float("-inf")] * 3, "nor is one found to hang"
 

@@ -410,12 +410,12 @@ async def test_heavy_calls_queue_among_themselves_and_a_light_one_passes_them_by
     world.nodes[0].max_heavy = 2
     heavy = [asyncio.create_task(world.call(heavy=True)) for _ in range(5)]
     await asyncio.sleep(0)
-    assert [len(room) for room in world.pool.rooms] == [0, 3, 0]
+    assert [len(room) for room in world.pool.rooms] == [0, 3, 0, 0]
     assert (await world.call()).answer == Answer(result=b"1")
-    assert [len(room) for room in world.pool.rooms] == [0, 3, 0]
+    assert [len(room) for room in world.pool.rooms] == [0, 3, 0, 0]
     gate.set()
     assert all(found.failure is None for found in await asyncio.gather(*heavy))
-    assert [len(room) for room in world.pool.rooms] == [0, 0, 0]
+    assert [len(room) for room in world.pool.rooms] == [0, 0, 0, 0]
     world.assert_nothing_is_left_open()
 
 
@@ -427,4 +427,4 @@ async def test_a_heavy_call_for_which_there_is_no_place_to_wait_is_told_so() -> 
     assert found.failure
     assert found.failure.kind is FailureKind.BUSY
     assert found.failure.text == "every node that may be asked has as many heavy calls as it may have at once"
-    assert [room.refused for room in world.pool.rooms] == [0, 1, 0]
+    assert [room.refused for room in world.pool.rooms] == [0, 1, 0, 0]
