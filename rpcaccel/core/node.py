@@ -181,18 +181,18 @@ class Node:
         most = self.limit.most
         if bulkhead is _LIGHT:
             places = self.limit.value
-        elif bulkhead is _EXECUTION and self.leaves_a_connection():
-            places = max(1.0, self.limit.value / _EXECUTION_SHARE)
-        elif self.leaves_a_connection():
-            places = min(self.max_heavy, max(1, most // _HEAVY_SHARE))
-        else:
+        elif not self.leaves_a_connection():
             return False
+        elif bulkhead is _EXECUTION:
+            places = max(1.0, self.limit.value / _EXECUTION_SHARE)
+        else:
+            places = min(self.max_heavy, max(1, most // _HEAVY_SHARE))
         if self.held[bulkhead] >= places or self.in_flight >= most:
             return False
         return self.quota is None or self.quota.has_room(now)
 
     def leaves_a_connection(self) -> bool:
-        """Would one more heavy or unknown call leave a connection to light ones? A lone connection is everybody's."""
+        """Would one more call of another bulkhead leave a connection to light ones? A lone one is everybody's."""
         most = self.limit.most
         return most == 1 or self.in_flight - self.held[_LIGHT] < most - 1
 

@@ -89,11 +89,11 @@ class Booking:
         bulkhead, node, rooms = self._bulkhead, self.node, self._pool.rooms
         full = node.in_flight >= node.limit.most
         node.finish(self._permit, self._verdict, now, bulkhead)
-        rooms[bulkhead].free()
-        if full or bulkhead is not Bulkhead.LIGHT:  # then it held a place that calls of other bulkheads may have
-            for other in Bulkhead:
-                if other is not bulkhead:
-                    rooms[other].free()
+        if full or bulkhead is not Bulkhead.LIGHT:  # then it held a place that calls of any bulkhead may have
+            for room in rooms:
+                room.free()
+        else:
+            rooms[bulkhead].free()
 
     def _judge(self, reply: Answer | Failure) -> FailureKind | None:
         if isinstance(reply, Failure):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,6 +147,20 @@ def call_of(method: str, *params: Any, id: Any = 1) -> dict[str, Any]:
 def says(result: bytes) -> Script:
     async def script(_: web.Request, call_id: bytes) -> web.StreamResponse:
         return web.Response(body=b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, result))
+
+    return script
+
+
+def streams(parts: Iterable[bytes], encoding: str = "identity") -> Script:
+    """A body in parts, however many they are, for as long as they are taken."""
+
+    async def script(request: web.Request, _: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Encoding": encoding, "Content-Type": "application/json"})
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                await response.write(part)
+        return response
 
     return script
 

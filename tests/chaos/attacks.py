@@ -23,7 +23,7 @@ from rpcaccel.bench.report import Report, Table, count, machine, milliseconds
 from rpcaccel.config.password import hash_password
 from rpcaccel.testing.address import to_hex
 from rpcaccel.testing.blocks import ChainSpec, Generator
-from tests.chaos.attacked import Attack, Case, Field, call_of, read, request_of, says, under
+from tests.chaos.attacked import Attack, Case, Field, call_of, read, request_of, says, streams, under
 from tests.chaos.storm import NETWORK, Caller
 from tests.chaos.table import Hail, Node, Weather, command
 from tests.services import LOOPBACK
@@ -264,16 +264,7 @@ async def own_codes(field: Field) -> None:
 async def gzip_bombs(field: Field) -> None:
     """A megabyte of gzip that becomes a gigabyte."""
     bomb = await asyncio.to_thread(gzip.compress, b" " * (1000 * MB), 1)
-
-    async def script(request: web.Request, _: bytes) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Encoding": "gzip", "Content-Type": "application/json"})
-        response.content_length = len(bomb)
-        await response.prepare(request)
-        with contextlib.suppress(ConnectionError):
-            await response.write(bomb)
-        return response
-
-    field.relay.scripts[CODE] = script
+    field.relay.scripts[CODE] = streams([bomb], "gzip")
     for number in range(10):
         said = await field.call(CODE, f"0x{number:040x}", DEEP_BLOCK)
         field.expect("result" in said, f"a bomb: {str(said)[:100]}")
@@ -281,16 +272,7 @@ async def gzip_bombs(field: Field) -> None:
 
 async def endless_bodies(field: Field) -> None:
     """Answers that never end, as quick as they are taken."""
-
-    async def script(request: web.Request, _: bytes) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        with contextlib.suppress(ConnectionError):
-            while True:
-                await response.write(b" " * 65_536)
-        return response
-
-    field.relay.scripts[CODE] = script
+    field.relay.scripts[CODE] = streams(itertools.repeat(b" " * 65_536))
     for number in range(3):
         said = await field.call(CODE, f"0x{number:040x}", DEEP_BLOCK)
         field.expect("result" in said, f"an endless body: {str(said)[:100]}")

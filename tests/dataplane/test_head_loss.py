@@ -31,16 +31,9 @@ def world() -> Iterator[World]:
     made = World({"one": "harmony"})
     for node in made.nodes["one"][1:]:
         node.knobs.lag = 1
-    look(made)
+    made.look("one")
     yield made
     made.close()
-
-
-def look(world: World) -> None:
-    for node in world.nodes["one"]:
-        world.run(world.hosts[0].probe(node))
-    world.run(world.hosts[0].see("one"))
-    world.settle()
 
 
 def head_node(world: World) -> Node:
@@ -151,16 +144,21 @@ def test_who_calls_when_others_have_waited_need_not_wait_again(world: World) -> 
     assert not fourth.done(), "which was another absence"
 
 
-def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that_its_node_refuses(
-    world: World,
-) -> None:
+def wait_for_a_method_that_the_head_node_refuses(world: World) -> None:
+    """The first call waits as long as calls may, and is answered by a node behind."""
     head_node(world).parking.refused("eth_getBalance", world.clock.now(), FAR)
     first = ask(world)
     world.let_through()
     world.clock.advance(patience(world))
     world.settle()
     world.let_through()
-    assert first.done()
+    assert first.result().outcomes[0].block == HEAD - 1
+
+
+def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that_its_node_refuses(
+    world: World,
+) -> None:
+    wait_for_a_method_that_the_head_node_refuses(world)
     other = ask(world, BALANCE.replace(b"eth_getBalance", b"eth_getTransactionCount"))
     world.let_through()
     assert other.result().outcomes[0].block == HEAD
@@ -172,17 +170,11 @@ def test_another_methods_answer_does_not_make_calls_wait_again_for_a_method_that
 def test_nodes_that_reach_the_head_now_and_then_do_not_make_calls_wait_anew_for_the_one_that_refuses(
     world: World,
 ) -> None:
-    head_node(world).parking.refused("eth_getBalance", world.clock.now(), FAR)
-    first = ask(world)
-    world.let_through()
-    world.clock.advance(patience(world))
-    world.settle()
-    world.let_through()
-    assert first.result().outcomes[0].block == HEAD - 1
+    wait_for_a_method_that_the_head_node_refuses(world)
     for number in range(3):
         for lag in (0, 1):
             world.nodes["one"][1].knobs.lag = world.nodes["one"][2].knobs.lag = lag
-            look(world)
+            world.look("one")
             call = ask(world, BALANCE.replace(b"a5a5", b"%02x%02x" % (number, lag)))
             world.let_through()
             assert call.result().outcomes[0].block == HEAD - lag, "at once"
@@ -226,10 +218,10 @@ def test_a_call_at_a_frozen_node_follows_the_best_node_left_when_the_patience_is
     answer_tier(world)
     assert node.in_flight == len(calls)
     world.clock.advance(patience(world) - 1.0)
-    look(world)
+    world.look("one")
     assert node.in_flight == len(calls), "they wait"
     world.clock.advance(1.0)
-    look(world)
+    world.look("one")
     assert node.in_flight == 0
     world.let_through()
     assert {call.result().outcomes[0].block for call in calls} == {HEAD - 1}
@@ -248,7 +240,7 @@ def test_a_call_goes_on_at_once_when_another_node_comes_along(world: World) -> N
     task = ask(world)
     lose(world, FailureKind.CONNECT)
     world.nodes["one"][1].knobs.lag = 0
-    look(world)
+    world.look("one")
     lose(world, FailureKind.CONNECT)
     assert reply(task)["result"] == told(world, HEAD)
 
@@ -280,7 +272,7 @@ def test_where_the_chain_moves_on_a_node_that_stays_a_block_behind_answers_at_th
     DEATHS["parked"](world)
     task = ask(world)
     world.chains["one"].advance()
-    look(world)
+    world.look("one")
     world.let_through()
     assert reply(task)["result"] == told(world, HEAD)
     assert task.result().outcomes[0].block == HEAD
@@ -311,7 +303,7 @@ def test_a_call_goes_on_at_once_when_a_probe_ends_the_rest_of_the_node_at_the_he
     trip(world)
     task = ask(world)
     assert lose(world, FailureKind.CONNECT) == 0
-    look(world)
+    world.look("one")
     world.let_through()
     assert reply(task)["result"] == told(world, HEAD)
 

@@ -167,16 +167,9 @@ def world() -> Iterator[World]:
     """One network, whose nodes one-0 and one-1 are at the head, and one-2 a block behind."""
     made = World({"one": "harmony"})
     made.nodes["one"][2].knobs.lag = 1
-    look(made)
+    made.look("one")
     yield made
     made.close()
-
-
-def look(world: World) -> None:
-    for node in world.nodes["one"]:
-        world.run(world.hosts[0].probe(node))
-    world.run(world.hosts[0].see("one"))
-    world.settle()
 
 
 def deliver(world: World, *having: str) -> list[str]:
@@ -205,7 +198,7 @@ def test_the_one_node_that_has_the_method_is_asked_when_it_has_come_along(world:
     task = world.start(world.hosts[0].ask("one", request(call)))
     deliver(world, "one-2")
     world.nodes["one"][2].knobs.lag = 0
-    look(world)
+    world.look("one")
     deliver(world, "one-2")
     assert msgspec.json.decode(task.result().body)["result"] == "0x1"
 
@@ -228,7 +221,7 @@ def test_the_one_node_that_has_the_method_is_followed_when_it_stays_behind(world
 def test_a_node_further_behind_is_asked_when_the_one_before_it_lacks_the_method_too(world: World) -> None:
     world.nodes["one"][1].knobs.lag, world.nodes["one"][2].knobs.lag = 2, 5
     world.run(world.adopt(world.settings_with(weights={"one-0": 5})))
-    look(world)
+    world.look("one")
     task = world.start(world.hosts[0].ask("one", request("of no table")))
     assert deliver(world, "one-2") == ["one-0", "one-1", "one-2"]
     assert msgspec.json.decode(task.result().body)["result"] == "0x1"

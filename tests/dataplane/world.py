@@ -326,6 +326,13 @@ class World:
         self.settle()
         return task
 
+    def look(self, network: str) -> None:
+        """The first host asks every node for its head, and serves by what they say."""
+        for node in self.nodes[network]:
+            self.run(self.hosts[0].probe(node))
+        self.run(self.hosts[0].see(network))
+        self.settle()
+
     def settle(self) -> None:
         """Let everything go on that can."""
 
