@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_ENTRY = 200
+_ENTRY = 208
 """Bytes of an entry beside the characters of its name: the string's header, a slot of the dictionary, a float."""
 
 
@@ -47,5 +47,9 @@ class Lapsing:
 
 
 def _weight(name: str) -> int:
-    """Bytes that an entry of this name takes, at the most: Python keeps a character in one to four of them."""
-    return _ENTRY + len(name) * (1 if name.isascii() else 4)
+    """Bytes that an entry of this name takes, at the most.
+
+    Python keeps a character that is not ASCII in up to four bytes, and beside the text its UTF-8 form, of up to four
+    bytes a character as well, once any library has asked for it.
+    """
+    return _ENTRY + len(name) * (1 if name.isascii() else 8)
