@@ -102,9 +102,11 @@ async function enter() {
     showNetworks([]);
     showNobody();
     store.become("read"); // nobody may change anything until it is known who looks
-    const form = loginForm(enter);
-    main.replaceChildren(form.element);
-    form.focus();
+    if (!main.querySelector("form.login")) { // what somebody types stays, whichever question was answered late
+      const form = loginForm(enter);
+      main.replaceChildren(form.element);
+      form.focus();
+    }
     tellLost(null, null);
     return;
   }
