@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rpcaccel.core.answer import Answer, error_parts
 from rpcaccel.core.breaker import Verdict
@@ -15,10 +15,8 @@ from rpcaccel.core.keep import is_empty
 from rpcaccel.core.outcome import Leg
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import Bulkhead
+from rpcaccel.dataplane.pool import Pool, Upstream
 from rpcaccel.dataplane.traced import CURRENT as TRACED
-
-if TYPE_CHECKING:
-    from rpcaccel.dataplane.forward import Pool, Upstream
 
 Reply = tuple[Answer | Failure, FailureKind | None]
 """What came back, and how it was judged; None: well."""

@@ -22,7 +22,8 @@ from rpcaccel.core.recent import hash_text
 from rpcaccel.core.transaction import hash_of
 from rpcaccel.dataplane.attempts import Attempts
 from rpcaccel.dataplane.chooser import PoolChooser
-from rpcaccel.dataplane.forward import Forwarded, Pool, concluded
+from rpcaccel.dataplane.forward import Forwarded, concluded
+from rpcaccel.dataplane.pool import Pool
 
 Taken = Callable[[bytes, tuple[str, ...]], None]
 """The hash of a transaction (JSON text), and the nodes that took it."""

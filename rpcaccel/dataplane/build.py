@@ -26,9 +26,9 @@ from rpcaccel.core.quota import Quota, QuotaSettings
 from rpcaccel.core.rules import Bulkhead
 from rpcaccel.core.tally import Tally
 from rpcaccel.dataplane import tuning
-from rpcaccel.dataplane.forward import Pool
 from rpcaccel.dataplane.gather import Gatherer
 from rpcaccel.dataplane.network import Network, Sight
+from rpcaccel.dataplane.pool import Pool
 from rpcaccel.dataplane.upstream import Upstream
 from rpcaccel.dataplane.wait_queue import WaitQueue
 

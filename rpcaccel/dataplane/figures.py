@@ -6,7 +6,7 @@ from rpcaccel.core.cells import NetworkCell, NodeCell, Tier
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.memory import MemoryStats
 from rpcaccel.dataplane.connector import Counters
-from rpcaccel.dataplane.forward import Pool
+from rpcaccel.dataplane.pool import Pool
 from rpcaccel.stores.base import StoreStats
 
 

@@ -21,9 +21,10 @@ from rpcaccel.core.failure import Failure, FailureKind
 from rpcaccel.core.plan import Plan
 from rpcaccel.dataplane.attempts import Attempts, Booking, CutAs, Reply, ask
 from rpcaccel.dataplane.chooser import PoolChooser
-from rpcaccel.dataplane.forward import Forwarded, Pool, Upstream, concluded, drive
+from rpcaccel.dataplane.forward import Forwarded, concluded, drive
 from rpcaccel.dataplane.gather import Gatherer, may_travel_together
 from rpcaccel.dataplane.hedges import hedged, report
+from rpcaccel.dataplane.pool import Pool, Upstream
 from rpcaccel.dataplane.traced import CURRENT as TRACED
 
 Ended = Callable[[Forwarded | Exception], None]

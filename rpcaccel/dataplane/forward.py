@@ -7,66 +7,22 @@ is closed and a call counted out exactly once, in the `finally` of its attempt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from random import Random
 from typing import Protocol
 
 from msgspec import Struct
 
-from rpcaccel.balancers import Balancer
 from rpcaccel.core.answer import Answer
-from rpcaccel.core.broadcast import BroadcastSettings
-from rpcaccel.core.budget import Budget
-from rpcaccel.core.cells import NodeCell
 from rpcaccel.core.commands import Command, SetTimer, Settle, StartAttempt
 from rpcaccel.core.dispatch import Chooser, Dispatch
-from rpcaccel.core.dispatch_settings import DispatchSettings, dispatch_settings
+from rpcaccel.core.dispatch_settings import dispatch_settings
 from rpcaccel.core.failure import Failure, FailureKind, policy
-from rpcaccel.core.hedging import Hedging
-from rpcaccel.core.node import Node
 from rpcaccel.core.outcome import Leg
-from rpcaccel.core.outliers import OutlierSettings
 from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import Bulkhead
 from rpcaccel.dataplane.attempts import Attempts
 from rpcaccel.dataplane.chooser import PoolChooser
-from rpcaccel.dataplane.deadlines import Deadlines
-from rpcaccel.dataplane.hedges import Hedge, hedged, report
-from rpcaccel.dataplane.wait_queue import WaitQueue
-
-Classify = Callable[[int, str, int], FailureKind]
-"""Code, message and HTTP status of a node's error to its kind."""
-
-
-Unclassed = Callable[[str, str, int, str, int], None]
-"""Node, method, code, message and HTTP status of an error."""
-
-
-class Late(Protocol):
-    """What is told when it is slow."""
-
-    @property
-    def node_id(self) -> str:
-        """Who it waits for."""
-        ...
-
-    def late(self) -> None:
-        """It is."""
-        ...
-
-    def desert(self) -> None:
-        """Who it waits for was found to hang."""
-        ...
-
-
-class Upstream(Protocol):
-    """What sends a call to one node. Never takes longer than `timeout` seconds, raises nothing but CancelledError."""
-
-    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        """One attempt."""
-        ...
+from rpcaccel.dataplane.hedges import hedged, report
+from rpcaccel.dataplane.pool import Pool
 
 
 class Asked(Protocol):
@@ -83,43 +39,6 @@ class Choosing(Chooser, Protocol):
 
     @property
     def forced(self) -> bool: ...
-
-
-@dataclass(slots=True, kw_only=True)
-class Pool:
-    """The nodes of one network and the means to reach them."""
-
-    nodes: Sequence[Node]
-    balancer: Balancer
-    upstreams: Mapping[str, Upstream]
-    classify: Classify
-    clock: Callable[[], float]
-    rng: Random
-    settings: DispatchSettings = field(default_factory=DispatchSettings)
-    budget: Budget = field(default_factory=Budget)
-    unclassed: Unclassed | None = None
-    """Told of every error that no rule knows."""
-    broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
-    rooms: tuple[WaitQueue, ...] = field(default_factory=lambda: tuple(WaitQueue() for _ in Bulkhead))
-    """Where the calls of each bulkhead wait when every node has as many of them as it may have."""
-    hedging: Hedging | None = None
-    outliers: OutlierSettings = field(default_factory=OutlierSettings)
-    most_lag: int = 0
-    """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
-    cells: Mapping[str, NodeCell] = field(default_factory=dict)
-    """Where the attempts of a node are counted, by its id."""
-    late: Deadlines[Late] = field(default_factory=lambda: Deadlines(_late))
-    """First attempts that may be asked of another as well, and when a hedge beside each is due, if ever."""
-    waiting: dict[str, set[Hedge]] = field(default_factory=dict)
-    """The calls whose first attempt a node has, by its id, as far as they may be asked of another as well."""
-
-    def desert(self, node_id: str) -> None:
-        """A node was found to hang: what waits for it goes to others, as far as the budget reaches."""
-        for first in [late for late in self.late if late.node_id == node_id]:
-            self.late.drop(first)
-            first.desert()
-        for hedge in tuple(self.waiting.get(node_id, ())):
-            hedge.desert()
 
 
 class Forwarded(Struct, frozen=True, kw_only=True):
@@ -198,10 +117,6 @@ async def drive(attempts: Attempts, machine: Dispatch, commands: list[Command]) 
             else:
                 await asyncio.sleep(command.delay)
                 commands = machine.timer(attempts.clock())
-
-
-def _late(first: Late) -> None:
-    first.late()
 
 
 def concluded(end: Settle, machine: Asked, attempts: Attempts, *, count: int, forced: bool) -> Forwarded:

@@ -20,7 +20,7 @@ from rpcaccel.dataplane.headers import Shown, of_hit
 from rpcaccel.dataplane.network import Network
 
 KNOWN_BYTES = 400
-"""What a known wording costs beside its text (bytes; measured by tests/dataplane/test_known.py)."""
+"""What a known wording costs beside its text (bytes; measured by tests/unit/dataplane/test_known.py)."""
 
 
 class Known(Struct, frozen=True, gc=False):

@@ -13,16 +13,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from rpcaccel.core.httphead import END, Head
-from rpcaccel.dataplane.front import Reply, Visit
+from rpcaccel.dataplane.front import Front, Reply, Visit
 from rpcaccel.dataplane.shared_transport import SharedTransport
-from rpcaccel.dataplane.shortcut import Asked, Named
+from rpcaccel.dataplane.shortcut import Asked, Named, Shortcut
+from rpcaccel.dataplane.slowclients import SlowClients
 from rpcaccel.dataplane.waiting import Waiting
-
-if TYPE_CHECKING:
-    from rpcaccel.dataplane.lanes import Lanes
 
 ONE_WRITE = 16 * 1024
 """Bytes. Head and body up to this size are joined: one call into the socket is dearer than the copy."""
@@ -33,13 +31,35 @@ _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
+class Yard(Protocol):
+    """What the connections of one worker have in common."""
+
+    front: Front
+    shortcut: Shortcut
+    slow: SlowClients
+    open: set[Lane]
+    """Every connection there is."""
+
+    def complete(self) -> Any:
+        """A new protocol of the complete lane."""
+        ...
+
+    def head(self, text: bytes) -> Asked | None:
+        """The head of an ordinary POST; None when it is no such head."""
+        ...
+
+    def date(self, now: float) -> str:
+        """The Date line of this second (monotonic seconds), its line break in front."""
+        ...
+
+
 class Lane(asyncio.Protocol):
     """One connection. Also what dataplane.slowclients watches."""
 
     __slots__ = ("_buffer", "_ended", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used",
                  "_yard", "body_since", "head_since", "task", "transport", "writing_paused")  # fmt: skip
 
-    def __init__(self, yard: Lanes) -> None:
+    def __init__(self, yard: Yard) -> None:
         self._yard = yard
         self._peer = ""
         self._buffer = b""

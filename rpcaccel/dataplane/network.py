@@ -17,7 +17,7 @@ from rpcaccel.core.planner import Planner
 from rpcaccel.core.tally import Tally
 from rpcaccel.core.view import View
 from rpcaccel.dataplane import tuning
-from rpcaccel.dataplane.forward import Pool
+from rpcaccel.dataplane.pool import Pool
 
 REFRESH_SPAN = 30.0
 """Seconds whose node calls count for the share that may be spent on refreshes: more than a block of any chain."""

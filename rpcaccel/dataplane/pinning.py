@@ -12,7 +12,7 @@ from rpcaccel.core.node import Node
 from rpcaccel.core.plan import Plan
 from rpcaccel.core.rules import Bulkhead
 from rpcaccel.dataplane.chooser import PoolChooser
-from rpcaccel.dataplane.forward import Pool
+from rpcaccel.dataplane.pool import Pool
 
 _PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED)
 _NOT_EVEN_PINNED = (Refusal.WRONG_CHAIN, *_PARKED)

@@ -84,7 +84,7 @@ class RedisStore:
 
     async def close(self) -> None:
         """Write what waits, within the write deadline, and disconnect."""
-        await self._writes.close()
+        await self._writes.close(within=self._patience)
         await self._leases.close()
         await self._reads.close()
         await self._fresh.close()

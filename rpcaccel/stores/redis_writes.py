@@ -83,12 +83,12 @@ class Writes:
         while key in self._waiting or key in self._hand:
             await self._round.wait()
 
-    async def close(self) -> None:
-        """Write what waits, within the deadline, and stop."""
+    async def close(self, *, within: float) -> None:
+        """Write what waits, for `within` seconds at the most, and stop."""
         if self._task is None:
             return
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(within):
                 while self.queued and self._topology.up:
                     await self._round.wait()
         except TimeoutError:
