@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -79,9 +79,11 @@ class ConstantRate:
         timeout: float,
         spin: bool = True,
         late_most: float = LATE,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`spin` keeps a core busy for exact times; without it calls leave up to 1 ms late. `late_most`: seconds that
-        calls may leave late (99th percentile); the time is counted in their latency whatever it is."""
+        calls may leave late (99th percentile); the time is counted in their latency whatever it is. The `clock` is not
+        the loop's: that of uvloop counts whole milliseconds."""
         self.series = Series()
         self.elapsed = 0.0
         self._pool = pool
@@ -91,7 +93,7 @@ class ConstantRate:
         self._spin = spin
         self._late_most = late_most
         self._loop = asyncio.get_running_loop()
-        self._clock = time.perf_counter  # uvloop's own clock counts whole milliseconds
+        self._clock = clock
         self._lateness = array("d")
         self._waited = 0
         self._sent = self._too_late = 0

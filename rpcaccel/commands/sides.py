@@ -24,7 +24,7 @@ from rpcaccel.bench.compare import Running, Side
 from rpcaccel.bench.target import parse
 from rpcaccel.config.environment import OTHERS
 
-START = 20.0
+START = 60.0
 """Seconds a proxy may take until it serves."""
 _SERVES = re.compile(rb"(http://[^/\s]+)/\S*  <-")
 
@@ -141,5 +141,5 @@ def _wait_ready(url: str, process: subprocess.Popen[bytes], name: str) -> None:
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(URLError, OSError), opener.open(f"{url}/readyz", timeout=2.0):
             return
-        time.sleep(0.05)
+        time.sleep(0.05)  # between two questions: a process of its own tells by its answers alone that it is ready
     raise OSError(f"{name} is served and did not become ready within {START:g} s")

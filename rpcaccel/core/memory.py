@@ -13,7 +13,8 @@ from rpcaccel.core.eviction import POLICIES, USES_CAP, Slot
 
 ENTRY_BYTES = 512
 """What an entry costs beside the bytes of its key and result: two bytes objects, entry, slot, numbers, its share of the
-dict and of a queue, the allocator's rounding (bytes; measured by tests/core/test_memory.py in a process of its own)."""
+dict and of a queue, the allocator's rounding (bytes; tests/unit/core/test_memory.py measures it in a process of its
+own)."""
 
 
 class MemoryStats(Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ HOT_FROM = 2
 """Times a call must have come at one head to be worth fetching at the next one before it comes."""
 _LONGEST_REMEMBERED = 4096
 PLAN_BYTES = 1200
-"""What a remembered plan costs beside its params (bytes; measured by tests/core/test_planner.py)."""
+"""What a remembered plan costs beside its params (bytes; measured by tests/unit/core/test_planner.py)."""
 COPIES = 4, 7, 8
 """How many texts as long as the params a remembered plan holds: of params in which nothing moves with the head, of
 those with one reference that does, and of those that were read into a tree."""

@@ -11,11 +11,10 @@ HTTP behaviour: docs/harmony.md section 4.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from .brain import Brain
 from .chain import SimChain
@@ -32,6 +31,28 @@ MAX_BODY = 5 << 20
 
 
 MAX_ADVANCE = 1_000_000
+
+
+async def close_listener(server: asyncio.Server) -> None:
+    """Close a server's listening sockets once every connection it has accepted has its protocol.
+
+    asyncio accepts in one turn of the loop and makes the transport in the next. A server that is closed in between
+    leaves a connection that nobody owns: it is neither served nor closed, and its client waits.
+    """
+    loop = asyncio.get_running_loop()
+    for sock in server.sockets:
+        loop.remove_reader(sock.fileno())
+    for _ in range(3):  # the transport is made, told of its protocol, and the protocol of its transport
+        await asyncio.sleep(0)
+    server.close()
+
+
+class _Aborts(asyncio.Protocol):
+    """A connection that is cut at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Cut it."""
+        cast("asyncio.WriteTransport", transport).abort()  # uvloop's are no subclass
 
 
 class SimNode:
@@ -97,8 +118,9 @@ class SimNode:
         self.port = self._listener.sockets[0].getsockname()[1]
         return self.url
 
-    def _accept(self) -> RequestHandler:
-        assert self._web is not None
+    def _accept(self) -> asyncio.Protocol:
+        if self._web is None:  # it was accepted just before the node stopped
+            return _Aborts()
         self.counts.connections += 1
         return self._web()
 
@@ -108,19 +130,20 @@ class SimNode:
 
     async def kill(self) -> None:
         """Stop as a killed process does: every connection is cut at once, running calls get nothing."""
-        if self._web is not None:
-            for connection in self._web.connections:
-                if connection.transport is not None:
-                    connection.transport.abort()
-        await self._close(0.0)
+        await self._close(None)
 
-    async def _close(self, grace: float) -> None:
+    async def _close(self, grace: float | None) -> None:
+        """Stop listening, then end the connections: after `grace` seconds, or at once where it is None."""
         listener, self._listener = self._listener, None
         server, self._web = self._web, None
-        if listener is not None:
-            listener.close()
-        if server is not None:
-            await server.shutdown(max(grace, 0.001))  # to aiohttp 0 means no limit
+        if listener is None or server is None:
+            return
+        await close_listener(listener)
+        if grace is None:
+            for connection in server.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+        await server.shutdown(grace or 0.001)  # to aiohttp 0 means no limit
 
     async def __aenter__(self) -> SimNode:
         await self.start()
