@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: run test lint format bench bench-hot bench-policies clean help prepare
+.PHONY: run test test-all soak storms lint format bench bench-hot bench-policies clean help prepare
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,20 +15,39 @@ PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13 python;
 
 NODES ?=
 ARGS ?=
+SECONDS ?= 600
+CALLS ?= 100000
 
 run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without NODES the demo (ARGS for further flags)
 	@exec $(BIN)/rpcaccel $(if $(strip $(NODES)),serve $(NODES),demo) $(ARGS)
 
-# Hundreds of tests drive real processes on a machine that does other things too: one that fails runs once more, and
-# both is said at the end. `python -m pytest` alone runs each test once.
-test: lint prepare ## the whole suite, as CI runs it (ARGS="-k redis" for a part)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --reruns 1 --cov --cov-report=term-missing:skip-covered \
-		$(if $(strip $(ARGS)),$(ARGS),--cov-fail-under=92)
+# Two cores take three processes: many tests wait for others. What is slow to collect or start is shared within each.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
+COVERED := --cov --cov-report=
+
+test: prepare ## the quick lane in about three minutes, lint beside it (ARGS="-k redis" for a part)
+	@$(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
+	$(PYTEST) -m "not deep" $(COVERAGE) $(ARGS); tests=$$?; \
+	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tests || linted))
+
+test-all: ## every test: what `make test` runs with the coverage of each package, then what it leaves, and more examples
+	@$(MAKE) --no-print-directory test COVERAGE="$(COVERED)"
+	$(BIN)/python -m tests.support.coverage_by_package 92
+	$(PYTEST) -m "deep or hypothesis" --hypothesis-profile=thorough
+
+# What goes on for long by request is not taken for a test that hangs.
+PATIENT := -o faulthandler_timeout=0
+
+soak: prepare ## steady traffic for SECONDS=600: nothing may grow
+	SOAK_SECONDS=$(SECONDS) $(BIN)/python -m pytest -p no:randomly -s $(PATIENT) tests/deep/hostile/test_soak.py
+
+storms: prepare ## nodes that die, hang and come back under CALLS=100000 calls each
+	CHAOS_CALLS=$(CALLS) $(BIN)/python -m pytest -s $(PATIENT) tests/deep/chaos/test_storms.py
 
 lint: $(VENV)/.installed-test ## style, types and the contracts of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict rpcaccel tests/services.py tests/conftest.py
+	$(BIN)/mypy --strict rpcaccel tests/support tests/conftest.py
 	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.installed-test ## let ruff lay out the source
@@ -36,16 +55,16 @@ format: $(VENV)/.installed-test ## let ruff lay out the source
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-test ## measure, and write docs/benchmarks.md's tables (ARGS='--only growth', '--short', '--all')
-	$(BIN)/python -m tests.bench.evidence --out docs/benchmarks.md $(ARGS)
+	$(BIN)/python -m benchmarks.evidence --out docs/benchmarks.md $(ARGS)
 
 bench-hot: $(VENV)/.installed-test ## measure the benchmarked bodies alone
 	$(BIN)/python -m pytest -m bench --benchmark-enable $(ARGS)
 
 bench-policies: $(VENV)/.installed-test ## compare eviction policies (ARGS="--size 64MB"; theine and others if installed)
-	$(BIN)/python -m tests.bench.policies $(ARGS)
+	$(BIN)/python -m benchmarks.policies $(ARGS)
 
 prepare: $(VENV)/.installed-test
-	@sh tests/prepare.sh $(VENV)
+	@sh tests/support/prepare.sh $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing rpcaccel into $(VENV) (once) ..."
@@ -61,12 +80,12 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" && $(PYTHON) -c '$(RECENT)' || { \
 		echo "rpcaccel needs Python 3.11 or newer, and '$(or $(PYTHON),python3)' is not." >&2; \
 		echo "Install one, or name one: make run PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@sh tests/make_venv.sh "$(PYTHON)" $(VENV)
+	@sh tests/support/make_venv.sh "$(PYTHON)" $(VENV)
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .benchmarks
 	rm -rf .hypothesis .grimp_cache .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find rpcaccel tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find rpcaccel tests benchmarks locustfiles -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24

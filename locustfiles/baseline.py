@@ -20,7 +20,7 @@ from common import log
 from dapp import Dapp
 
 ROOT = Path(__file__).parent.parent
-RESPONDER = [sys.executable, "-m", "tests.bench.responder"]
+RESPONDER = [sys.executable, "-m", "benchmarks.responder"]
 
 
 def baseline() -> str:

@@ -2,7 +2,8 @@
 
     RPCACCEL_ADMIN          127.0.0.1:8889     the admin side (RPCACCEL_ADMIN_TOKEN: NAME:PASSWORD, where it asks)
     RPCACCEL_NETWORK                           the network; the first one when empty
-    RPCACCEL_SHARES_WINDOW  5                  seconds over which shares are counted, for each setting of weights
+    RPCACCEL_SHARES_WINDOW  5                  seconds over which shares are counted, for each setting of weights, and
+                                               as often again as it takes until there were 50 calls
     RPCACCEL_SHARES_SETTLE  2                  seconds before that, for what was under way
     RPCACCEL_SHARES_OFF     0.05               by how much a share may be off
 
@@ -30,6 +31,8 @@ from rpcaccel.bench.calls import Call
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 WINDOW = float(os.environ.get("RPCACCEL_SHARES_WINDOW", "5"))
 OFF = float(os.environ.get("RPCACCEL_SHARES_OFF", "0.05"))
+FEWEST, PATIENCE = 50, 60.0
+"""Calls that shares are told of at the least, and the seconds for which they are waited for."""
 SETTLE = float(os.environ.get("RPCACCEL_SHARES_SETTLE", "2"))
 DEPTH = 16
 _numbers = itertools.count(random.Random().getrandbits(60))
@@ -118,10 +121,14 @@ def _look(environment: Environment, network: str, plan: dict[str, int]) -> None:
     )
     gevent.sleep(SETTLE)
     first = counts(network)
-    gevent.sleep(WINDOW)
-    passed = {name: count - first.get(name, 0.0) for name, count in counts(network).items()}
-    total, whole = sum(passed.values()), sum(plan.values())
-    if set_to != plan or total < 50:
+    until = time.perf_counter() + PATIENCE
+    total = 0.0
+    while total < FEWEST and time.perf_counter() < until:
+        gevent.sleep(WINDOW)
+        passed = {name: count - first.get(name, 0.0) for name, count in counts(network).items()}
+        total = sum(passed.values())
+    whole = sum(plan.values())
+    if set_to != plan or total < FEWEST:
         failed_checks.append(f"live weights: {plan} was set, {set_to} is in force, {total:g} calls came")
         return
     got = {name: passed.get(name, 0.0) / total for name in plan}

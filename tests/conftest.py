@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,17 +11,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 import structlog
 
-from tests import services
-from tests.services import Anvil, Program, Redis
+from tests.support import properties, services
+from tests.support.services import Anvil, Program, RedisServer
 
-# Deadlines of single examples say nothing on a busy machine; in CI the examples are the same ones every time.
-hypothesis.settings.register_profile("local", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-hypothesis.settings.load_profile("ci" if services.in_ci() else "local")
+properties.prepare()
+
+# Where Python is told to keep no compiled files, each process of each test would compile the whole program anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(autouse=True)
@@ -37,27 +39,27 @@ def _log_as_nobody_configured_it() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    server = Redis(tmp_path_factory.mktemp("redis"))
+def _shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
-    server.stop()
+    server.kill()
 
 
 @pytest.fixture
-def redis_server(_shared_redis: Redis) -> Redis:
+def redis_server(_shared_redis: RedisServer) -> RedisServer:
     """A real Redis, empty. Shared by tests one after another: leave it running, and take `new_redis` to break one."""
-    _shared_redis.flush()
+    _shared_redis.empty()
     return _shared_redis
 
 
 @pytest.fixture
-def new_redis(tmp_path: Path) -> Iterator[Callable[..., Redis]]:
+def new_redis(tmp_path: Path) -> Iterator[Callable[..., RedisServer]]:
     """`new_redis(*options)`: a Redis of the test's own, to kill, pause and restart."""
     with ExitStack() as started:
 
-        def start(*options: str) -> Redis:
-            server = Redis(tmp_path, *options)
-            started.callback(server.stop)
+        def start(*options: str) -> RedisServer:
+            server = RedisServer(tmp_path, *options)
+            started.callback(server.kill)
             return server
 
         yield start
@@ -109,11 +111,42 @@ def free_port() -> Callable[[], int]:
     return services.free_port
 
 
+# ---- lanes: what is left to `make test-all` ---------------------------------------------------------------------
+
+HERE = Path(__file__).parent
+LEFT: pytest.StashKey[dict[str, int]] = pytest.StashKey()
+
+
+def _folder(path: Path) -> Path:
+    """The folder of a test under tests/; empty for a test elsewhere."""
+    return path.parent.relative_to(HERE) if HERE in path.parents else Path()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`-m "not deep"` is the quick lane: tests/unit and tests/integration, and of tests/e2e the smoke tests."""
+    for item in items:
+        first = _folder(item.path).parts[:1]
+        if first == ("deep",) or (first == ("e2e",) and item.get_closest_marker("smoke") is None):
+            item.add_marker("deep")
+
+
+def pytest_collection_finish() -> None:
+    """Whatever is loaded by now stays: a test that collects garbage looks through its own objects only."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("deep") is None:
+            continue
+        left = item.config.stash[LEFT]
+        folder = f"tests/{_folder(item.path)}"
+        left[folder] = left.get(folder, 0) + 1
+
+
 # ---- what was not tested here -------------------------------------------------------------------------------------
-
-
-MOST_SAID = 4000
-"""Characters at the end of a failure that are shown of a test that was run once more."""
 
 
 def _reason(report: Any) -> str:
@@ -122,14 +155,20 @@ def _reason(report: Any) -> str:
     return str(where[2] if isinstance(where, tuple) else where).removeprefix("Skipped: ")
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Sections that say in plain words what failed before it passed, and what this run did not look at, and why."""
-    again = terminalreporter.stats.get("rerun", [])
-    if again:
-        terminalreporter.section("run once more")
-    for report in again:
-        terminalreporter.line(f"{report.nodeid} had failed:")
-        terminalreporter.line(str(report.longrepr)[-MOST_SAID:])
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """With pytest-xdist the tests are collected in other processes, which say here what they left: each the same."""
+    told = getattr(node, "workeroutput", None)  # one that died has none
+    if told is not None and "left" in told:
+        node.config.stash[LEFT] = told["left"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT] = {}
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Sections that say in plain words what this run did not look at, and why."""
     reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
     terminalreporter.section("not tested here")
     for reason, count in sorted(reasons.items()):
@@ -138,11 +177,15 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line("nothing was skipped")
     elif services.in_ci():
         terminalreporter.line("with CI=true nothing may be skipped: the run fails", red=True)
+    for folder, count in sorted(config.stash[LEFT].items()):
+        terminalreporter.line(f"{count} of {folder} are left to `make test-all`")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With CI=true a skipped test is a failed run, whoever skipped it."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left"] = session.config.stash[LEFT]
     reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
     if services.in_ci() and reporter is not None and reporter.stats.get("skipped") and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,27 +1,37 @@
-"""The real program over simulated nodes, which run in the test's own loop so that what they were asked can be read;
-and for the page, an admin side over made-up figures with a browser that looks at it."""
+"""The real program over simulated nodes, which run in the test's own loop so that what they were asked can be read.
+
+All tests of this folder run on one event loop of their process, so that what is dear to start (a browser, a program, a
+chain) can be kept for several of them. Asynchronous fixtures are therefore made by `tests.support.fixtures.shared`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
-from rpcaccel.controlplane.admin import Admin
+from rpcaccel.testing.factories import harmony_chain
 from rpcaccel.testing.simnode import SimNode
-from tests.browser import Visitor, visiting
-from tests.e2e.running import LOCAL, Running, found
-from tests.sample_control import SampleControl
-from tests.sample_view import SampleView
-from tests.services import Program
-
-Serve = Callable[..., Awaitable[Running]]
+from tests.support.fixtures import shared
+from tests.support.fleet import Fleet, Fleets, GatedNode
+from tests.support.running import LOCAL, Evm, Running, Serve, found
+from tests.support.services import Anvil, Program
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and inspect.iscoroutinefunction(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@shared
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         yield session
@@ -41,30 +51,44 @@ def serve(new_program: Callable[..., Program], http: aiohttp.ClientSession) -> S
     return start
 
 
-@pytest.fixture
-def control() -> SampleControl:
-    """Settings that can be changed."""
-    return SampleControl()
+FLEET_HEAD = 4000
 
 
-@pytest.fixture
-def view() -> SampleView:
-    """Figures that can be moved on."""
-    return SampleView()
+def _three_nodes() -> list[GatedNode]:
+    chain = harmony_chain(FLEET_HEAD)
+    return [GatedNode(chain, name=f"node-{i}") for i in range(3)]
 
 
-@pytest.fixture
-async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
-    """An admin side over both, after a second of traffic."""
-    admin = Admin(view, "127.0.0.1:0", control=control, interval=0.2)
-    await admin.start()
-    view.advance(1.0, load=0.2)
-    yield admin
-    await admin.close()
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def _fleets(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleets]:
+    fleets = Fleets(tmp_path_factory.mktemp("fleets"))
+    yield fleets
+    await fleets.close()
 
 
-@pytest.fixture
-async def visitor(chromium: Path, admin: Admin) -> AsyncIterator[Visitor]:  # noqa: ARG001 -- closed before it
-    """A browser; the test fails when anything was said on its console that was not expected."""
-    async with visiting(chromium) as visitor:
-        yield visitor
+@shared
+async def fleet(_fleets: Fleets) -> Fleet:
+    """A running program over three nodes, shared by the run and put back to how it started before each test."""
+    return await _fleets.fresh("one worker", _three_nodes)
+
+
+@shared
+async def pair(_fleets: Fleets) -> Fleet:
+    """The same with two workers."""
+    return await _fleets.fresh("two workers", _three_nodes, "--workers", "2")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def evm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Evm]:
+    """A real EVM node, and the program over it; blocks and balances go on from test to test."""
+    # Anvil signs with keys of its own, which the proxy hands to nobody unless told to.
+    env = {"RPCACCEL_HTTP__EXPOSE": "eth_sendTransaction", "RPCACCEL_NETWORKS__ETHEREUM__BLOCK_TIME": "400ms"}
+    with ExitStack() as started:
+        async with aiohttp.ClientSession() as http:
+            chain = Anvil()
+            started.callback(chain.stop)
+            folder = tmp_path_factory.mktemp("evm")
+            program = started.enter_context(Program("serve", f"{chain.url},id=anvil", *LOCAL, env=env, cwd=folder))
+            proxy = await found(program, http)
+            await proxy.ready()
+            yield Evm(chain, proxy)

@@ -1,0 +1,214 @@
+"""A proxy under attack: three simulated nodes and the program, each in a process of its own, and a hostile relay."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import orjson
+import tomlkit
+from aiohttp import web
+
+from benchmarks.storms import Node
+from tests.support.services import LOOPBACK, Program, free_port
+from tests.support.storm import NETWORK
+
+JSON = {"Content-Type": "application/json"}
+Script = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
+"""Answers the call whose id is given as JSON text."""
+
+
+class Relay:
+    """A URL whose calls are answered by the nodes behind it in turn, but for the methods that a script answers."""
+
+    def __init__(self, node: Node) -> None:
+        self.scripts: dict[str, Script] = {}
+        self.behind = [node]
+        self._runner: web.ServerRunner | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        self._http = aiohttp.ClientSession()
+        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.1)  # type: ignore[arg-type]
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, LOOPBACK, free_port())
+        await site.start()
+        self.url = site.name
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._http is not None:
+            await self._http.close()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        assert self._http is not None
+        body = await request.read()
+        asked = orjson.loads(body)
+        script = self.scripts.get(asked["method"]) if isinstance(asked, dict) else None
+        if script is not None:
+            return await script(request, orjson.dumps(asked["id"]))
+        self.behind.append(node := self.behind.pop(0))
+        async with self._http.post(node.url, data=body, headers=JSON) as reply:
+            return web.Response(body=await reply.read(), content_type="application/json")
+
+
+@dataclass
+class Field:
+    """What an attack has: the nodes, the proxy as clients and its operator reach it, and how to call it."""
+
+    nodes: list[Node]
+    relay: Relay
+    program: Program
+    config: Path
+    port: int
+    admin: str
+    http: aiohttp.ClientSession
+    going: bool = True
+    """Do ordinary reads still come? An attack without an end of its own ends with them."""
+    wrong: list[str] = field(default_factory=list)
+    """What the attack itself found wrong with its answers."""
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    async def post(self, asked: Any, path: str = "", *, at: str = "") -> bytes:
+        """The body of the answer to one call or batch, as it came: the proxy's, or that of a URL."""
+        body = asked if isinstance(asked, bytes) else orjson.dumps(asked)
+        async with self.http.post((at or self.url) + path, data=body, headers=JSON) as reply:
+            return await reply.read()
+
+    async def call(self, method: str, *params: Any, id: Any = 1) -> Any:
+        """One call, its answer read."""
+        return read(await self.post(call_of(method, *params, id=id)))
+
+    async def known(self, holds: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until something holds for the second and the third node as the proxy's API shows them."""
+        while True:
+            async with self.http.get(f"{self.admin}/api/v1/nodes") as reply:
+                nodes = (await reply.json())["nodes"]
+            if all(holds(node) for node in nodes if node["id"] != "a"):
+                return
+            await asyncio.sleep(0.05)  # between two looks: the page of a process has no events to wait for
+
+    def expect(self, holds: bool, what: str) -> None:
+        """Note what is wrong, where something does not hold."""
+        if not holds:
+            self.wrong.append(what)
+
+    def memory(self, name: str) -> int:
+        """Bytes of the proxy: VmRSS now, or VmHWM, the most since `forget_peak` (proc(5))."""
+        for line in Path(f"/proc/{self.program.pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+        raise ValueError(name)
+
+    def forget_peak(self) -> None:
+        """Begin to watch the peak anew."""
+        Path(f"/proc/{self.program.pid}/clear_refs").write_text("5", encoding="ascii")
+
+
+Attack = Callable[[Field], Awaitable[None]]
+
+
+class Case(NamedTuple):
+    """An attack, and the settings under which it is made."""
+
+    attack: Attack
+    settings: Mapping[str, Any] = {}
+    hostile: bool = False
+    """Is the first node reached through the relay?"""
+    memory: str = "0"
+    """Of the first cache tier; with none, every ordinary read goes to a node."""
+    weight: int = 1
+    """Of the first node; the others have 1 each."""
+
+
+def read(body: bytes) -> Any:
+    """What an answer says; nothing where it is not JSON."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def call_of(method: str, *params: Any, id: Any = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": list(params)}
+
+
+def says(result: bytes) -> Script:
+    async def script(_: web.Request, call_id: bytes) -> web.StreamResponse:
+        return web.Response(body=b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, result))
+
+    return script
+
+
+def streams(parts: Iterable[bytes], encoding: str = "identity") -> Script:
+    """A body in parts, however many they are, for as long as they are taken."""
+
+    async def script(request: web.Request, _: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Encoding": encoding, "Content-Type": "application/json"})
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                await response.write(part)
+        return response
+
+    return script
+
+
+@contextlib.asynccontextmanager
+async def under(case: Case) -> AsyncIterator[Field]:
+    """The nodes and the proxy as the attack finds them."""
+    nodes = [Node("one"), Node("two"), Node("three")]
+    relay = Relay(nodes[0])
+    port, admin = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        program = None
+        try:
+            await asyncio.gather(relay.start(), *(node.start() for node in nodes))
+            urls = [relay.url if case.hostile else nodes[0].url, nodes[1].url, nodes[2].url]
+            config = Path(folder, "rpcaccel.toml")
+            text = tomlkit.dumps(_settings(case, urls, port, admin))
+            await asyncio.to_thread(config.write_text, text, encoding="utf-8")
+            program = Program("serve", "--config", config, measured=False)
+            await asyncio.to_thread(program.wait_ready, f"http://{LOOPBACK}:{port}/readyz")
+            connector = aiohttp.TCPConnector(limit=0)
+            async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as http:
+                yield Field(nodes, relay, program, config, port, f"http://{LOOPBACK}:{admin}", http)
+        finally:
+            if program is not None:
+                program.kill()
+            for node in nodes:
+                node.end()
+            await relay.stop()
+
+
+def _settings(case: Case, urls: list[str], port: int, admin: int) -> dict[str, Any]:
+    nodes = [
+        {"id": name, "url": url, "gather": not case.hostile, "weight": weight}
+        for name, url, weight in zip("abc", urls, (case.weight, 1, 1), strict=True)
+    ]
+    plain: dict[str, Any] = {
+        "listen": f"{LOOPBACK}:{port}",
+        "admin": {"listen": f"{LOOPBACK}:{admin}"},
+        "memory": {"size": case.memory},
+        "networks": {NETWORK: {"chain": "harmony", "deadline": "8s", "nodes": nodes}},
+    }
+    for section, more in case.settings.items():
+        plain[section] = plain.get(section, {}) | more
+    return plain
+
+
+def request_of(asked: Any, *, close: bool = False) -> bytes:
+    body = orjson.dumps(asked)
+    last = b"Connection: close\r\n" if close else b""
+    return b"POST / HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n%b" % (last, len(body), body)

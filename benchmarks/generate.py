@@ -1,0 +1,140 @@
+"""The calls of the side-by-side runs, and two generators of load: wrk where it is installed, else our own.
+
+    python -m benchmarks.generate URL --kind same --connections 32 --seconds 3
+
+prints one line of JSON. As a process of its own it can be given a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from msgspec import Struct
+
+from rpcaccel.bench.client import Outcome, Pool
+from rpcaccel.bench.series import Series
+from rpcaccel.bench.target import parse
+from rpcaccel.bench.verdict import batch_verdict, verdict
+
+SCRIPT = Path(__file__).parent / "wrk" / "calls.lua"
+BATCH = 20
+KEYS = 1000
+"""Different calls of the kind `keys`."""
+_BLOCK = '{"jsonrpc":"2.0","id":%d,"method":"eth_getBlockByNumber","params":["0x10",false]}'
+_HEAD = '{"jsonrpc":"2.0","id":%d,"method":"hmyv2_blockNumber","params":[]}'
+_HASH = '{"jsonrpc":"2.0","id":%d,"method":"eth_getBlockByHash","params":["0x%064x",false]}'
+"""Answered with a block as large as one likes, and kept for good: the method must be one whose answer may be that."""
+
+BODIES: dict[str, Callable[[int], str]] = {
+    "same": lambda _number: _BLOCK % 1,
+    "ids": lambda number: _BLOCK % number,
+    "local": lambda number: _HEAD % number,
+    "batch": lambda number: "[" + ",".join(_BLOCK % (number * BATCH + place) for place in range(1, BATCH + 1)) + "]",
+    "miss": lambda number: _HASH % (number, number),
+    "keys": lambda number: _HASH % (number, number % KEYS),
+}
+
+
+class Measured(Struct, frozen=True):
+    """One run."""
+
+    requests: int
+    seconds: float
+    failures: int
+    p50: float = 0.0
+    p99: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
+
+def ids_of(kind: str, number: int) -> list[bytes]:
+    """The ids that the answer to body `number` must have."""
+    if kind == "batch":
+        return [b"%d" % (number * BATCH + place) for place in range(1, BATCH + 1)]
+    return [b"1" if kind == "same" else b"%d" % number]
+
+
+def run(url: str, kind: str, connections: int, seconds: float, *, first: int = 0, on: Sequence[str] = ()) -> Measured:
+    """One run in a process of its own; `on` is a prefix such as ("taskset", "-c", "1")."""
+    if wrk := shutil.which("wrk"):
+        command = [
+            wrk,
+            "-t1",
+            f"-c{connections}",
+            f"-d{max(1, round(seconds))}s",
+            "-s",
+            str(SCRIPT),
+            url,
+            "--",
+            kind,
+            str(first),
+        ]
+    else:
+        command = [sys.executable, "-m", "benchmarks.generate", url, "--kind", kind]
+        command += ["--connections", str(connections), "--seconds", str(seconds), "--first", str(first)]
+    said = subprocess.run([*on, *command], capture_output=True, text=True, check=True, timeout=seconds + 60).stdout
+    found: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
+    return Measured(**found)
+
+
+async def generate(url: str, kind: str, connections: int, seconds: float, first: int) -> Measured:
+    """The same without wrk: every answer is checked."""
+    pool, series, number = Pool(parse(url), connections), Series(), first
+    await pool.warm(connections)
+    until = time.perf_counter() + seconds
+    running, idle = 0, asyncio.Event()
+
+    def send() -> None:
+        nonlocal number, running
+        if time.perf_counter() >= until:
+            if not running:
+                idle.set()
+            return
+        number, running = number + 1, running + 1
+        ids, sent = ids_of(kind, number), time.perf_counter()
+
+        def done(outcome: Outcome) -> None:
+            nonlocal running
+            running -= 1
+            found = batch_verdict(outcome, ids) if kind == "batch" else verdict(outcome, ids[0])
+            series.add(time.perf_counter() - sent, found)
+            send()
+
+        pool.send(BODIES[kind](number).encode(), 10.0, done)
+
+    for _ in range(connections):
+        send()
+    await idle.wait()
+    found = series.summary(seconds)
+    await pool.close()
+    return Measured(found.calls, seconds, found.failures, found.p50 or 0.0, found.p99 or 0.0)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url")
+    parser.add_argument("--kind", choices=sorted(BODIES), default="same")
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--first", type=int, default=0)
+    given = parser.parse_args()
+    found = uvloop.run(generate(given.url, given.kind, given.connections, given.seconds, given.first))
+    print(json.dumps({name: getattr(found, name) for name in found.__struct_fields__}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""What grows with what: nodes 1 to 50, methods 1 to 300, kept answers 1,000 to 1,000,000, workers 1 and 2.
+
+    python -m benchmarks.growth [--short] [--out docs/benchmarks.md]
+
+Processor time that the proxy's own processes take for a call, which a busy machine spoils less than a rate; and memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count, cycle
+from pathlib import Path
+from random import Random
+
+import uvloop
+from msgspec import Struct
+
+from benchmarks import evidence
+from benchmarks.peers import Bench, Running, as_generator, bench, get
+from rpcaccel import chains
+from rpcaccel.bench import processes
+from rpcaccel.bench.calls import Call
+from rpcaccel.bench.client import Pool
+from rpcaccel.bench.closed import Loop
+from rpcaccel.bench.report import Report, Table, machine
+from rpcaccel.bench.target import parse
+from rpcaccel.bench.watch import Watch
+from rpcaccel.core.entry import Entry
+from rpcaccel.core.memory import MemoryTier
+from rpcaccel.core.rules import CacheClass
+
+SECTION = "growth"
+CONNECTIONS = 32
+KEPT = Call("eth_getBlockByNumber", b'["0x10",false]')
+RESULT = 400
+"""Bytes of a kept answer: a million of them are to fit into a usual machine."""
+_numbers = count(4 * 10**9)
+
+
+class Size(Struct, frozen=True):
+    """How far each thing grows."""
+
+    nodes: tuple[int, ...] = (1, 3, 10, 50)
+    methods: tuple[int, ...] = (1, 30, 300)
+    entries: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    workers: tuple[int, ...] = (1, 2)
+    seconds: float = 1.0
+    runs: int = 3
+    lookups: int = 200_000
+    """Of kept answers."""
+
+
+USUAL = Size()
+
+
+def measure(watch: Watch, size: Size = USUAL) -> Report:
+    """One table for each."""
+    parts = (("nodes", _nodes), ("methods", _methods), ("kept answers", _entries), ("workers", _workers))
+    tables: list[Table] = []
+    for place, (name, made) in enumerate(parts):
+        watch.part(name, place, len(parts))
+        if not watch.stopped:
+            tables.append(made(size, watch))
+    facts = machine() | {
+        "load": f"closed loop, {CONNECTIONS} connections, {size.runs} runs of {size.seconds:g} s, the least of them; "
+        "a static node",
+        "figures": "processor time of the proxy's processes, probing included; memory at the end",
+    }
+    return Report(
+        "Growth", facts, tables, remarks=["interrupted: what was measured until then"] if watch.stopped else []
+    )
+
+
+# -- over HTTP ---------------------------------------------------------------------------------------------------------
+
+
+def _nodes(size: Size, watch: Watch) -> Table:
+    rows = []
+    for number in size.nodes:
+        with _lab() as lab:
+            nodes = lab.responders(number)
+            ours = lab.rpcaccel(*nodes, "--memory", "64MB")
+            miss, hit = _cost(ours, _new(), size, watch), _cost(ours, cycle([KEPT]), size, watch)
+            if watch.stopped:
+                break
+            rows.append((str(number), _micro(miss), _micro(hit), _resident(ours)))
+    return Table("Nodes", ("nodes", "a miss", "a hit", "memory"), rows)
+
+
+def _methods(size: Size, watch: Watch) -> Table:
+    rows = []
+    for number in size.methods:
+        with _lab() as lab:
+            ours = lab.rpcaccel(lab.responder())
+            cost = _cost(ours, cycle(known(number)), size, watch)
+            if watch.stopped:
+                break
+            began = time.perf_counter()
+            exposed = get(f"{ours.admin}/metrics")
+            took = time.perf_counter() - began
+            rows.append(
+                (str(number), _micro(cost), _resident(ours), f"{len(exposed) / 1000:,.0f} kB, {took * 1000:.0f} ms")
+            )
+    return Table("Methods called", ("methods", "a call", "memory", "/metrics"), rows, "A call: of each method in turn.")
+
+
+def _workers(size: Size, watch: Watch) -> Table:
+    rows = []
+    for number in size.workers:
+        with _lab() as lab:
+            # Where there are cores for them; the generator then takes what it gets of these.
+            ours = lab.rpcaccel(lab.responder(), "--workers", str(number), "--memory", "64MB", core=None)
+            miss, hit = _cost(ours, _new(), size, watch), _cost(ours, cycle([KEPT]), size, watch)
+            if watch.stopped:
+                break
+            rows.append((str(number), _micro(miss), _micro(hit), _resident(ours)))
+    return Table(
+        "Workers", ("workers", "a miss", "a hit", "memory"), rows, "Memory: of all processes, the supervisor too."
+    )
+
+
+class _lab:
+    """Programs in a folder of their own, for one row."""
+
+    def __enter__(self) -> Bench:
+        self._folder = tempfile.TemporaryDirectory()
+        self._bench = bench(Path(self._folder.name))
+        return self._bench.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._bench.__exit__(None, None, None)
+        self._folder.cleanup()
+
+
+def known(number: int) -> list[Call]:
+    """A call of each of so many methods that the proxy has a rule for: others share one row of counters."""
+    rules = sorted(chains.load("harmony").rules, key=lambda rule: (rule.kind != "read", rule.method))
+    names = [rule.method for rule in rules if not rule.deny]
+    return [Call(name) for name, _ in zip(names, range(number), strict=False)]
+
+
+def _new() -> Iterator[Call]:
+    return (Call("eth_getBlockByHash", b'["0x%064x",false]' % number) for number in _numbers)
+
+
+def _cost(ours: Running, calls: Iterator[Call], size: Size, watch: Watch) -> float:
+    """Seconds of processor time for a call, the least of several runs. Raises RuntimeError when calls failed."""
+    pids, found = processes.with_children([ours.program.pid]), []
+    with as_generator():
+        for _ in range(size.runs):
+            if watch.stopped:
+                return 0.0
+            before = _cpu(pids)
+            good, bad = uvloop.run(_load(ours.url, calls, size.seconds, watch))
+            if bad > good / 100:
+                raise RuntimeError(f"{bad} of {good + bad} calls failed")
+            found.append((_cpu(pids) - before) / max(1, good))
+    return min(found)
+
+
+def _cpu(pids: Sequence[int]) -> float:
+    used = processes.use(pids)
+    return used.cpu if used is not None else 0.0
+
+
+async def _load(url: str, calls: Iterator[Call], seconds: float, watch: Watch) -> tuple[int, int]:
+    pool = Pool(parse(url), CONNECTIONS)
+    series = await Loop(pool, calls, connections=CONNECTIONS, timeout=10.0).run(watch, seconds=seconds)
+    await pool.close()
+    failed = sum(series.errors.values())
+    return series.calls - failed, failed
+
+
+def _micro(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f} µs"
+
+
+def _resident(ours: Running) -> str:
+    used = processes.use(processes.with_children([ours.program.pid]))
+    return f"{used.resident / 1e6:.0f} MB" if used is not None else "–"
+
+
+# -- the memory tier by itself -----------------------------------------------------------------------------------------
+
+
+def _entries(size: Size, watch: Watch) -> Table:
+    rows = []
+    for number in size.entries:
+        if watch.stopped:
+            break
+        with multiprocessing.get_context("spawn").Pool(1) as apart:  # so that memory is this tier's alone
+            get_cost, put_cost, grown = apart.apply(kept, (number, size.lookups))
+        rows.append((f"{number:,}", f"{get_cost * 1e6:.2f} µs", f"{put_cost * 1e6:.2f} µs", f"{grown / 1e6:,.0f} MB"))
+    note = f"In process: a lookup, putting one in, and what the process grew by; answers of {RESULT} bytes."
+    return Table("Kept answers", ("entries", "a lookup", "putting", "memory"), rows, note)
+
+
+def kept(number: int, lookups: int) -> tuple[float, float, int]:
+    """Seconds of a lookup and of a put, and bytes grown by, of a tier with so many entries."""
+    gc.disable()
+    before = _own()
+    tier = MemoryTier(1 << 40, 1 << 20)
+    began = time.process_time()
+    for place in range(number):
+        tier.put(b"key:%039d" % place, _entry(place), 0.0)
+    put = (time.process_time() - began) / number
+    grown = _own() - before
+    rng = Random(1)
+    asked = [b"key:%039d" % rng.randrange(number) for _ in range(lookups)]
+    began = time.process_time()
+    found = sum(tier.get(key, 1.0) is not None for key in asked)
+    took = time.process_time() - began
+    if found != lookups:
+        raise RuntimeError(f"{lookups - found} of {lookups} entries are gone")
+    return took / lookups, put, grown
+
+
+def _entry(place: int) -> Entry:
+    return Entry(
+        result=b"%0*d" % (RESULT, place),
+        cache=CacheClass.FOREVER,
+        block=place,
+        network="harmony-s0",
+        method="eth_getBlockByHash",
+        stored_at=0.0,
+        expires=1e9,
+    )
+
+
+def _own() -> int:
+    used = processes.use([multiprocessing.current_process().pid or 0])
+    return used.resident if used is not None else 0
+
+
+def short(watch: Watch) -> Report:
+    """The same in seconds, which says nothing but that it works."""
+    return measure(watch, Size((1, 3), (1, 300), (1_000,), (1, 2), 0.2, 1, 10_000))
+
+
+if __name__ == "__main__":
+    evidence.main(__doc__ or "", {SECTION: (measure, short)})

@@ -1,0 +1,241 @@
+"""The programs of the side-by-side runs: ours, nginx, HAProxy, a static responder, Redis; each with its core.
+
+A program that is not installed is left out, with a word.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
+
+from tests.support.services import Process, Program, RedisServer, free_port, wait_until
+
+_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+TESTED = _CORES[0] if len(_CORES) > 1 else None
+"""The core of what is measured."""
+LOADING = _CORES[-1] if len(_CORES) > 1 else None
+"""The core of the load generator and of the node behind."""
+
+NGINX = """
+{user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log crit;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; keepalive_requests 100000000; client_body_buffer_size 64k; client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  proxy_cache_path {folder}/cache keys_zone=micro:64m max_size=512m;
+  upstream node {{ server {node}; keepalive 256; keepalive_requests 100000000; }}
+  proxy_http_version 1.1; proxy_set_header Connection "";
+  server {{
+    listen 127.0.0.1:{caching} backlog=1024;
+    location / {{
+      proxy_pass http://node; proxy_cache micro; proxy_cache_methods POST; proxy_cache_key $request_body;
+      proxy_cache_valid 200 10m;
+    }}
+  }}
+  server {{ listen 127.0.0.1:{plain} backlog=1024; location / {{ proxy_pass http://node; }} }}
+}}
+"""
+HAPROXY = """
+global
+  nbthread 1
+  maxconn 8192
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  http-reuse always
+frontend front
+  bind 127.0.0.1:{port}
+  default_backend node
+backend node
+  server node {node}
+"""
+
+
+def on_core(core: int | None) -> tuple[str, ...]:
+    """The prefix that gives a command a core; nothing where there is one core only, or no taskset."""
+    return ("taskset", "-c", str(core)) if core is not None and shutil.which("taskset") else ()
+
+
+def pin(pid: int, core: int | None) -> None:
+    """Give a running process, with all its threads, a core."""
+    if core is not None and (taskset := shutil.which("taskset")):
+        subprocess.run([taskset, "-a", "-p", "-c", str(core), str(pid)], check=True, capture_output=True)
+
+
+@contextmanager
+def as_generator() -> Iterator[None]:
+    """This process itself is the load generator: on its core."""
+    if LOADING is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {LOADING})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class Bench:
+    """Programs started for one round of runs, and ended with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.missing: list[str] = []
+        """What was left out, in sentences."""
+        self._started = ExitStack()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._started.close()
+
+    def responder(self, *options: str, core: int | None = LOADING) -> str:
+        """A static node; its URL."""
+        return self.responders(1, *options, core=core)[0]
+
+    def responders(self, count: int, *options: str, core: int | None = LOADING) -> list[str]:
+        """So many of them, in one process."""
+        command = [sys.executable, "-m", "benchmarks.responder", "--nodes", str(count), *options]
+        process = self._start([*on_core(core), *command])
+        said = process.wait_for(rf"(?:listening on \S+\s+){{{count}}}")[0]
+        return said.split()[2::3]
+
+    def simnode(self, knobs: dict[str, object], *options: str) -> str:
+        """A simulated node, its knobs turned; its URL. Nobody notices when it is some milliseconds late, other than of
+        the generator, which shares its core and goes first."""
+        behind = ("nice", "-n", "10") if shutil.which("nice") else ()
+        process = self._start([*behind, *on_core(LOADING), sys.executable, "-m", "rpcaccel", "simnode", *options])
+        url = process.wait_for(r"at (http://[^,\s]+)")[1]
+        post(f"{url}/simnode/knobs", json.dumps(knobs))
+        return url
+
+    def rpcaccel(self, *arguments: str | Path, core: int | None = TESTED) -> Running:
+        """The proxy over nodes; started, pinned and ready."""
+        program = Program(
+            "serve", *arguments, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", measured=False, apart=True
+        )
+        self._started.callback(program.stop)
+        pin(program.pid, core)
+        page = program.wait_for(r"page +(http://[^/\s]+)/")[1]
+        url = program.wait_for(r"(http://[^/\s]+)/\S*  <-")[1]
+        program.wait_ready(f"{url}/readyz")
+        return Running(program, url, page)
+
+    def nginx(self, node: str) -> tuple[str, str] | None:
+        """nginx over a node: the URL of its micro-cache for POST, and of plain proxying. None: it is not installed."""
+        nginx = self._find("nginx", "/usr/sbin/nginx")
+        if nginx is None:
+            return None
+        caching, plain = free_port(), free_port()
+        folder = self.folder / "nginx"
+        folder.mkdir(exist_ok=True)
+        file = folder / "nginx.conf"
+        user = "user root;" if os.geteuid() == 0 else ""  # or its worker may not enter the folder
+        file.write_text(
+            NGINX.format(user=user, folder=folder, node=node.removeprefix("http://"), caching=caching, plain=plain)
+        )
+        self._start([*on_core(TESTED), nginx, "-c", str(file), "-p", str(folder)])
+        urls = (f"http://127.0.0.1:{caching}", f"http://127.0.0.1:{plain}")
+        _answers(urls[1])
+        return urls
+
+    def haproxy(self, node: str) -> str | None:
+        """HAProxy over a node. None: it is not installed."""
+        haproxy = self._find("haproxy", "/usr/sbin/haproxy")
+        if haproxy is None:
+            return None
+        port = free_port()
+        file = self.folder / "haproxy.cfg"
+        file.write_text(HAPROXY.format(port=port, node=node.removeprefix("http://")))
+        self._start([*on_core(TESTED), haproxy, "-f", str(file), "-db"])
+        _answers(f"http://127.0.0.1:{port}")
+        return f"http://127.0.0.1:{port}"
+
+    def redis(self) -> RedisServer:
+        """A Redis of its own, on the generator's core."""
+        server = RedisServer(self.folder)
+        self._started.callback(server.kill)
+        pin(server.process.pid, LOADING)
+        return server
+
+    def _find(self, name: str, usual: str) -> str | None:
+        found = shutil.which(name) or (usual if os.access(usual, os.X_OK) else None)
+        if found is None:
+            self.missing.append(f"{name} is not installed: its rows are left out")
+        return found
+
+    def _start(self, command: Sequence[str]) -> Process:
+        process = Process(command, apart=True)
+        self._started.callback(process.stop)
+        return process
+
+
+class Running:
+    """The proxy while it runs."""
+
+    def __init__(self, program: Program, url: str, admin: str) -> None:
+        self.program = program
+        self.url = url
+        self.admin = admin
+
+    @property
+    def errors(self) -> int:
+        """Calls that ended in an error, by its own count."""
+        text = get(f"{self.admin}/metrics").decode()
+        wanted = (line for line in text.splitlines() if line.startswith("rpcaccel_calls_total{"))
+        return sum(int(float(line.rpartition(" ")[2])) for line in wanted if 'outcome="error"' in line)
+
+
+@contextmanager
+def bench(folder: Path) -> Iterator[Bench]:
+    """A round of runs in a folder of its own."""
+    with Bench(folder) as made:
+        yield made
+
+
+def post(url: str, body: str) -> tuple[bytes, str]:
+    """One call: the body, and where it came from. Raises OSError."""
+    request = Request(url, body.encode(), {"Content-Type": "application/json"})
+    with build_opener(ProxyHandler({})).open(request, timeout=10.0) as reply:
+        return reply.read(), reply.headers.get("X-Rpcaccel-Cache", "")
+
+
+def refused(url: str, body: str) -> str:
+    """Why a body is not answered well, every call in it with a result; empty: it is. A generator sees statuses only."""
+    try:
+        said = json.loads(post(url, body)[0])
+    except (OSError, ValueError) as error:
+        return str(error)
+    wrong = (reply for reply in (said if isinstance(said, list) else [said]) if "result" not in reply)
+    return next((str(reply.get("error", "neither result nor error")) for reply in wrong), "")
+
+
+def get(url: str) -> bytes:
+    """What GET answers. Raises OSError."""
+    with build_opener(ProxyHandler({})).open(url, timeout=10.0) as reply:
+        body: bytes = reply.read()
+        return body
+
+
+def _answers(url: str, call: Callable[[str, str], object] = post) -> None:
+    """Wait until a peer passes calls on."""
+
+    def passed() -> bool:
+        try:
+            call(url, '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}')
+        except OSError:
+            return False
+        return True
+
+    wait_until(f"an answer through {url}", passed)

@@ -1,0 +1,116 @@
+"""What several workers are worth: work a call, and how evenly connections are spread.
+
+Where the load generator takes a core of its own, there is none left to see two workers at their limit. So the rate is
+fixed, well under it and the same for each worker, and what is compared is the processor time that a call takes: as long
+as that is the same, two workers carry twice the load on two cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvloop
+from msgspec import Struct
+
+from benchmarks.peers import Bench, Running, post
+from benchmarks.single import Found
+from rpcaccel.bench import processes
+from rpcaccel.bench.calls import Call
+from rpcaccel.bench.client import Pool
+from rpcaccel.bench.constant_rate import ConstantRate
+from rpcaccel.bench.target import parse
+from rpcaccel.bench.watch import Watch
+
+RATE = 1500
+"""Calls a second for each worker."""
+CONNECTIONS = 64
+WORKERS = 2
+FEWEST = CONNECTIONS // WORKERS // 2
+"""The kernel deals connections out by a hash: so few on one worker come about once in ten thousand times."""
+WANTED = 1.8
+_CALL = Call("eth_getBlockByNumber", b'["0x10",false]')
+
+
+class Load(Struct):
+    """What a proxy did under a fixed rate, runs added up."""
+
+    calls: int = 0
+    failures: int = 0
+    cpu: float = 0.0
+    """Seconds of all its processes, beyond what they take when nothing is asked."""
+    held: bool = True
+    """Was the rate kept?"""
+    spread: tuple[int, ...] = ()
+    """Connections of each worker, of the most uneven run."""
+
+    @property
+    def each(self) -> float:
+        """Seconds of processor time a call."""
+        return self.cpu / max(1, self.calls)
+
+
+def workers(lab: Bench, runs: int, seconds: float, rate: float = RATE) -> Iterator[Found]:
+    """One worker and several, in turns, under the same rate of hits for each worker."""
+    node = lab.responder(core=None)
+    running = {count: lab.rpcaccel(f"{node},id=static", "--workers", str(count), core=None) for count in (1, WORKERS)}
+    loads = {count: Load() for count in running}
+    for count, _ in itertools.product(running, range(4 * WORKERS)):
+        post(running[count].url, _CALL.body(1).decode())  # each worker has a cache of its own
+    for _, count in itertools.product(range(runs), running):
+        uvloop.run(_under_load(running[count], count * rate, seconds, loads[count]))
+    yield row(loads[1], loads[WORKERS], rate)
+
+
+def row(one: Load, several: Load, rate: float = RATE) -> Found:
+    """The row of the table."""
+    path, wanted = f"{WORKERS} workers on {WORKERS} cores, {rate:,.0f} hits/s each", f"{WANTED:g} x one, spread evenly"
+    reason = ""
+    if failures := one.failures + several.failures:
+        reason = f"{failures} calls failed"
+    elif not (one.held and several.held):
+        reason = "rate not held by the generator"
+    elif min(one.cpu, several.cpu) <= 0:
+        reason = "a run too short for the clock of processor time"
+    if reason:
+        return path, f"not reported: {reason}", "–", None, wanted, None
+    ratio = WORKERS * one.each / several.each
+    spread = "/".join(map(str, several.spread))
+    return (
+        path,
+        f"{several.each * 1e6:.1f} µs a call, connections {spread}",
+        f"one: {one.each * 1e6:.1f} µs a call",
+        ratio,
+        wanted,
+        ratio >= WANTED and len(several.spread) == WORKERS and min(several.spread) >= FEWEST,
+    )
+
+
+async def _under_load(running: Running, rate: float, seconds: float, load: Load) -> None:
+    target = parse(running.url)
+    pool, pids = Pool(target, CONNECTIONS), processes.with_children([running.program.pid])
+    await pool.warm(CONNECTIONS)
+    marks = [processes.use(pids)]
+    await asyncio.sleep(seconds)  # what is measured is the work of a proxy that is asked nothing for so long
+    marks.append(processes.use(pids))
+    steady = ConstantRate(pool, itertools.repeat(_CALL), rate=rate, timeout=10.0, spin=False)
+    await steady.run(Watch(), seconds)
+    marks.append(processes.use(pids))
+    idle, busy = (processes.spent(*pair) for pair in itertools.pairwise(marks))
+    summary, found = steady.summary(), spread(target.port, pids)
+    load.cpu += (busy.cores - idle.cores) * steady.elapsed if busy and idle else 0.0
+    load.calls += summary.calls
+    load.failures += summary.failures
+    load.held = load.held and steady.held.yes
+    load.spread = min(load.spread or found, found, key=lambda one: min(one, default=0))
+    await pool.close()
+
+
+def spread(port: int, pids: list[int]) -> tuple[int, ...]:
+    """Connections to a port, by process that has any."""
+    lines = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
+    sockets = {f"socket:[{line[9]}]" for line in lines if line[3] == "01" and line[1].endswith(f":{port:04X}")}
+    counts = (len(sockets & processes._held(pid)) for pid in pids)
+    return tuple(count for count in counts if count)

@@ -1,0 +1,205 @@
+"""The side-by-side measurements that are no throughput: sharing, added latency, large answers, the start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import uvloop
+
+from benchmarks.peers import TESTED, Bench, as_generator, get, post
+from rpcaccel.bench import processes
+from rpcaccel.bench.calls import Call
+from rpcaccel.bench.client import Pool
+from rpcaccel.bench.constant_rate import ConstantRate
+from rpcaccel.bench.http import Reply
+from rpcaccel.bench.series import Summary, percentile
+from rpcaccel.bench.target import parse
+from rpcaccel.bench.verdict import verdict
+from rpcaccel.bench.watch import Watch
+
+T = TypeVar("T")
+Found = tuple[str, str, str, float | None, str, bool | None]
+"""As sidebyside.Row."""
+WAITERS = 64
+LARGE = 10_000_000
+
+
+def shared(lab: Bench, runs: int) -> Iterator[Found]:
+    """So many identical calls at once on a node that takes 50 ms."""
+    node = lab.responder("--latency", "0.05")
+    ours = lab.rpcaccel(f"{node},id=slow").url
+    calls, waits = [], []
+    for number in range(runs):
+        before = _asked(node)
+        waits += _run(lambda number=number: _together(ours, _miss(10**9 + number)))  # type: ignore[misc]
+        calls.append(_asked(node) - before)
+    middle = percentile(sorted(waits), 0.5) or 0.0
+    yield (
+        f"{WAITERS} identical misses, 50 ms node",
+        f"{max(calls)} node call, median {middle * 1000:.1f} ms",
+        "–",
+        None,
+        "1 call, 60 ms",
+        max(calls) == 1 and middle <= 0.06,
+    )
+
+
+def added(lab: Bench, runs: int, seconds: float) -> Iterator[Found]:
+    """Misses at 1,000 calls a second, directly and through the proxy. The node shares the proxy's core here, since the
+    generator keeps its own busy to send at exact times."""
+    node = lab.responder(core=TESTED)
+    ours = lab.rpcaccel(f"{node},id=static", "--memory", "64MB").url
+    with as_generator():
+        yield _added(node, ours, runs, seconds)
+
+
+def _added(node: str, ours: str, runs: int, seconds: float) -> Found:
+    numbers = count(2 * 10**9)
+    direct: list[Summary] = []
+    through: list[Summary] = []
+    held = True
+    for _ in range(runs):
+        for url, into in ((node, direct), (ours, through)):
+            summary, kept = _run(lambda url=url: _steady(url, seconds, numbers))  # type: ignore[misc]
+            into.append(summary)
+            held = held and kept
+    base = {name: median(_ms(one, name) for one in direct) for name in ("p50", "p99")}
+    p50, p99 = (median(_ms(one, name) for one in through) - base[name] for name in ("p50", "p99"))
+    failures = sum(one.failures for one in (*direct, *through))
+    path, wanted = "added latency of a miss at 1,000/s, p50 / p99", "0.3 / 1.5 ms"
+    if failures or not held:
+        reason = f"{failures} calls failed" if failures else "rate not held by the generator"
+        return path, f"not reported: {reason}", "–", None, wanted, None
+    return (
+        path,
+        f"{p50:+.2f} ms / {p99:+.2f} ms",
+        f"direct: {base['p50']:.2f} / {base['p99']:.2f} ms",
+        None,
+        wanted,
+        p50 <= 0.3 and p99 <= 1.5,
+    )
+
+
+def large(lab: Bench, runs: int) -> Iterator[Found]:
+    """An answer of 10 MB: memory at its peak, and the longest wait of small calls meanwhile."""
+    node = lab.responder()
+    ours = lab.rpcaccel(f"{node},id=static")
+    url, pid = ours.url, ours.program.pid
+    post(url, Call("bench_bytes", b'[{"bytes":1000}]').body(1).decode())
+    peaks, stalls = [], []
+    for _ in range(runs):
+        before, _ = _resident(pid), Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+        stalls.append(_run(lambda: _beside(url)))
+        peaks.append((_peak(pid) - before) / LARGE)
+    peak, stall = median(peaks), median(stalls)
+    yield (
+        "10 MB answer: peak memory, longest stall of others",
+        f"{peak:.1f} x the answer, {stall * 1000:.1f} ms",
+        "–",
+        None,
+        "2.5 x, 20 ms",
+        peak <= 2.5 and stall <= 0.02,
+    )
+
+
+def started(lab: Bench, runs: int) -> Iterator[Found]:
+    """From the command to the first answer, and the memory of a proxy that idles."""
+    node = lab.responder()
+    times, sizes = [], []
+    for _ in range(runs):
+        began = time.monotonic()
+        ours = lab.rpcaccel(f"{node},id=static")
+        post(ours.url, Call("eth_chainId").body(1).decode())
+        times.append(time.monotonic() - began)
+        time.sleep(2.0)  # what is measured is the memory of a proxy that has idled for so long
+        sizes.append(_resident(ours.program.pid))
+        ours.program.stop()
+    yield (
+        "start to first answer; idle memory",
+        f"{median(times):.2f} s; {median(sizes) / 1e6:.0f} MB",
+        "–",
+        None,
+        "1.0 s; 90 MB",
+        median(times) <= 1.0 and median(sizes) <= 90e6,
+    )
+
+
+def _run(made: Callable[[], Awaitable[T]]) -> T:
+    async def main() -> T:
+        return await made()
+
+    return uvloop.run(main())
+
+
+async def _together(url: str, call: Call) -> list[float]:
+    pool = Pool(parse(url), WAITERS)
+    await pool.warm(WAITERS)
+    began, ended = time.perf_counter(), []
+
+    async def one() -> None:
+        outcome = await pool.post(call.body(1), 10.0)
+        assert not verdict(outcome, b"1"), outcome
+        ended.append(time.perf_counter() - began)
+
+    await asyncio.gather(*(one() for _ in range(WAITERS)))
+    await pool.close()
+    return ended
+
+
+async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Summary, bool]:
+    pool = Pool(parse(url), 256)
+    steady = ConstantRate(pool, (_miss(number) for number in numbers), rate=1000, timeout=10.0)
+    await steady.run(Watch(), seconds)
+    await pool.close()
+    return steady.summary(), steady.held.yes
+
+
+async def _beside(url: str) -> float:
+    """The longest that a small call took while a large one passed."""
+    pool, waits, done = Pool(parse(url), 4), [], asyncio.Event()
+    await pool.warm(4)
+
+    async def small() -> None:
+        while not done.is_set():
+            began = time.perf_counter()
+            await pool.post(Call("hmyv2_blockNumber").body(1), 10.0)
+            waits.append(time.perf_counter() - began)
+            await asyncio.sleep(0.001)  # a steady pace beside the large answer
+
+    beside = asyncio.create_task(small())
+    outcome = await pool.post(Call("bench_bytes", b'[{"bytes":%d}]' % LARGE).body(1), 30.0)
+    assert isinstance(outcome, Reply), outcome
+    assert len(outcome.body) >= LARGE, outcome.body[:200]
+    done.set()
+    await beside
+    await pool.close()
+    return max(waits)
+
+
+def _miss(number: int) -> Call:
+    return Call("eth_getBlockByHash", b'["0x%064x",false]' % number)
+
+
+def _asked(node: str) -> int:
+    return int(json.loads(get(node))["asked"].get("eth_getBlockByHash", 0))
+
+
+def _ms(summary: Summary, name: str) -> float:
+    return float(getattr(summary, name) or 0.0) * 1000
+
+
+def _resident(pid: int) -> int:
+    use = processes.use([pid])
+    return use.resident if use is not None else 0
+
+
+def _peak(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

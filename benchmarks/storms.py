@@ -1,0 +1,315 @@
+"""The chaos table: `python -m benchmarks.storms --out docs/benchmarks.md`, with --calls 100000 for the record.
+
+Three simulated nodes in processes of their own, the whole program in this one, and calls at a constant rate in an open
+loop, each checked. Healthy first; then something goes wrong, and the calls go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+from rich.console import Console
+
+from benchmarks import pages
+from rpcaccel.bench import render
+from rpcaccel.bench.report import Report, Table, count, machine, milliseconds
+from tests.support.services import Program, RedisServer, free_port
+from tests.support.storm import NETWORK, Caller, Storm, storm
+
+BAD = "bad"
+LOOK_EVERY = 0.05
+"""Seconds between two looks whether the bad node is left alone."""
+HEALTHY_SHARE = 0.25
+DOWN_SECONDS = 3.0
+
+
+class Node:
+    """A simulated node in a process of its own, at one port over all its lives."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._port = free_port()
+        self._process: Program | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        self._process = Program("simnode", "--port", str(self._port), "--latency", "2ms", measured=False)
+        await asyncio.to_thread(self._process.wait_for, "knobs at")
+
+    async def turn(self, **positions: Any) -> None:
+        async with aiohttp.ClientSession() as http, http.post(f"{self.url}/simnode/knobs", json=positions) as reply:
+            if reply.status != 200:
+                raise ValueError(await reply.text())
+
+    async def kill(self) -> None:
+        await asyncio.to_thread(self._running.kill)
+
+    async def freeze(self) -> None:
+        self._running.pause()
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.resume()
+            self._process.kill()
+
+    @property
+    def _running(self) -> Program:
+        assert self._process is not None
+        return self._process
+
+
+@dataclass
+class Hail:
+    """Calls at a constant rate: when each was due, how long it took from then, and whether it failed."""
+
+    calls: list[tuple[float, float, bool]] = field(default_factory=list)
+    faults: set[str] = field(default_factory=set)
+    """What was wrong with those that failed."""
+
+    async def fall(self, run: Caller, calls: int, rate: float, *, newest: int = -1) -> None:
+        """`newest`: ask for the newest block, which is this one or later."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.TaskGroup() as group:
+            for number in range(calls):
+                due = began + number / rate
+                if (wait := due - loop.time()) > 0:
+                    await asyncio.sleep(wait)
+                group.create_task(self._one(run, due, 1 + number * 7919 % 150, newest))
+
+    async def _one(self, run: Caller, due: float, block: int, newest: int) -> None:
+        fault = await run.ask("latest" if newest >= 0 else block, max(newest, block) if newest >= 0 else block)
+        if fault:
+            self.faults.add(fault)
+        self.calls.append((due, asyncio.get_running_loop().time() - due, bool(fault)))
+
+    @property
+    def failed(self) -> int:
+        return sum(failed for _, _, failed in self.calls)
+
+    def p99(self, since: float = 0.0, until: float = float("inf")) -> float | None:
+        """Of the calls that were due in this time; None without any."""
+        seconds = sorted(took for due, took, _ in self.calls if since <= due < until)
+        return seconds[min(int(0.99 * len(seconds)), len(seconds) - 1)] if seconds else None
+
+
+class Row(NamedTuple):
+    """One case. Seconds."""
+
+    case: str
+    calls: int
+    failed: int
+    healthy: float | None
+    found: float | None
+    """After how long the bad node was left alone."""
+    before: float | None
+    """p99 until then,"""
+    after: float | None
+    """and from then on."""
+    touched: int | None
+    """Attempts that went to it from then on."""
+
+
+class Weather(NamedTuple):
+    """What a case is measured with."""
+
+    calls: int
+    rate: float
+
+
+Hurt = Callable[[Node], Awaitable[None]]
+
+
+def turned(**positions: Any) -> Hurt:
+    async def hurt(node: Node) -> None:
+        await node.turn(**positions)
+
+    return hurt
+
+
+async def flap(node: Node) -> None:
+    """Away and back, until cancelled."""
+    while True:
+        await node.kill()
+        await asyncio.sleep(0.5)  # a node that flaps is what is measured: half a second gone,
+        await node.start()
+        await asyncio.sleep(0.5)  # and half a second there
+
+
+CASES: dict[str, Hurt] = {
+    "killed": Node.kill,
+    "frozen (SIGSTOP)": Node.freeze,
+    "answering garbage": turned(faults={"garbage": 1.0}),
+    "half bodies": turned(faults={"half_body": 1.0}),
+    "HTML 502s": turned(faults={"html": 1.0}),
+    "30 % errors": turned(faults={"unavailable": 0.1, "html": 0.1, "reset": 0.1}),
+    "2 s latency": turned(latency="2s"),
+    "rate limited": turned(faults={"rate_limit": 0.7, "too_many": 0.3}),
+    "lagging 50 blocks": turned(lag=50),
+    "flapping": flap,
+}
+"""One of three nodes goes bad."""
+
+
+@contextlib.asynccontextmanager
+async def trio(**more: Any) -> AsyncIterator[tuple[list[Node], Storm]]:
+    """Three nodes, the program, and callers."""
+    nodes = [Node(BAD), Node("one"), Node("two")]
+    try:
+        await asyncio.gather(*(node.start() for node in nodes))
+        if shut := more.pop("wrong", None):
+            await nodes[0].turn(**shut)
+        async with storm([(node.name, node.url) for node in nodes], connections=0, **more) as run:
+            await Hail().fall(run, 100, 100)  # connections open, latencies known
+            yield nodes, run
+    finally:
+        for node in nodes:
+            node.end()
+
+
+async def left_alone(run: Storm, *, lagging: bool) -> tuple[float, int]:
+    """When the bad node gets no more of these calls, and how many it had by then."""
+    while True:
+        (report,) = [report for link in run.supervisor.links if (report := link.report()) is not None]
+        bad = next(node for node in report.nodes if node.id == BAD)
+        if bad.breaker != "closed" or bad.parked or bad.ejected or (lagging and bad.refusal):
+            return asyncio.get_running_loop().time(), run.calls_to(BAD)
+        await asyncio.sleep(LOOK_EVERY)
+
+
+async def one_of_three(case: str, weather: Weather) -> Row:
+    loop = asyncio.get_running_loop()
+    async with trio() as (nodes, run):
+        healthy, bad = Hail(), Hail()
+        await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+        lagging = "lagging" in case
+        newest = run.supervisor.overview.heads()[0].head if lagging else -1
+        began = loop.time()
+        watching = asyncio.create_task(left_alone(run, lagging=lagging))
+        hurting = asyncio.create_task(CASES[case](nodes[0]))  # type: ignore[arg-type]
+        await bad.fall(run, weather.calls, weather.rate, newest=newest)
+        at, calls = await watching if watching.done() else (None, 0)
+        for task in (watching, hurting):
+            task.cancel()
+        await asyncio.gather(watching, hurting, return_exceptions=True)
+        told = (bad.p99(until=at), bad.p99(since=at), run.calls_to(BAD) - calls) if at else (bad.p99(), None, None)
+        return Row(case, len(bad.calls), bad.failed, healthy.p99(), at and max(0.0, at - began), *told)
+
+
+async def wrong_chain(weather: Weather) -> Row:
+    """Beside two others, from the start: no call ever goes to it."""
+    async with trio(wrong={"chain_id": 1, "network_id": 1}) as (_, run):
+        bad = Hail()
+        await bad.fall(run, weather.calls, weather.rate)
+        return Row("wrong chain", len(bad.calls), bad.failed, None, 0.0, None, bad.p99(), run.calls_to(BAD))
+
+
+async def all_down(weather: Weather) -> Row:
+    """All nodes killed for some seconds, then back: how long until calls succeed again."""
+    loop = asyncio.get_running_loop()
+    async with trio() as (nodes, run):
+        healthy, down, well = Hail(), Hail(), Hail()
+        await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+        await asyncio.gather(*(node.kill() for node in nodes))
+        await down.fall(run, int(DOWN_SECONDS * weather.rate), weather.rate)
+        await asyncio.gather(*(node.start() for node in nodes))
+        back = loop.time()
+        while await run.ask(5, 5):
+            await asyncio.sleep(0.02)  # between two questions: how long it takes is what is measured
+        took = loop.time() - back
+        await well.fall(run, weather.calls, weather.rate)
+        return Row("all down and back", len(well.calls), well.failed, healthy.p99(), took, down.p99(), well.p99(), None)
+
+
+async def redis_frozen(weather: Weather) -> Row:
+    loop = asyncio.get_running_loop()
+    with tempfile.TemporaryDirectory() as folder:
+        redis = RedisServer(Path(folder))
+        try:
+            async with trio(redis={"url": redis.url}) as (_, run):
+                healthy, bad = Hail(), Hail()
+                await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
+                redis.freeze()
+                began = loop.time()
+                await bad.fall(run, weather.calls, weather.rate)
+                redis.thaw()
+                second = began + 1.0
+                told = (bad.p99(until=second), bad.p99(since=second), None)
+                return Row("Redis frozen", len(bad.calls), bad.failed, healthy.p99(), 1.0, *told)
+        finally:
+            redis.thaw()
+            redis.kill()
+
+
+OTHERS: dict[str, Callable[[Weather], Awaitable[Row]]] = {
+    "wrong chain": wrong_chain,
+    "all down and back": all_down,
+    "Redis frozen": redis_frozen,
+}
+NOTE = (
+    "*Found after*: seconds from the fault until the node is left alone; with all down, from "
+    "their return until the first answer; of Redis, the first second. *p99 before* and *after* that moment; *ratio* is "
+    "that after it over the healthy one. *To it after*: attempts that still went to the bad node: trials of half-open "
+    "breakers, for a node that answers some of its probes."
+)
+
+
+def report(rows: list[Row], weather: Weather) -> Report:
+    columns = ("one of three nodes", "calls", "failed", "healthy p99", "found after", "p99 before", "p99 after",
+               "ratio", "to it after")  # fmt: skip
+    table = Table("Chaos", columns, [_texts(row) for row in rows], NOTE)
+    facts = machine() | {"load": f"{weather.rate:g} calls a second in an open loop, milliseconds; nodes answer in 2 ms"}
+    return Report("Chaos", facts, [table], data={"network": NETWORK, "rows": [row._asdict() for row in rows]})
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    ratio = f"{row.after / row.healthy:.1f}" if row.after and row.healthy else "–"
+    found = "–" if row.found is None else f"{row.found:.1f} s"
+    times = (milliseconds(row.healthy), found, milliseconds(row.before), milliseconds(row.after))
+    return row.case, count(row.calls), str(row.failed), *times, ratio, "–" if row.touched is None else str(row.touched)
+
+
+async def measure(case: str, weather: Weather) -> Row:
+    """One case, with programs of its own."""
+    return await (OTHERS[case](weather) if case in OTHERS else one_of_three(case, weather))
+
+
+def command(
+    about: str,
+    cases: Sequence[str],
+    measure: Callable[[str, Weather], Awaitable[Any]],
+    report: Callable[[list[Any], Weather], Report],
+    section: str,
+) -> None:
+    """Measure some cases, each in a loop of its own, as the command line says, and put the table into its page."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=3000, help="checked calls beside each case")
+    parser.add_argument("--rate", type=float, default=250.0, help="calls a second")
+    parser.add_argument("--only", action="append", choices=cases, help="this case; may be repeated")
+    parser.add_argument("--out", type=Path, help="a page whose section is replaced (.md), or a report (.json, .html)")
+    given = parser.parse_args()
+    weather = Weather(given.calls, given.rate)
+    rows = []
+    for case in given.only or cases:
+        rows.append(asyncio.run(measure(case, weather)))
+        made = report(rows, weather)
+        print(*made.tables[0].rows[-1], sep="  ", file=sys.stderr, flush=True)
+    render.terminal(made, Console(width=160))
+    if given.out is not None:
+        pages.put(made, given.out, section)
+
+
+if __name__ == "__main__":
+    command(str(__doc__), [*CASES, *OTHERS], measure, report, "chaos")

@@ -1,0 +1,169 @@
+"""Every swarm runs for some seconds against simulated nodes; its gate is kept, and missed for each reason."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+
+from tests.deep.load.swarm import LONGEST, Lab, running
+from tests.support.services import ROOT, free_port, wait_until
+
+SHORT = {
+    "RPCACCEL_RATE": "10",
+    "RPCACCEL_SENDS": "0.02",
+    "RPCACCEL_SPIKE_BASE": "60",
+    "RPCACCEL_SPIKE_PEAK": "120",
+    "RPCACCEL_SPIKE_RAMP": "0.5",
+    "RPCACCEL_SPIKE_HOLD": "60",
+    "RPCACCEL_SHARES_WINDOW": "0.8",
+    "RPCACCEL_SHARES_SETTLE": "0.3",
+    "RPCACCEL_SHARES_OFF": "0.2",
+    "RPCACCEL_FAULT_SECONDS": "0.4",
+}
+"""The swarms' own settings, so that each is over in two seconds or so."""
+LOOSE = ("--gate-mean", "1000", "--gate-p99", "5000")
+"""On a machine that runs a whole suite, what is proven is that calls are answered, not how fast."""
+COUNTED = {**SHORT, "RPCACCEL_ENOUGH": "40"}
+"""For swarms that are ended by their calls, however long these take."""
+WEIGHED = {**SHORT, "RPCACCEL_RATE": "20"}
+"""For the swarm that looks at shares: they are told of fifty calls at the least."""
+FREE = ("baseline", "dapp", "explorer", "seed_table", "soak", "spike")
+"""Swarms that only call."""
+
+
+@pytest.fixture(scope="module")
+def _lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running(tmp_path_factory.mktemp("swarms")) as made:
+        yield made
+
+
+@pytest.fixture
+def lab(_lab: Lab) -> Lab:
+    _lab.well()
+    return _lab
+
+
+def test_every_swarm_is_tried_here() -> None:
+    files = {path.stem for path in (ROOT / "locustfiles").glob("*.py")}
+    assert files - {"common", "hits"} == {*FREE, "live_weights", "node_failure"}
+
+
+def test_gates_are_kept_by_nodes_that_are_well(lab: Lab) -> None:
+    for name, (code, said) in lab.run_all(FREE, *LOOSE, "-t", "30s", env=COUNTED).items():
+        assert code == 0, f"{name}: {said}"
+        assert "gate: kept" in said
+        assert re.search(r"rpcaccel.load: [1-9]\d* calls, .* 0 failed, hit ratio \d", said), f"{name}: {said}"
+
+
+def test_a_lie_is_a_failed_call_in_every_swarm_and_misses_the_gate_beside_all_else_that_is_wrong(lab: Lab) -> None:
+    """All of them in one process, over a node that answers HTTP 200 with another caller's id: no status tells it."""
+    direct = lab.nodes[0]
+    lab.turn(0, faults={"wrong_id": 1.0})
+    wrong = {
+        "RPCACCEL_BASELINE": direct,
+        "RPCACCEL_SPIKE_BASE": "100",
+        "RPCACCEL_SOAK_GROWTH": "-0.9",
+        "RPCACCEL_SOAK_CACHE": "0",
+    }
+    code, said = lab.run(FREE, *LOOSE, "-t", "10s", host=direct, env={**COUNTED, **wrong})
+    assert code == 1, said
+    users = json.loads(re.findall(r"All users spawned: (\{.*?\})", said)[0])
+    assert users.keys() == {"Proxied", "Baseline", "Dapp", "Explorer", "SeedTable"}
+    assert all(users.values())
+    assert "Failed('wrong id')" in said
+    assert "gate: 100 % of calls failed" in said
+    assert "gate: soak: resident memory grew" in said
+
+
+def test_a_gate_is_missed_when_nodes_are_slow_and_when_fewer_are_hits_than_asked_for(lab: Lab) -> None:
+    lab.turn(latency="150ms")
+    code, said = lab.run(
+        "seed_table", "--gate-mean", "40", "--gate-p99", "100", "--gate-hits", "0.999", "-t", "5m", env=COUNTED
+    )
+    assert code == 1, said
+    assert re.search(r"gate: the mean is \d+\.\d ms, at most 40 is allowed", said)
+    assert re.search(r"gate: the 99th percentile is \d+ ms, at most 100 is allowed", said)
+    assert "gate: the hit ratio is" in said
+
+
+def test_a_host_where_nothing_answers_is_said_once_and_misses_the_gate(lab: Lab) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    code, said = lab.run("dapp", "-t", "1s", host=nowhere)
+    assert (code, "Traceback" in said) == (1, False), said
+    words = f"{nowhere}/ answers neither hmyv2_blockNumber nor eth_blockNumber with a number"
+    assert re.findall(r"rpcaccel.load: (.+)", said)[0] == words
+    assert said.count(words) == 2  # once when it is found, once by the gate
+
+
+def test_weights_are_followed_while_load_runs(lab: Lab) -> None:
+    code, said = lab.run("live_weights", *LOOSE, "-u", "10", "-t", "5m", env=WEIGHED)
+    assert code == 0, said
+    assert len(re.findall(r"live weights: node-0 [\d.]+% of ", said)) == 4
+
+
+def test_weights_that_are_not_followed_miss_the_gate(lab: Lab) -> None:
+    lab.turn(2, faults={"unavailable": 1.0})
+    code, said = lab.run("live_weights", *LOOSE, "-u", "10", "-t", "5m", env=WEIGHED)
+    assert (code, "gate: live weights: shares do not follow" in said) == (1, True), said
+
+
+def test_no_call_fails_while_nodes_are_killed_and_revived(lab: Lab) -> None:
+    env = {**SHORT, "RPCACCEL_SIMNODES": ",".join(lab.nodes[:2])}
+    code, said = lab.run("node_failure", *LOOSE, "-t", "15s", env=env)
+    assert code == 0, said
+    assert said.count("is dead (reset)") >= 2
+    assert "is alive again" in said
+
+
+def test_calls_fail_when_the_last_node_is_killed(lab: Lab) -> None:
+    lab.turn(0, 1, faults={"reset": 1.0})
+    env = {**SHORT, "RPCACCEL_SIMNODES": lab.nodes[2], "RPCACCEL_FAULT_SECONDS": "1"}
+    code, said = lab.run("node_failure", *LOOSE, "-t", "15s", env=env)
+    assert (code, "% of calls failed" in said) == (1, True), said
+
+
+def test_workers_tell_their_master_where_answers_came_from(lab: Lab, tmp_path: Path) -> None:
+    port = str(free_port())
+    master = ("--master", "--master-bind-port", port, "--expect-workers", "1", "--csv", str(tmp_path / "run"))
+    usual = ("--headless", "--only-summary", *LOOSE, "-u", "6", "-r", "100", "-t", "5m")
+    env = {**SHORT, "RPCACCEL_RATE": "40", "RPCACCEL_ENOUGH": "300"}
+    with (
+        lab.swarm("dapp", *master, *usual, env=env) as leading,
+        lab.swarm("dapp", "--worker", "--master-port", port, env=env) as worker,
+    ):
+        assert leading.wait(LONGEST) == 0, leading.output
+        worker.wait(LONGEST)
+    with (tmp_path / "run_hits.csv").open(encoding="utf-8") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    assert float(rows["eth_chainId"]["hit_ratio"]) == 1.0
+    assert 0 < float(rows["Aggregated"]["hit_ratio"]) < 1
+    assert "batch" in rows
+
+
+def test_the_page_of_locust_shows_hit_ratios(lab: Lab) -> None:
+    page = f"http://127.0.0.1:{free_port()}"
+    options = ("--web-host", "127.0.0.1", "--web-port", page.rpartition(":")[2], "--autostart", "-u", "4", "-t", "60s")
+
+    def read(path: str) -> str:
+        with build_opener(ProxyHandler({})).open(page + path, timeout=5.0) as reply:
+            return str(reply.read().decode())
+
+    def shown() -> bool:
+        try:
+            stats = json.loads(read("/stats/requests"))
+        except (URLError, OSError):
+            return False
+        (hits,) = stats["extended_stats"]
+        return bool(hits["key"] == "hits" and len(hits["data"]) > 3)
+
+    with lab.swarm("dapp", *options, env=SHORT):
+        wait_until("hit ratios in Locust's page", shown)
+        assert '"extended_tabs"' in read("/").replace("&#34;", '"')
+        assert read("/hits/csv").startswith("name,hit_ratio,sources")

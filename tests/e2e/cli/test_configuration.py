@@ -1,0 +1,278 @@
+"""The configuration file end to end: several networks, secrets from the environment, and what is wrong said at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from rpcaccel.cli import run
+from rpcaccel.testing.factories import harmony_chain, harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.support.fleet import STEADY
+from tests.support.running import LOCAL, Running, found, until
+from tests.support.services import Anvil, Program
+
+USER, PASSWORD, KEY, QUERY, TOKEN = (
+    "joe-of-ops",
+    "hunter2-and-more",
+    "path-key-0123456789",
+    "query-key-987654",
+    "t0ken-x9y8z7",
+)
+SECRETS = (USER, PASSWORD, KEY, QUERY, TOKEN, "Bearer")
+ENVIRON = {"NODE_PASSWORD": PASSWORD, "NODE_KEY": KEY, "NODE_TOKEN": TOKEN}
+
+
+class Guarded(SimNode):
+    """A node behind a key; it notes who came, and may say their secrets to their faces."""
+
+    seen: list[tuple[str, str, str]]
+    answers: str = ""
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        headers = request.headers
+        self.seen.append((request.path_qs, headers.get("Authorization", ""), headers.get("X-Token", "")))
+        if self.answers == "refusal":
+            return web.Response(status=401, text=f"no: {request.path_qs} {headers}")
+        return await super()._handle(request)
+
+
+def url_of(node: SimNode) -> str:
+    return f"http://{USER}:${{NODE_PASSWORD}}@127.0.0.1:{node.port}/v1/${{NODE_KEY}}?key={QUERY}"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Path]:
+    """Write a configuration file."""
+
+    def write(text: str) -> Path:
+        file = tmp_path / "rpcaccel.toml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+async def started(new_program: Callable[..., Program], http: aiohttp.ClientSession, file: Path, **env: str) -> Running:
+    running = await found(new_program("serve", "--config", file, *LOCAL, env=env), http)
+    await running.ready()
+    return running
+
+
+@pytest.mark.smoke
+async def test_several_networks_are_served_at_once_each_on_its_path(
+    new_program: Callable[..., Program], http: aiohttp.ClientSession, anvil: Anvil, write: Callable[[str], Path]
+) -> None:
+    async with harmony_nodes(2) as nodes:
+        file = write(
+            f"""
+            default_network = "harmony-s0"
+            [networks.ethereum]
+            chain = "ethereum"
+            chain_id = 31337
+            nodes = ["{anvil.url},id=anvil"]
+            [networks.harmony-s0]
+            nodes = [{{ id = "a", url = "{nodes[0].url}" }}, {{ id = "b", url = "${{SECOND}}", weight = 0 }}]
+            """
+        )
+        weight = {"RPCACCEL_NETWORKS__HARMONY_S0__NODES__B__WEIGHT": "3"}
+        proxy = await started(new_program, http, file, SECOND=nodes[1].url, **STEADY, **weight)
+        harmony, evm = hex(1666700000), hex(31337)
+        expected = {
+            "/": harmony,
+            "/harmony-s0": harmony,
+            "/ethereum": evm,
+            "/ethereum/": evm,
+            "/api/v1/eth": harmony,
+            "/harmony-s0/api/v1/eth": harmony,
+        }
+        for path, chain_id in expected.items():
+            assert (await proxy.call("eth_chainId", path=path)).result == chain_id, path
+        block = (await proxy.call("eth_getBlockByNumber", "0x0", False)).result["hash"]
+        other = (await proxy.call("eth_getBlockByNumber", "0x0", False, path="/ethereum")).result["hash"]
+        assert block != other  # one call, two networks, two answers: nothing is shared
+        assert (await proxy.call("eth_getBlockByNumber", "0x0", False, path="/ethereum")).cache == "memory"
+        replies = await proxy.load([("hmyv2_getBlockByNumber", [number, {}]) for number in range(1, 41)])
+        assert sum(reply.node == "b" for reply in replies) == pytest.approx(30, abs=2)
+        told = await proxy.metrics()
+        assert told.sum("rpcaccel_head_block", network="harmony-s0") == 200
+        assert {network["network"] for network in (await proxy.api("overview"))["networks"]} == {
+            "ethereum",
+            "harmony-s0",
+        }
+
+
+async def test_one_network_without_a_node_is_named_by_readyz_while_the_other_serves(
+    new_program: Callable[..., Program], http: aiohttp.ClientSession, write: Callable[[str], Path]
+) -> None:
+    async with harmony_nodes(1) as nodes:
+        file = write(
+            f"""
+            [networks.harmony-s0]
+            nodes = ["{nodes[0].url}"]
+            [networks.elsewhere]
+            chain = "ethereum"
+            nodes = ["http://127.0.0.1:1"]
+            """
+        )
+        proxy = await found(new_program("serve", "--config", file, *LOCAL), http)
+        ready = await proxy.get(f"{proxy.url}/readyz")
+        assert ready.status == 503
+        assert b"elsewhere" in ready.body
+        assert b"harmony-s0" not in ready.body
+        assert (await proxy.call("hmyv2_getBlockByNumber", 7, {})).result["number"] == 7
+
+
+async def test_flags_win_over_the_environment_and_that_over_the_file(
+    new_program: Callable[..., Program], http: aiohttp.ClientSession, write: Callable[[str], Path]
+) -> None:
+    async with harmony_nodes(1) as nodes:
+        file = write(
+            f"""
+            [memory]
+            size = "10MB"
+            max_entry = "1MB"
+            [http]
+            max_batch = 7
+            [networks.harmony-s0]
+            nodes = ["{nodes[0].url}"]
+            """
+        )
+        told = {"RPCACCEL_MEMORY__SIZE": "20MB", "RPCACCEL_MEMORY__MAX_ENTRY": "2MB"}
+        proxy = await found(new_program("serve", "-c", file, *LOCAL, "--memory", "30MB", env=told), http)
+        assert (await proxy.metrics()).sum("rpcaccel_tier_limit_bytes", tier="memory") == 30e6
+        document = (await proxy.api("settings"))["document"]
+        assert document["memory"]["size"] == 30_000_000, "all three say it: the flag wins"
+        assert document["memory"]["max_entry"] == 2_000_000, "the environment wins over the file"
+        assert document["http"]["max_batch"] == 7, "only the file says it"
+
+
+async def test_every_fault_is_said_at_once_with_its_path_and_exit_code_2(
+    new_program: Callable[..., Program], write: Callable[[str], Path]
+) -> None:
+    file = write(
+        """
+        listen = "everywhere"
+        colour = "red"
+        [memory]
+        size = "lots"
+        [networks.Harmony]
+        nodes = []
+        [networks.harmony-s0]
+        chain = "harmny"
+        balancer = "coin"
+        nodes = [{ url = "http://u:${NODE_PASSWORD}@a", weight = -1, timeout = "soon" }, "ftp://u:${NODE_PASSWORD}@b"]
+        [networks.other]
+        nodes = ["http://${NOT_SET}"]
+        """
+    )
+    for command in (("serve", "--config"), ("check",)):
+        program = new_program(*command, file, env={**ENVIRON, "RPCACCEL_WORKERS": "many"})
+        assert await asyncio.to_thread(program.wait) == 2
+        lines = program.output.splitlines()
+        assert all(line.startswith("rpcaccel: ") for line in lines)
+        for part in (
+            "listen: found",
+            "colour: unknown key",
+            "memory.size: found",
+            "workers: found",
+            "(from RPCACCEL_WORKERS)",
+            "networks.harmony-s0.chain: found",
+            "networks.harmony-s0.balancer: found",
+            "nodes[0].weight: found",
+            "nodes[0].timeout: found",
+            "nodes[1].url: found",
+            "NOT_SET, which is not set",
+        ):
+            assert part in program.output, part
+        assert PASSWORD not in program.output
+
+
+@pytest.mark.smoke
+async def test_check_tells_good_nodes_from_wrong_ones_by_exit_code(
+    new_program: Callable[..., Program], write: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def check(*arguments: str) -> tuple[int, str]:
+        code = await asyncio.to_thread(run, ["check", *arguments])
+        return code, capsys.readouterr().out
+
+    async with harmony_nodes(2) as nodes:
+        file = write(f'[networks.harmony-s0]\nnodes = ["{nodes[0].url},id=a", "{nodes[1].url},id=b"]\n')
+        good = new_program("check", file)
+        assert await asyncio.to_thread(good.wait) == 0, good.output
+        for part in ("1666700000", "200", "right", "ms"):
+            assert part in good.output
+        nodes[1].knobs.turn({"chain_id": 1})
+        code, said = await check(str(file))
+        assert code == 1
+        assert "chain id 1, most nodes say 1666700000" in " ".join(said.split())
+        await nodes[1].kill()
+        code, said = await check(str(file))
+        assert code == 1
+        assert "connection refused" in " ".join(said.lower().split())
+    code, said = await check("--schema")
+    assert code == 0
+    assert "networks" in json.loads(said)["properties"]
+
+
+async def test_no_secret_leaves_by_any_way(
+    new_program: Callable[..., Program], http: aiohttp.ClientSession, write: Callable[[str], Path]
+) -> None:
+    async with Guarded(harmony_chain(200), name="guarded") as node:
+        node.seen = []
+        entry = f'{{ id = "guarded", url = "{url_of(node)}", headers = {{ X-Token = "Bearer ${{NODE_TOKEN}}" }} }}'
+        file = write(
+            f"""
+            [log]
+            level = "debug"
+            [redis]
+            url = "redis://{USER}:${{NODE_PASSWORD}}@127.0.0.1:1/0"
+            [networks.harmony-s0]
+            nodes = [{entry}]
+            """
+        )
+        proxy = await started(new_program, http, file, **ENVIRON)
+        texts = [await everything(proxy)]
+        assert all(who == (f"/v1/{KEY}?key={QUERY}", *who[1:2], f"Bearer {TOKEN}") for who in node.seen)
+        assert all(who[1].startswith("Basic ") for who in node.seen)
+
+        node.knobs.error_text = f"not for {USER}: bad key {KEY} or token {TOKEN}"
+        node.knobs.next_faults = ["error"] * 6
+        texts.append(await everything(proxy))
+        node.answers = "refusal"
+        texts.append(await everything(proxy))
+        check = new_program("check", file, env=ENVIRON)
+        assert await asyncio.to_thread(check.wait) == 1
+        await node.kill()
+
+        async def silent() -> bool:
+            return (await proxy.nodes())["guarded"]["state"] == "failing"
+
+        await until("the dead node noticed", silent)
+        texts.append(await everything(proxy))
+        assert await proxy.end() == 0
+        texts += [proxy.program.output, check.output]
+        told = "\n".join(texts)
+        assert "bad key ***" in told
+        assert [secret for secret in SECRETS if secret in told] == []
+
+
+async def everything(proxy: Running) -> str:
+    """All that a client and an operator can read: bodies, headers, health, page, API, metrics, and the log so far."""
+    texts: list[Any] = []
+    calls = [("hmyv2_getBlockByNumber", [len(proxy.program.output) % 150 + 1, {}]), ("hmyv2_getNodeMetadata", [])]
+    for method, params in (*calls, ("no_such", []), ("hmyv2_getBalance", ["one1"])):
+        reply = await proxy.call(method, *params)
+        texts += [reply.body.decode(), reply.headers]
+    for url in (f"{proxy.url}/readyz", f"{proxy.url}/", f"{proxy.admin}/metrics", f"{proxy.admin}/"):
+        reply = await proxy.get(url)
+        texts += [reply.body.decode(), reply.headers]
+    texts += [await proxy.api(name) for name in ("overview", "nodes", "methods", "cache")]
+    return "\n".join([*map(str, texts), proxy.program.output])

@@ -1,0 +1,80 @@
+"""Nodes of several chains and shards on one command line: each network on its path, with nothing said about them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+from rpcaccel.testing.factories import ethereum_chain, harmony_chain, harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.support.fixtures import shared
+from tests.support.running import HARMONY, QUICK, Serve
+
+
+@shared
+async def nodes() -> AsyncIterator[dict[str, SimNode]]:
+    """A node of each of two shards and of one EVM chain, and a second one of shard 1."""
+    shard_1 = harmony_chain(150, shard=1)
+    chains = {"one": shard_1, "two": shard_1, "zero": harmony_chain(100), "geth": ethereum_chain(300)}
+    async with AsyncExitStack() as running:
+        made = {}
+        for name, chain in chains.items():
+            made[name] = node = SimNode(chain, name=name)
+            await node.start()
+            running.push_async_callback(node.kill)
+        yield made
+
+
+async def test_every_chain_and_shard_is_served_on_its_path_and_the_first_one_at_the_root(
+    serve: Serve, nodes: dict[str, SimNode]
+) -> None:
+    proxy = await serve([nodes[name] for name in ("one", "geth", "zero", "two")])
+    asked = {
+        "/": ("hmyv2_getShardID", 1),
+        "/harmony-s1": ("hmyv2_getShardID", 1),
+        "/harmony-s0": ("hmyv2_getShardID", 0),
+        "/ethereum": ("eth_chainId", "0x539"),
+    }
+    got = {path: (method, (await proxy.call(method, path=path)).result) for path, (method, _) in asked.items()}
+    assert got == asked
+    heads = [(await proxy.call("eth_blockNumber", path=path)).result for path in asked]
+    assert heads == [hex(150), hex(150), hex(100), hex(300)]
+    said = proxy.program.output
+    for line in (
+        f"harmony-s1     {proxy.url}/  <- one (weight 1), two (weight 1)",
+        f"ethereum       {proxy.url}/ethereum  <- geth (weight 1)",
+        f"harmony-s0     {proxy.url}/harmony-s0  <- zero (weight 1)",
+    ):
+        assert line in said
+    assert await proxy.end() == 0
+
+
+async def test_a_node_that_is_down_at_the_start_is_served_with_the_others_once_it_is_up(
+    serve: Serve, nodes: dict[str, SimNode]
+) -> None:
+    await nodes["two"].kill()
+    proxy = await serve([nodes["two"], nodes["one"]], env={"RPCACCEL_NETWORKS__HARMONY_S1__BLOCK_TIME": "200ms"})
+    assert "has not said what it serves" in proxy.program.output
+    assert "taken for a node of harmony-s1" in proxy.program.output
+    assert (await proxy.call("hmyv2_getShardID")).result == 1
+    await nodes["two"].start()
+    await proxy.node_in("serving", "two")
+    assert await proxy.end() == 0
+
+
+async def test_with_no_node_up_it_comes_up_says_so_and_serves_when_one_is(serve: Serve) -> None:
+    async with harmony_nodes(1) as (node,):
+        await node.kill()
+        proxy = await serve([node], ready=False, env=QUICK)
+        assert "no node has said within 3 s what it serves" in proxy.program.output
+        await node.start()
+        await proxy.ready()
+        assert (await proxy.call("hmyv2_blockNumber")).result == 200
+        assert await proxy.end() == 0
+
+
+async def test_what_the_operator_says_wins(serve: Serve, nodes: dict[str, SimNode]) -> None:
+    proxy = await serve([nodes["one"]], *HARMONY, ready=False)
+    await proxy.node_in("wrong-chain", "one")
+    assert (await proxy.nodes())["one"]["why"] == "it serves shard 1, not 0"
+    assert await proxy.end() == 0

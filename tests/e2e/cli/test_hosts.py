@@ -1,0 +1,118 @@
+"""Two hosts on one Redis: a change or a purge on one is one on the other, and Redis is in nobody's way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from rpcaccel.testing.factories import harmony_chain
+from tests.e2e.cli.test_control import served_by, weights
+from tests.support.fixtures import shared
+from tests.support.fleet import Fleet, GatedNode, fleet_of
+from tests.support.running import Running, until
+from tests.support.services import RedisServer
+
+
+async def weight_of(proxy: Running, node: str) -> int:
+    told = await proxy.api("settings")
+    weight: int = told["document"]["networks"]["harmony-s0"]["nodes"][node]["weight"]
+    return weight
+
+
+async def sharing(proxy: Running, up: bool) -> None:
+    async def holds() -> bool:
+        return bool((await proxy.api("settings"))["shared"]["up"] == up)
+
+    await until("sharing up" if up else "sharing down", holds)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def _hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hosts]:
+    chain = harmony_chain(4000)
+    nodes = [GatedNode(chain, name=name) for name in ("node-0", "node-1")]
+    with RedisServer(tmp_path_factory.mktemp("redis")) as redis:
+        flags = ("--redis", redis.url)
+        async with fleet_of(nodes, *flags) as one, fleet_of(nodes, *flags, "--workers", "2") as other:
+            yield Hosts(one, other, redis)
+
+
+class Hosts(NamedTuple):
+    """A host with one worker and one with two, and the Redis they share."""
+
+    one: Fleet
+    other: Fleet
+    redis: RedisServer
+
+
+@shared
+async def hosts(_hosts: Hosts) -> Hosts:
+    """Both as they started, with nothing to tell each other."""
+    if not _hosts.redis.process.running:
+        _hosts.redis.restart()
+    for host in _hosts[:2]:
+        await sharing(host.proxy, True)
+    await _hosts.one.proxy.changed(weights(**{"node-0": 1, "node-1": 1}))
+    await agreed(_hosts, (1, 1))
+    return _hosts
+
+
+async def agreed(hosts: Hosts, wanted: tuple[int, int]) -> None:
+    async def holds() -> bool:
+        told = [[await weight_of(host.proxy, f"node-{number}") for number in (0, 1)] for host in hosts[:2]]
+        return told == [list(wanted)] * 2
+
+    await until(f"weights {wanted} on both hosts", holds)
+
+
+BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[7,{}]}'
+
+
+async def in_memory(proxy: Running) -> bool:
+    """Is the block in the memory of every worker? They are asked on connections of their own."""
+    return {(await proxy.post(BLOCK, Connection="close")).cache for _ in range(24)} == {"memory"}
+
+
+async def forgotten(proxy: Running) -> bool:
+    return not await in_memory(proxy)
+
+
+async def test_a_change_on_one_host_is_adopted_by_the_other(hosts: Hosts) -> None:
+    one, other = hosts.one.proxy, hosts.other.proxy
+    begun = time.monotonic()
+    await one.changed(weights(**{"node-0": 0}))
+    await agreed(hosts, (0, 1))
+    print(f"adopted by the other host in {time.monotonic() - begun:.2f} s")
+    assert await served_by(other) == {"node-1": 60}
+    newest = (await other.api("changes"))["changes"][0]
+    assert (newest["action"], newest["text"]) == ("shared", "harmony-s0 node-0: weight 1 to 0")
+
+    hosts.redis.kill()
+    await sharing(one, False)
+    begun = time.monotonic()
+    await one.changed(weights(**{"node-0": 3}))
+    print(f"changed without Redis in {time.monotonic() - begun:.2f} s")
+    await other.changed(weights(**{"node-1": 4}))
+    told = [await weight_of(one, "node-0"), await weight_of(one, "node-1"), await weight_of(other, "node-0")]
+    assert told == [3, 1, 0]
+    hosts.redis.restart()
+    await agreed(hosts, (3, 4))
+
+
+async def test_a_purge_on_one_host_empties_the_memory_of_the_other(hosts: Hosts) -> None:
+    one, other = hosts.one.proxy, hosts.other.proxy
+    await until("the block in memory", lambda: in_memory(other))
+    assert (await one.change({"all": True}, "purge", "POST"))[0] == 200
+    await until("the other host's memory empty", lambda: forgotten(other))
+
+    hosts.redis.kill()
+    for proxy in (one, other):
+        await sharing(proxy, False)
+    await until("the block in memory", lambda: in_memory(other))
+    assert (await one.change({"all": True}, "purge", "POST"))[0] == 200
+    assert await in_memory(other)
+    hosts.redis.restart()
+    await until("the other host's memory empty once it is back", lambda: forgotten(other))

@@ -1,0 +1,92 @@
+"""The use of a node's quota outlives the program and its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from rpcaccel.controlplane.quotafile import Kept, QuotaFile
+from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.support.running import Running, Serve, until
+
+
+def config(folder: Path, nodes: list[SimNode]) -> Path:
+    path = folder / "rpcaccel.toml"
+    path.write_text(
+        "[networks.harmony-s0]\nnodes = [\n"
+        + "".join(f'  {{ id = "{node.name}", url = "{node.url}", quota = {{ month = 1000 }} }},\n' for node in nodes)
+        + "]\n"
+    )
+    return path
+
+
+async def used(running: Running) -> float:
+    """Of the month, over all nodes."""
+    return float(sum(use["used"] for node in (await running.nodes()).values() for use in node["quota"]))
+
+
+async def spend(running: Running, first: int, calls: int) -> None:
+    for block in range(first, first + calls):
+        await running.call("hmyv2_getBlockByNumber", block, {})
+
+
+async def counted(running: Running, at_least: float) -> None:
+    async def holds() -> bool:
+        return await used(running) >= at_least
+
+    await until("the calls are counted", holds)
+
+
+async def test_what_was_used_is_still_used_after_workers_were_killed_and_after_a_restart(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with harmony_nodes(2) as nodes:
+        flags = ("--config", config(tmp_path, nodes), "--workers", "2")
+        running = await serve([], *flags)
+        await spend(running, 1, 20)
+        await counted(running, 20)
+        killed = (await running.api("workers"))["workers"]
+        for worker in killed:
+            os.kill(worker["pid"], signal.SIGKILL)
+        pids = {worker["pid"] for worker in killed}
+
+        async def replaced() -> bool:
+            workers = (await running.api("workers"))["workers"]
+            return all(one["pid"] not in pids and one["uptime"] is not None for one in workers)
+
+        await until("both are replaced", replaced)
+        await spend(running, 40, 5)
+        await counted(running, 25)
+        await spend(running, 50, 5)  # what is not told yet is told at the end
+        assert await running.end() == 0
+        again = await serve([], *flags)
+        before = await used(again)
+        assert before >= 30
+        await spend(again, 60, 5)
+        await counted(again, before + 5)
+
+
+async def test_one_worker_goes_on_where_it_ended_but_not_with_an_older_month_or_a_damaged_file(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with harmony_nodes(1) as nodes:
+        path = config(tmp_path, nodes)
+        file = QuotaFile(tmp_path / "rpcaccel.quota.json")
+        file.save([Kept(network="harmony-s0", node=nodes[0].name, window="month", used=999, since=0, renews=86_400.0)])
+        running = await serve([], "--config", path)
+        assert await used(running) < 900
+        await spend(running, 1, 20)
+        assert await running.end() == 0
+        again = await serve([], "--config", path)
+        before = await used(again)
+        assert 20 <= before < 900
+        await spend(again, 40, 5)
+        await counted(again, before + 5)
+        await again.end()
+        file.path.write_text('{"version": 1, "uses": [')
+        anew = await serve([], "--config", path)
+        await asyncio.to_thread(anew.program.wait_for, "counted from zero.*is damaged")
+        assert "is damaged" in str(await anew.api("overview"))

@@ -1,0 +1,166 @@
+"""The cache tiers as clients see them: memory alone, with Redis, and with a Redis that hangs, dies and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+
+import pytest
+import pytest_asyncio
+
+from rpcaccel.core.memo import LEAST
+from rpcaccel.testing.factories import harmony_chain, harmony_nodes
+from tests.support import waiting
+from tests.support.fixtures import shared
+from tests.support.fleet import STEADY, Fleet, GatedNode, fleet_of
+from tests.support.proxy import Reply
+from tests.support.running import PATIENT, Running, Serve, until
+from tests.support.services import RedisServer
+
+COUNT = "hmyv2_getBlockTransactionCountByNumber"
+
+
+def about(numbers: range) -> list[tuple[str, list[int]]]:
+    return [(COUNT, [number]) for number in numbers]
+
+
+def sources(replies: list[Reply]) -> dict[str, int]:
+    assert all("result" in reply.json for reply in replies)
+    return dict(Counter(reply.cache for reply in replies))
+
+
+async def stored(proxy: Running, entries: int) -> None:
+    """Wait until Redis has been written to: that happens behind the calls' backs."""
+
+    async def holds() -> bool:
+        return (await proxy.metrics()).sum("rpcaccel_tier_stored_total", tier="redis") >= entries
+
+    await until(f"{entries} entries in Redis", holds)
+
+
+async def test_memory_alone_serves_hits_and_stays_within_its_bytes(serve: Serve) -> None:
+    async with harmony_nodes(1, head=2000) as nodes:
+        proxy = await serve(nodes, "--memory", "100KB")
+        assert sources(await proxy.load(about(range(1, 51)))) == {"miss": 50}
+        assert sources(await proxy.load(about(range(1, 51)))) == {"memory": 50}
+        await proxy.load(about(range(51, 1001)))
+        told = await proxy.metrics()
+        limit = told.sum("rpcaccel_tier_limit_bytes", tier="memory")
+        assert limit == 90_000 + LEAST  # so small a cache has a tenth less, and what remembering calls takes at least
+        assert 50_000 < told.sum("rpcaccel_tier_bytes", tier="memory") <= limit
+        assert told.sum("rpcaccel_tier_removed_total", tier="memory", reason="evicted") > 100
+        assert not any(sample.labels.get("tier") == "redis" for sample in told.samples)
+
+
+@pytest.mark.smoke
+async def test_what_one_proxy_learnt_another_finds_in_redis_also_what_it_learnt_just_before_its_end(
+    serve: Serve, redis_server: RedisServer
+) -> None:
+    async with harmony_nodes(2) as nodes:
+        one = await serve(nodes, "--redis", redis_server.url, env=PATIENT | STEADY)
+        first = await one.load(about(range(1, 41)), at_once=1)
+        blocks = await one.call("hmyv2_getBlocks", 1, 30, {"fullTx": True})
+        await stored(one, 41)
+        other = await serve(nodes, "--redis", redis_server.url, env=PATIENT | STEADY)
+        again = await other.load(about(range(1, 41)), at_once=1)
+        assert sources(again) == {"redis": 40}
+        assert [reply.result for reply in again] == [reply.result for reply in first]
+        large = await other.call("hmyv2_getBlocks", 1, 30, {"fullTx": True}, id="x")
+        assert (large.cache, large.result) == ("redis", blocks.result)
+        assert sum(node.counts.asked(COUNT) for node in nodes) == 40
+        assert sources(await other.load(about(range(1, 41)))) == {"memory": 40}
+        await one.load(about(range(41, 61)))
+        assert await one.end() == 0  # what was not yet written is written before it ends
+        assert sources(await other.load(about(range(41, 61)))) == {"redis": 20}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def _on_redis(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Fleet, RedisServer]]:
+    chain = harmony_chain(4000)
+    with RedisServer(tmp_path_factory.mktemp("redis")) as redis:
+        nodes = [GatedNode(chain, name=name) for name in ("node-0", "node-1")]
+        async with fleet_of(nodes, "--redis", redis.url) as fleet:
+            yield fleet, redis
+
+
+@shared
+async def on_redis(_on_redis: tuple[Fleet, RedisServer]) -> tuple[Running, RedisServer]:
+    """A program over two nodes, and its Redis, which is there; tests ask about blocks that no other asks about."""
+    fleet, redis = _on_redis
+    await fleet.fresh()
+    await until("Redis in use", lambda: up(fleet.proxy))
+    return fleet.proxy, redis
+
+
+async def up(proxy: Running) -> bool:
+    return (await proxy.metrics()).sum("rpcaccel_tier_up", tier="redis") == 1
+
+
+async def test_a_redis_killed_under_load_costs_no_call_and_comes_back(on_redis: tuple[Running, RedisServer]) -> None:
+    proxy, redis = on_redis
+    before = len(proxy.program.output)
+    replies: list[Reply] = []
+
+    async def kill_it() -> None:
+        await waiting.until(lambda: len(replies) >= 200)
+        await asyncio.to_thread(redis.kill)
+
+    killing = asyncio.create_task(kill_it())
+    await proxy.load(about(range(1001, 1601)), into=replies)
+    await killing
+    assert sources(replies) == {"miss": 600}
+    assert sources(await proxy.load(about(range(1001, 1601)))) == {"memory": 600}
+
+    def said() -> list[str]:
+        return re.findall("redis is (not reached|reached again)", proxy.program.output[before:])
+
+    async def noticed() -> bool:  # page and log look once a second: a loss that ends sooner is in neither
+        shown = "redis" in str((await proxy.api("overview"))["attention"])
+        return not await up(proxy) and shown and said()[-1:] == ["not reached"]
+
+    await until("Redis known to be gone", noticed)
+    await asyncio.to_thread(redis.restart)
+
+    async def back() -> bool:
+        await proxy.load(about(range(first := 2000 + len(replies) % 1900, first + 10)), into=replies)
+        return await up(proxy)
+
+    await until("Redis in use again", back)
+
+    async def told() -> bool:
+        return said()[-1:] == ["reached again"]
+
+    await until("the log says so", told)
+    # Once for each loss: on a busy machine it may be lost, and found, several times.
+    assert [word for word, following in pairwise(said()) if word == following] == []
+    assert "has no maxmemory" in proxy.program.output
+    assert all("result" in reply.json for reply in replies)
+
+
+async def test_a_redis_that_hangs_costs_no_call(on_redis: tuple[Running, RedisServer]) -> None:
+    proxy, redis = on_redis
+    await proxy.load(about(range(1701, 1711)))
+    redis.freeze()
+    try:
+        loop = asyncio.get_running_loop()
+        slowest, since = 0.0, loop.time()
+        for number in range(1800, 1840):
+            began = loop.time()
+            assert (await proxy.call(COUNT, number)).cache == "miss"
+            slowest = max(slowest, loop.time() - began)
+    finally:
+        redis.thaw()
+    print(f"40 calls beside a hanging Redis in {loop.time() - since:.2f} s, the slowest in {slowest * 1000:.0f} ms")
+
+
+async def test_it_starts_while_redis_is_not_there(serve: Serve, free_port: Callable[[], int]) -> None:
+    async with harmony_nodes(1) as nodes:
+        proxy = await serve(nodes, "--redis", f"redis://:hunter2@127.0.0.1:{free_port()}/0")
+        assert sources(await proxy.load(about(range(1, 21)))) == {"miss": 20}
+        assert sources(await proxy.load(about(range(1, 21)))) == {"memory": 20}
+        assert await proxy.end() == 0
+        assert "Traceback" not in proxy.program.output
+        assert "hunter2" not in proxy.program.output

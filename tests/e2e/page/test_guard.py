@@ -1,0 +1,157 @@
+"""Who may change: a page from elsewhere may not, and what a browser was told before it slept is told anew."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from playwright.async_api import Page, expect
+
+from rpcaccel.config.password import hash_password
+from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.audit import Author
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_view import NETWORK, SampleView
+
+PASSWORD = "open sesame"
+FOREIGN = """async ([admin, kind]) => {
+    const purge = `http://${admin}/api/v1/purge`;
+    if (kind === "form") {
+        const form = document.createElement("form");
+        Object.assign(form, { method: "POST", action: purge, enctype: "text/plain", target: "inside" });
+        form.append(Object.assign(document.createElement("input"), { name: '{"all": true, "x', value: '": 1}' }));
+        const frame = Object.assign(document.createElement("iframe"), { name: "inside" });
+        document.body.append(frame, form);
+        form.submit();
+        return;
+    }
+    const proof = { "content-type": "application/json", "x-rpcaccel-request": "page" };
+    const scripted = kind === "scripted";
+    return fetch(purge, {
+        method: "POST", credentials: "include", body: '{"all": true}',
+        mode: scripted ? "cors" : "no-cors", headers: scripted ? proof : { "content-type": "text/plain" },
+    }).then(() => {}, () => {});
+}"""
+"""What a page elsewhere can send: a form, a request that needs no leave, and one with our header."""
+
+
+@pytest.fixture
+def control() -> SampleControl:
+    account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "admin"}
+    return SampleControl(sample_settings(admin={"accounts": {"ops": account}}))
+
+
+@shared
+async def admin(control: SampleControl) -> AsyncIterator[Admin]:
+    admin = Admin(
+        SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin, interval=0.2
+    )
+    await admin.start()
+    yield admin
+    await admin.close()
+
+
+@shared
+async def foreign() -> AsyncIterator[str]:
+    """A web page of somebody else, on this machine too, so that even SameSite lets the cookie travel."""
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text="<!doctype html><title>elsewhere</title><body>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", page)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield "{}:{}".format(*runner.addresses[0][:2])
+    await runner.cleanup()
+
+
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    """Logged in as one who may change everything."""
+    visitor.expected = ["401"]
+    page = await visitor.open(admin.address, "nodes")
+    await page.get_by_label("User").fill("ops")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    return page
+
+
+def reweighted(weight: int) -> dict[str, object]:
+    return {"networks": {NETWORK: {"nodes": {"a": {"weight": weight}}}}}
+
+
+@pytest.mark.parametrize("kind", ["simple", "scripted", "form"])
+async def test_a_page_from_elsewhere_cannot_change_anything_for_who_is_logged_in(
+    page: Page, visitor: Visitor, admin: Admin, foreign: str, control: SampleControl, kind: str
+) -> None:
+    visitor.expected += ["CORS", "ERR_FAILED", "40[0-9]", "ERR_BLOCKED", "frame"]
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.goto(f"http://{foreign}/")
+    if kind == "form":
+        async with page.expect_response("**/api/v1/purge"):
+            await page.evaluate(FOREIGN, [admin.address, kind])
+    else:
+        await page.evaluate(FOREIGN, [admin.address, kind])
+    assert f"http://{admin.address}/api/v1/purge" in asked
+    assert control.purges == []
+    await page.goto(f"http://{admin.address}/#/nodes")
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")  # still logged in
+
+
+@pytest.mark.smoke
+async def test_a_page_that_slept_shows_what_was_changed_meanwhile(
+    page: Page, visitor: Visitor, control: SampleControl
+) -> None:
+    visitor.expected += ["ERR_NETWORK_IO_SUSPENDED"]
+    session = await page.context.new_cdp_session(page)
+    await session.send("Page.setWebLifecycleState", {"state": "frozen"})
+    await control.ledger.change(reweighted(9), Author("ops", "api"))
+    await session.send("Page.setWebLifecycleState", {"state": "active"})
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9")
+    await expect(page.locator("#revision")).to_contain_text("r2")
+    await expect(page.locator("#lost")).to_be_hidden()
+
+
+async def test_without_a_stream_the_page_asks_by_itself(page: Page, visitor: Visitor, control: SampleControl) -> None:
+    visitor.expected += ["ERR_FAILED"]
+    await page.route("**/api/v1/events", lambda route: route.abort())
+    await page.reload()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await control.ledger.change(reweighted(9), Author("ops", "api"))
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9")
+
+
+async def test_who_logs_out_leaves_nothing_to_see_or_to_apply(page: Page) -> None:
+    await page.get_by_label("Weight of node a, as a number").fill("9")
+    await expect(page.locator(".bar")).to_be_visible()
+    await page.get_by_role("button", name="Log out ops").click()
+    await expect(page.get_by_label("Password")).to_be_visible()
+    await expect(page.locator(".bar")).to_be_hidden()
+    for shown in ("#networks", "#revision"):
+        await expect(page.locator(shown)).to_have_text("")
+    await expect(page.locator("#live")).to_be_hidden()
+    await page.get_by_label("User").fill("ops")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
+    await expect(page.locator("#networks")).to_contain_text("nodes")
+    await expect(page.locator("#live")).to_contain_text("Live")
+
+
+async def test_who_cannot_be_tried_is_told_when_to_try_again(page: Page, visitor: Visitor) -> None:
+    visitor.expected += ["429"]
+    await page.get_by_role("button", name="Log out ops").click()
+    await expect(page.get_by_label("User")).to_be_visible()  # logging out, which has the same address, is over
+    busy = {"status": 429, "headers": {"Retry-After": "26", "Content-Type": "application/problem+json"}, "body": "{}"}
+    await page.route("**/api/v1/session", lambda route: route.fulfill(**busy), times=1)
+    await page.get_by_label("User").fill("ops")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_role("alert").filter(has_text="Try again in 26 s")).to_be_visible()
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")

@@ -1,0 +1,93 @@
+"""The page where there is little room, or much to show in it: what matters stays in sight, and nothing ends unsaid."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.view import NodeView
+from tests.support.browser import Visitor
+from tests.support.sample_control import SampleControl
+from tests.support.sample_view import NETWORK, SampleView
+
+LONG = "archive-node-of-the-second-provider.eu-central-1.example.org"
+
+
+@pytest.mark.parametrize("width", [800, 1024, 1440])
+async def test_what_can_be_done_to_a_node_is_in_sight(
+    visitor: Visitor, admin: Admin, view: SampleView, width: int
+) -> None:
+    view.node_list[2] = NodeView(
+        network=NETWORK, id=LONG, eligible=False, state="failing", why="no connection: it took too long to answer"
+    )
+    page = await visitor.open(admin.address, "nodes", width=width)
+    await expect(page.get_by_role("button", name="Cordon node a", exact=True)).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_in_viewport()
+    await page.locator(".scroll").first.evaluate("frame => frame.scrollTo(1000, 0)")
+    await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_in_viewport()
+
+
+@pytest.mark.smoke
+async def test_a_long_name_fits_a_phone(visitor: Visitor, admin: Admin, view: SampleView) -> None:
+    view.node_list = [NodeView(network=NETWORK, id=LONG, state="serving")]
+    page = await visitor.open(admin.address, "nodes", width=390)
+    await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+async def test_a_table_that_goes_on_says_so_until_its_end_is_seen(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "methods", width=800)
+    table = page.get_by_role("region", name="Methods")
+    torn = "frame => getComputedStyle(frame).maskImage !== 'none'"
+    await expect(table.locator("tr.row").first).to_be_visible()
+    assert await table.evaluate(torn)
+    name = table.get_by_role("button", name="hmyv2_getBlocks", exact=True)
+    await table.evaluate("frame => frame.scrollTo(5000, 0)")
+    await expect(table).not_to_have_class(re.compile("more"))
+    assert not await table.evaluate(torn)
+    await expect(name).to_be_in_viewport(ratio=1)
+
+
+async def test_without_calls_the_cache_says_how_to_fill_it(visitor: Visitor) -> None:
+    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), interval=3600)
+    await admin.start()
+    page = await visitor.open(admin.address, "cache")
+    await expect(page.locator("main")).to_contain_text("No call has come in yet")
+    await expect(page.get_by_label("Method")).to_be_disabled()
+    await page.get_by_role("button", name="Count, then remove").click()
+    await expect(page.locator("main")).to_contain_text("No method was called yet")
+    await page.close()
+    await admin.close()
+
+
+async def test_every_field_of_a_form_is_there_on_a_phone(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "nodes", width=390)
+    await page.get_by_role("button", name="Add a node").click()
+    await expect(page.get_by_label("Address")).to_be_visible()
+    await page.evaluate("location.hash = '#/cache'")
+    await page.get_by_role("button", name="a key", exact=True).click()
+    await expect(page.get_by_label("Key", exact=True)).to_be_visible()
+    await page.evaluate("location.hash = '#/errors'")
+    await page.get_by_role("button", name="is on holiday").click()
+    await expect(page.get_by_label("The message contains")).to_be_visible()
+
+
+async def test_a_lag_that_comes_and_goes_moves_nothing(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    await expect(page.locator(".reading").first).to_be_visible()
+    assert await page.evaluate(PLACE_OF_HEAD, 0) == await page.evaluate(PLACE_OF_HEAD, 14)
+
+
+PLACE_OF_HEAD = """async (lag) => {
+    const { nodeTable } = await import("/src/views/node_table.js");
+    const table = nodeTable(false);
+    const figures = { weight: 1, failures: {}, share_got: 0.5, share_wanted: 0.5, calls_per_second: 1, in_flight: 0 };
+    document.querySelector("main").prepend(table.element);
+    table.update([{ network: "s0", id: "a", state: "serving", why: "", since: 1, head: 61204811, lag, ...figures }]);
+    const { width, height } = table.element.querySelector("tr.row > td:nth-child(3)").getBoundingClientRect();
+    table.gone();
+    table.element.remove();
+    return [width, height];
+}"""
+"""How wide and high the head of a node is shown that lags by so many blocks."""

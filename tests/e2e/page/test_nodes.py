@@ -1,0 +1,147 @@
+"""What a node may be asked for, on the page: tiers, tags, quotas and times in its row, routes in Settings."""
+
+from playwright.async_api import Page, expect
+
+from rpcaccel.config.described import described
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.audit import Author
+from tests.e2e.page.tuning import apply, field, log_in, opened, reader, weight
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl
+from tests.support.sample_view import NETWORK
+
+TAGGED = {"networks": {NETWORK: {"nodes": {"c": {"tags": ["archive"]}}}}}
+KNOWN = "import('/src/store.js').then(({ store }) => store.current.revision)"
+ROUTED = {"networks": {NETWORK: {"routes": [{"methods": ["eth_getLogs"], "tag": "archive"}]}}}
+
+
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    return await visitor.open(admin.address, "nodes")
+
+
+def network(control: SampleControl) -> NetworkSettings:
+    return control.ledger.settings.networks[NETWORK]
+
+
+def node(control: SampleControl, name: str) -> NodeSettings:
+    return next(one for one in network(control).nodes if one.id == name)
+
+
+async def changed(control: SampleControl, *changes: dict[str, object]) -> None:
+    for change in changes:
+        await control.ledger.change(change, Author("ops", "api"))
+
+
+async def test_every_setting_of_a_node_has_its_field_in_its_row(page: Page) -> None:
+    detail = await opened(page, "a")
+    await expect(detail.locator(".setting").first).to_be_visible()
+    named = await detail.locator(".setting > label").evaluate_all("all => all.map(one => [one.title, one.textContent])")
+    prefix = f"networks.{NETWORK}.nodes.a."
+    own = {"weight", "drain"}  # have controls of their own
+    wanted = {one.path.removeprefix("networks.*.nodes.*.") for one in described() if ".nodes." in one.path} - own
+    assert {path.removeprefix(prefix) for path, _ in named} == wanted
+    assert not [name for _, name in named if "_" in name or "·" in name]  # each has a name in words
+    await expect(detail.locator(".setting", has_text="Roles")).to_contain_text("any of archive, explorer")
+
+
+async def test_settings_of_a_node_are_applied_together_with_its_weight(page: Page, control: SampleControl) -> None:
+    await weight(page, "b").fill("4")
+    detail = await opened(page, "b")
+    await field(detail, "Tier").fill("1")
+    await field(detail, "Tags").fill("archive, big")
+    await field(detail, "Quota of a month").fill("3000000")
+    await field(detail, "Time for an attempt").fill("2500 ms")
+    await expect(page.locator(".bar")).to_contain_text("node b: Time for an attempt 10 s → 2.5 s")
+    await apply(page)
+    found = node(control, "b")
+    assert (found.weight, found.tier, found.tags) == (4, 1, {"archive", "big"})
+    assert (found.quota.month, found.timeout) == (3_000_000, 2.5)
+    assert len(control.published) == 1
+
+
+async def test_what_is_wrong_with_a_node_is_said_at_its_field(page: Page, visitor: Visitor) -> None:
+    visitor.expected = ["422"]
+    detail = await opened(page, "c")
+    await field(detail, "Time to connect").fill("0")
+    row = detail.locator(".setting", has=field(page, "Time to connect"))
+    await expect(row.get_by_role("alert")).to_contain_text("more than 0")
+    await expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
+
+
+async def test_the_share_a_weight_means_is_that_within_its_tier(page: Page) -> None:
+    means = page.locator(".tune .means")
+    await expect(means.nth(1)).to_have_text("1 of 6 → 16.7\u202f%")
+    await field(await opened(page, "b"), "Tier").fill("2")
+    await expect(means.nth(1)).to_have_text("stands by in tier 2")
+    await expect(means.nth(0)).to_contain_text("5 of 5 → 100\u202f%")
+
+
+async def test_a_route_is_made_to_a_tag_that_is_given_with_it(page: Page, admin: Admin, control: SampleControl) -> None:
+    await page.goto(f"http://{admin.address}/#/settings")
+    await expect(page.locator("main")).to_contain_text("give a node a tag first")
+    await expect(page.get_by_role("button", name="Add a route")).to_be_hidden()
+    await page.goto(f"http://{admin.address}/#/nodes")
+    await field(await opened(page, "c"), "Tags").fill("archive")
+    await page.goto(f"http://{admin.address}/#/settings")
+    await page.get_by_role("button", name="Add a route").click()
+    await page.get_by_label("Methods of a new route").fill("*_getLogs trace_*")
+    await page.get_by_role("button", name="Collect").click()
+    await expect(page.locator(".bar")).to_contain_text("routes none → *_getLogs, trace_* to archive")
+    await apply(page)
+    (route,) = network(control).routes
+    assert (route.methods, route.tag, node(control, "c").tags) == (("*_getLogs", "trace_*"), "archive", {"archive"})
+
+
+async def test_routes_are_changed_put_in_order_and_taken_away(
+    page: Page, admin: Admin, visitor: Visitor, control: SampleControl
+) -> None:
+    visitor.expected = ["422"]
+    two = [{"methods": [name], "tag": "archive"} for name in ("eth_getLogs", "debug_*")]
+    await changed(control, TAGGED, {"networks": {NETWORK: {"routes": two}}})
+    await page.goto(f"http://{admin.address}/#/settings")
+    second = page.get_by_label("Methods of route 2")
+    await second.fill("trace_ü")
+    await expect(page.locator(".route", has=second).get_by_role("alert")).to_contain_text("expected a method name")
+    await second.fill("trace_*")
+    await page.get_by_role("button", name="Try route 2 earlier").click()
+    await expect(page.get_by_label("Methods of route 1")).to_have_value("trace_*")
+    await apply(page)
+    assert [route.methods for route in network(control).routes] == [("trace_*",), ("eth_getLogs",)]
+    for left in (1, 0):
+        await page.get_by_role("button", name="Remove route 1").click()
+        await expect(page.get_by_role("button", name="Remove route")).to_have_count(left)
+    await apply(page)
+    assert network(control).routes == ()
+
+
+async def test_a_route_added_while_another_is_added_elsewhere_leaves_both_once(
+    page: Page, admin: Admin, control: SampleControl
+) -> None:
+    await changed(control, TAGGED, ROUTED)
+    await page.goto(f"http://{admin.address}/#/settings")
+    await page.get_by_role("button", name="Add a route").click()
+    await page.get_by_label("Methods of a new route").fill("trace_*")
+    await page.get_by_role("button", name="Collect").click()
+    await changed(control, {"workers": 2})  # every part of the settings is read anew, the routes as they were
+    await page.wait_for_function(f"{KNOWN}.then((known) => known === {control.ledger.revision})")
+    theirs = [{"methods": [name], "tag": "archive"} for name in ("eth_getLogs", "debug_*")]
+    await changed(control, {"networks": {NETWORK: {"routes": theirs}}})
+    await expect(page.get_by_label("Methods of route 3")).to_have_value("trace_*")
+    await apply(page)
+    assert [route.methods for route in network(control).routes] == [("eth_getLogs",), ("debug_*",), ("trace_*",)]
+
+
+async def test_a_reader_sees_what_a_node_may_be_asked_for_and_cannot_change_it(visitor: Visitor) -> None:
+    async with reader(visitor, "nodes") as (page, _):
+        await log_in(page, "guest")
+        detail = await opened(page, "a")
+        await expect(detail.locator(".setting", has_text="Time for an attempt")).to_contain_text("10 s")
+        await expect(detail.locator(".setting input")).to_have_count(0)
+
+
+async def test_what_a_node_says_it_is_stands_beside_what_is_set(page: Page) -> None:
+    detail = await opened(page, "c")
+    await expect(detail.locator(".facts").first).to_contain_text("rolesarchiveby its own wordexplorer, not archive")

@@ -1,0 +1,239 @@
+"""Settings, keys and limits on the page: described by the server, checked at the field, applied together, undone."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from rpcaccel.config.described import described
+from rpcaccel.controlplane.admin import Admin
+from rpcaccel.controlplane.audit import Author
+from rpcaccel.core import apikey
+from tests.e2e.page.tuning import apply, field, log_in, reader
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_view import NETWORK, SampleView
+
+KNOWN = "import('/src/store.js').then(({ store }) => store.current.revision)"
+"""The revision of the settings that a page has."""
+HASH = apikey.hashed(apikey.make(bytes(apikey.RANDOM_BYTES)))
+
+
+class ViewOf(SampleView):
+    """Made-up figures of the clients that the settings really have."""
+
+    def __init__(self, control: SampleControl) -> None:
+        super().__init__()
+        self.control = control
+
+    def settings(self) -> Mapping[str, object]:
+        return {"clients": self.control.ledger.settings.clients.model_dump(mode="json")}
+
+
+@pytest.fixture
+def view(control: SampleControl) -> SampleView:
+    return ViewOf(control)
+
+
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    return await visitor.open(admin.address, "settings")
+
+
+async def test_every_described_setting_has_its_field_with_explanation_and_default(page: Page) -> None:
+    await expect(page.locator(".setting").first).to_be_visible()
+    shown = set(await page.locator(".setting > label").evaluate_all("all => all.map(one => one.title)"))
+    elsewhere = ("redis.", "networks.*.nodes.")  # there is no Redis here, and nodes have theirs in Nodes
+    wanted = {one.path.replace("*", NETWORK) for one in described() if not one.path.startswith(elsewhere)}
+    assert shown == wanted - {f"networks.{NETWORK}.balancer", f"networks.{NETWORK}.hash_key"}
+    size = page.locator(".setting", has_text="Memory for answers")
+    await expect(size).to_contain_text("Bytes the tier may hold")
+    await expect(size).to_contain_text("Default: 256 MB")
+    names = await page.locator(".setting > label").evaluate_all("all => all.map(one => [one.title, one.textContent])")
+    keys = {path: path.removeprefix(f"networks.{NETWORK}.").replace(".", " · ").replace("_", " ") for path, _ in names}
+    assert [path for path, name in names if name == keys[path]] == []  # each has a name in words, not its key's
+
+
+async def test_settings_of_several_kinds_are_applied_together_and_undone(page: Page, control: SampleControl) -> None:
+    await field(page, "Memory for answers, per worker").fill("512 MiB")
+    await field(page, "but not before").fill("250ms")
+    await field(page, "Nodes asked for one call").fill("5")
+    await page.get_by_label("Level", exact=True).select_option("debug")
+    await page.get_by_label("A line for each call", exact=True).check()
+    await field(page, "Methods refused").fill("debug_*, trace_call")
+    await expect(page.locator(".bar")).to_contain_text("6 changes")
+    await expect(page.locator(".bar")).to_contain_text("Memory for answers, per worker 256 MB → 512 MiB")
+    await apply(page)
+    settings = control.ledger.settings
+    network = settings.networks[NETWORK]
+    assert (settings.memory.size, network.hedge.at_least, network.attempts) == (512 * 2**20, 0.25, 5)
+    assert (settings.log.level, settings.log.access, settings.http.deny) == ("debug", True, ("debug_*", "trace_call"))
+    assert len(control.published) == 1
+    await expect(page.locator(".bar")).to_contain_text("memory.size 256MB to 512MiB")
+    await page.get_by_role("button", name="Undo", exact=True).click()
+    await expect(field(page, "Memory for answers, per worker")).to_have_value("256 MB")
+    assert control.ledger.settings.memory.size == 256_000_000
+
+
+@pytest.mark.smoke
+async def test_what_is_wrong_is_said_at_its_field_before_it_is_applied(
+    page: Page, visitor: Visitor, control: SampleControl
+) -> None:
+    visitor.expected = ["422"]
+    quantile = field(page, "Hedge what is slower than")
+    await quantile.fill("1.5")
+    await field(page, "Patience for a request").fill("soon")
+    row = page.locator(".setting", has=quantile)
+    await expect(row.get_by_role("alert")).to_have_text("expected less than 1.0")
+    await expect(quantile).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
+    await quantile.fill("0.9")
+    await expect(row.get_by_role("alert")).to_be_hidden()
+    await field(page, "Patience for a request").fill("20 s")
+    await apply(page)
+    assert control.ledger.settings.networks[NETWORK].hedge.quantile == 0.9
+    assert control.ledger.settings.http.read_timeout == 20
+
+
+async def test_a_setting_goes_back_to_its_default_by_a_click_or_when_it_is_emptied(
+    page: Page, control: SampleControl
+) -> None:
+    await field(page, "Nodes asked for one call").fill("7")
+    await field(page, "Blocks until final").fill("12")
+    await apply(page)
+    assert control.ledger.settings.networks[NETWORK].finality_depth == 12
+    await page.get_by_role("button", name="Nodes asked for one call: back to 3").click()
+    await field(page, "Blocks until final").fill("")
+    await apply(page)
+    network = control.ledger.settings.networks[NETWORK]
+    assert (network.attempts, network.finality_depth) == (3, None)
+
+
+async def test_the_filter_finds_a_setting_by_key_or_explanation(page: Page) -> None:
+    await expect(page.locator(".setting").first).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("hedge.quantile")
+    await expect(page.locator(".setting:visible")).to_have_count(1)
+    await page.get_by_label("Filter settings").fill("nothing has this")
+    await expect(page.locator("main")).to_contain_text("No setting has")
+
+
+async def test_of_several_networks_the_one_that_is_picked_is_tuned(visitor: Visitor) -> None:
+    networks = {name: {"nodes": ["http://a.example,id=a"]} for name in (NETWORK, "harmony-s1")}
+    control = SampleControl(sample_settings(networks=networks))
+    admin = Admin(SampleView(), "127.0.0.1:0", control=control)
+    await admin.start()
+    try:
+        page = await visitor.open(admin.address, "settings")
+        await page.get_by_role("button", name="harmony-s1", exact=True).click()
+        await field(page, "Nodes asked for one call").fill("9")
+        await apply(page)
+        told = control.ledger.settings.networks
+        assert (told[NETWORK].attempts, told["harmony-s1"].attempts) == (3, 9)
+    finally:
+        await page.close()
+        await admin.close()
+
+
+async def test_memory_is_tuned_beside_its_tier(page: Page, admin: Admin, control: SampleControl) -> None:
+    await page.goto(f"http://{admin.address}/#/cache")
+    await field(page, "Longest answer kept").fill("1 MB")
+    await apply(page)
+    assert control.ledger.settings.memory.max_entry == 1_000_000
+
+
+async def test_a_key_is_shown_once_and_its_holder_limited_disabled_and_removed(
+    page: Page, admin: Admin, control: SampleControl
+) -> None:
+    await page.goto(f"http://{admin.address}/#/clients")
+    await page.get_by_role("button", name="Make a key").click()
+    await page.get_by_label("Name of the holder").fill("alice")
+    await page.get_by_role("button", name="Make", exact=True).click()
+    await expect(page.locator(".once code")).to_contain_text(apikey.BEGINNING)
+    key = str(await page.locator(".once code").text_content())
+    assert control.ledger.settings.clients.keys == {}
+    await expect(page.locator(".once")).to_contain_text("works as soon as the change below is applied")
+    await apply(page)
+    assert control.ledger.settings.clients.keys["alice"].hashes == (apikey.hashed(key),)
+    await expect(page.locator(".once")).to_contain_text("works now")
+    await page.get_by_role("button", name="Done").click()
+    await expect(page.locator("body")).not_to_contain_text(key)
+
+    await page.get_by_role("button", name="alice", exact=True).click()
+    detail = page.locator("tr.detail:visible")
+    await detail.get_by_role("textbox", name="Rate", exact=True).fill("50")
+    await detail.get_by_role("button", name="Disable its keys").click()
+    await page.get_by_role("button", name="Apply", exact=True).click()
+    await expect(page.locator("dialog")).to_contain_text("Client alice is disabled: its keys are refused")
+    await page.locator("dialog").get_by_role("button", name="Apply").click()
+    await expect(page.locator("tr.row", has_text="alice")).to_contain_text("disabled")
+    holder = control.ledger.settings.clients.keys["alice"]
+    assert (holder.enabled, holder.rate) == (False, 50)
+
+    for made in (1, 2):
+        await detail.get_by_role("button", name="Another key").click()
+        await expect(page.locator(".once code")).to_have_count(made)  # a second one leaves the first in sight
+    await apply(page)
+    assert len(control.ledger.settings.clients.keys["alice"].hashes) == 3
+    await detail.get_by_role("button", name="Remove", exact=True).click()
+    await page.get_by_role("button", name="Apply", exact=True).click()
+    await page.locator("dialog").get_by_role("button", name="Apply").click()
+    await expect(page.locator(".bar")).to_contain_text("clients.keys.alice removed")
+    assert control.ledger.settings.clients.keys == {}
+
+
+async def test_what_is_written_while_others_are_applied_or_undone_is_kept(page: Page, control: SampleControl) -> None:
+    go_on = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if route.request.method == "PATCH":
+            await go_on.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/settings", hold)
+    await field(page, "Nodes asked for one call").fill("7")
+    await page.get_by_role("button", name="Apply", exact=True).click()
+    await expect(page.get_by_role("button", name="Applying …")).to_be_visible()
+    await field(page, "Blocks until final").fill("12")
+    go_on.set()
+    await expect(page.locator(".bar")).to_contain_text("1 change not applied yet")
+    await expect(page.locator(".bar")).to_contain_text("12")
+    await page.evaluate("location.hash = '#/changes'")
+    await page.get_by_role("button", name="Undo the last change").click()
+    await expect(page.locator("main")).to_contain_text("r3")
+    await apply(page)
+    network = control.ledger.settings.networks[NETWORK]
+    assert (network.attempts, network.finality_depth) == (3, 12)
+
+
+async def test_two_who_make_a_key_for_one_holder_at_once_both_have_theirs(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
+    keys = {"clients": {"keys": {"alice": {"hashes": [HASH]}}}}
+    await control.ledger.change(keys, Author("ops", "api"))
+    pages = [await visitor.open(admin.address, "clients") for _ in range(2)]
+    for page in pages:
+        await page.get_by_role("button", name="alice", exact=True).click()
+        await page.locator("tr.detail:visible").get_by_role("button", name="Another key").click()
+        await expect(page.locator(".bar")).to_contain_text("1 change")
+    await apply(pages[0])
+    first = control.ledger.settings.clients.keys["alice"].hashes
+    async with asyncio.timeout(20):
+        while await pages[1].evaluate(KNOWN) != control.ledger.revision:
+            await asyncio.sleep(0.05)
+    await apply(pages[1])
+    assert control.ledger.settings.clients.keys["alice"].hashes[:2] == first
+    assert len(control.ledger.settings.clients.keys["alice"].hashes) == 3
+
+
+async def test_a_reader_sees_values_and_no_controls(visitor: Visitor) -> None:
+    async with reader(visitor, "settings") as (page, address):
+        await log_in(page, "guest")
+        await expect(page.locator(".setting", has_text="Memory for answers")).to_contain_text("256 MB")
+        assert await page.locator(".setting input, .setting select, .setting button:visible").count() == 0
+        await expect(page.get_by_role("button", name="Add a route")).to_be_hidden()
+        await page.goto(f"http://{address}/#/clients")
+        await expect(page.locator("main h1").first).to_have_text("Clients")
+        await expect(page.get_by_role("button", name="Make a key")).to_be_hidden()

@@ -1,0 +1,66 @@
+"""What tests that tune on the page have in common: fields, the bar at the bottom, and somebody who may only look."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Locator, Page, expect
+
+from rpcaccel.config.password import hash_password
+from rpcaccel.controlplane.admin import Admin
+from tests.support.browser import Visitor
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_view import NETWORK, SampleView
+
+PASSWORD = "open sesame"
+
+
+def field(within: Page | Locator, name: str) -> Locator:
+    """The text field of a setting."""
+    return within.get_by_role("textbox", name=name, exact=True)
+
+
+def weight(page: Page, node: str) -> Locator:
+    """The weight of a node, as a number."""
+    return page.get_by_label(f"Weight of node {node}, as a number")
+
+
+def in_force(control: SampleControl, node: str) -> int:
+    """The weight that a node has."""
+    return next(one.weight for one in control.ledger.settings.networks[NETWORK].nodes if one.id == node)
+
+
+async def apply(page: Page) -> None:
+    """Apply what is collected, and wait until it is in force."""
+    await page.get_by_role("button", name="Apply", exact=True).click()
+    await expect(page.locator(".bar")).to_contain_text("worker has it")
+
+
+async def opened(page: Page, node: str) -> Locator:
+    """The opened row of a node in Nodes."""
+    await page.get_by_role("button", name=node, exact=True).click()
+    return page.locator("tr.detail:visible")
+
+
+async def log_in(page: Page, user: str, password: str = PASSWORD) -> None:
+    """Fill in the form of a page that asks who looks."""
+    await page.get_by_label("User").fill(user)
+    await page.get_by_label("Password").fill(password)
+    await page.get_by_role("button", name="Log in").click()
+
+
+@asynccontextmanager
+async def reader(visitor: Visitor, view: str) -> AsyncIterator[tuple[Page, str]]:
+    """A view that asks who looks, and its address; `guest` may read, with PASSWORD."""
+    visitor.expected = ["401"]
+    account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "read"}
+    control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
+    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
+    await admin.start()
+    page = await visitor.open(admin.address, view)
+    try:
+        yield page, admin.address
+    finally:
+        await page.close()
+        await admin.close()

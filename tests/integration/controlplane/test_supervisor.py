@@ -1,0 +1,218 @@
+"""The supervisor: up, following heads, shown, and down again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+import structlog
+
+from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.model import Settings
+from rpcaccel.config.password import hash_password
+from rpcaccel.controlplane.audit import Author
+from rpcaccel.controlplane.listening import ListenError, address_of, bind
+from rpcaccel.controlplane.settings import ChangedMeanwhileError, InvalidSettingsError, Origin
+from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
+from rpcaccel.core.messages import Spent
+from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.testing.simnode import SimNode
+from tests.support.proxy import settings_for
+
+ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}
+
+
+@pytest.fixture
+async def nodes() -> AsyncIterator[list[SimNode]]:
+    async with harmony_nodes(2) as started:
+        yield started
+
+
+async def block_number(info: RunningInfo) -> int:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber"}
+    async with aiohttp.ClientSession() as http, http.post(f"http://{info.listen}/", json=body) as reply:
+        return int((await reply.json())["result"])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_first_calls_find_heads_that_were_asked_for(nodes: list[SimNode], workers: int) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers))
+    info = await running.start()
+    try:
+        assert await block_number(info) == nodes[0].head
+        assert len(running.links) == workers
+        async with aiohttp.ClientSession() as http, http.get(f"http://{info.admin}/api/v1/nodes") as reply:
+            assert reply.status == 200
+            assert {node["id"] for node in (await reply.json())["nodes"]} == {node.name for node in nodes}
+    finally:
+        await running.stop()
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await block_number(info)
+
+
+async def test_a_node_of_another_chain_is_never_asked(nodes: list[SimNode]) -> None:
+    nodes[1].knobs.chain_id = 5
+    running = Supervisor(settings_for(nodes, **ANY, net={"chain_id": 1666700000}))
+    info = await running.start()
+    try:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getNodeMetadata", "params": []}
+        async with aiohttp.ClientSession() as http:
+            for _ in range(6):
+                async with http.post(f"http://{info.listen}/", json=body) as reply:
+                    assert reply.headers["X-Rpcaccel-Node"] == nodes[0].name
+        wrong = next(node for node in running.overview.nodes() if node.id == nodes[1].name)
+        assert wrong.state == "wrong-chain"
+        assert "5" in wrong.why
+    finally:
+        await running.stop()
+
+
+async def test_an_address_that_is_taken_is_said_and_nothing_stays_open(nodes: list[SimNode]) -> None:
+    with bind("127.0.0.1:0", "x") as taken:
+        taken.listen()
+        for key in ("listen", "admin"):
+            where = address_of(taken)
+            settings = settings_for(nodes, **{**ANY, key: where if key == "listen" else {"listen": where}})
+            running = Supervisor(settings)
+            with pytest.raises(ListenError, match="in use"):
+                await running.start()
+            await running.stop()
+
+
+async def test_the_admin_side_stays_on_this_machine(nodes: list[SimNode]) -> None:
+    running = Supervisor(settings_for(nodes, **{**ANY, "admin": {"listen": "0.0.0.0:0"}}))
+    with pytest.raises(ValueError, match="has no password"):
+        await running.start()
+    await running.stop()
+
+
+async def test_a_call_is_run_where_calls_are_taken_until_the_restart(nodes: list[SimNode]) -> None:
+    """An address that was changed is listened on after a restart: until then the page names the old one."""
+    running = Supervisor(settings_for(nodes, **ANY))
+    info = await running.start()
+    call = {"call": {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber", "params": []}}
+    try:
+        assert await running.ledger.change({"listen": "127.0.0.1:1"}, Author("ops"))
+        url, proof = f"http://{info.admin}/api/v1", {"X-Rpcaccel-Request": "page"}
+        async with aiohttp.ClientSession(headers=proof) as http:
+            async with http.post(f"{url}/run", json=call) as reply:
+                assert (await reply.json(content_type=None))["status"] == 200
+            async with http.get(f"{url}/overview") as reply:
+                assert (await reply.json())["settings"]["listen"] == info.listen
+    finally:
+        await running.stop()
+
+
+async def test_the_last_account_stays_as_long_as_others_reach_the_admin_side(nodes: list[SimNode]) -> None:
+    account = {"password": hash_password("x", log_n=4), "role": "admin"}
+    admin = {"listen": "0.0.0.0:0", "accounts": {"ops": account}}
+    running = Supervisor(settings_for(nodes, **{**ANY, "admin": admin}))
+    await running.start()
+    try:
+        moved = {"admin": {"listen": "127.0.0.1:8889", "accounts": {"ops": None}}}
+        with pytest.raises(InvalidSettingsError, match="has no password"):
+            await running.ledger.change(moved, Author("ops"))
+        assert await running.ledger.change({"admin": {"listen": "127.0.0.1:8889"}}, Author("ops"))
+    finally:
+        await running.stop()
+
+
+async def starting(running: Supervisor) -> asyncio.Task[RunningInfo]:
+    """Let it start, until its workers are on their way."""
+    task = asyncio.create_task(running.start())
+    while not running.workers():
+        await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_change_while_it_starts_reaches_every_worker(nodes: list[SimNode], workers: int) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers))
+    started = await starting(running)
+    try:
+        weight = {"networks": {"harmony-s0": {"nodes": {nodes[0].name: {"weight": 7}}}}}
+        assert await running.ledger.change(weight, Author("ops"))
+        await started
+        assert [worker["revision"] for worker in running.workers()] == [running.ledger.revision] * workers
+        assert running.adopted() == workers
+    finally:
+        await running.stop()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_to_renew_while_it_starts_waits_for_the_start(nodes: list[SimNode], workers: int) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers))
+    heard = running.events.subscribe().queue
+    started = await starting(running)
+    running.hang_up()
+    told: list[str] = []
+    try:
+        info = await started
+        async with asyncio.timeout(30):
+            while len([text for text in told if "ended" in text or "drained" in text]) < workers:
+                event = await heard.get()
+                told += [event.data["text"]] if event is not None and event.kind == "worker" else []
+        assert not [text for text in told if "replaced" in text]
+        assert len([text for text in told if "serves" in text]) == 2 * workers
+        assert len(running.links) == workers
+        assert await block_number(info) == nodes[0].head
+    finally:
+        await running.stop()
+
+
+async def test_a_file_that_is_refused_renews_no_worker(nodes: list[SimNode]) -> None:
+    def broken() -> Settings:
+        raise ConfigError([Fault("workers", "", "is not valid TOML")])
+
+    running = Supervisor(settings_for(nodes, **ANY), Origin(reread=broken))
+    info = await running.start()
+    try:
+        before = list(running.links)
+        running.hang_up()
+        await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name() == "renew"))
+        assert running.links == before
+        assert await block_number(info) == nodes[0].head
+    finally:
+        await running.stop()
+
+
+async def test_a_change_that_is_taken_back_takes_the_log_back_as_well(nodes: list[SimNode]) -> None:
+    async def slower(_patch: Mapping[str, Any], _author: str) -> bool:
+        return False
+
+    running = Supervisor(settings_for(nodes, **ANY))
+    await running.start()
+    running.ledger.offer = slower
+    try:
+        with pytest.raises(ChangedMeanwhileError):
+            await running.ledger.change({"log": {"level": "debug"}, "memory": {"size": 5000}}, Author("ops"))
+        assert not structlog.get_logger().bind().is_enabled_for(logging.DEBUG)
+        running.ledger.offer = None
+        assert await running.ledger.change({"log": {"level": "debug"}}, Author("ops"))
+        assert structlog.get_logger().bind().is_enabled_for(logging.DEBUG)
+    finally:
+        await running.stop()
+
+
+class Listener:
+    """A link that notes what clients spent elsewhere."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heard: list[dict[str, int]] = []
+
+    def spent(self, spent: Spent) -> None:
+        self.heard.append(spent.tokens)
+
+
+def test_what_clients_spend_at_a_worker_that_drains_counts_at_the_one_in_its_place(nodes: list[SimNode]) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=2))
+    old, new, other = (Listener(name) for name in ("w1", "w1", "w2"))
+    running.links.extend([old, new, other])
+    running._spent(old, Spent({"key:a": 3}))
+    running._spent(new, Spent({"key:a": 1}))
+    assert [one.heard for one in (old, new, other)] == [[{"key:a": 1}], [{"key:a": 3}], [{"key:a": 3}, {"key:a": 1}]]

@@ -1,0 +1,132 @@
+"""What every store keeps to, whichever it is. A new store is found by its URL schemes; it needs a place in SERVED."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from rpcaccel import stores
+from rpcaccel.core.entry import Selection
+from rpcaccel.stores.base import Store
+from tests.support.services import ROOT, RedisServer
+from tests.support.stores.settings import Settings, Url, an_entry
+from tests.support.waiting import until
+
+SERVED = {"": "nothing", "redis": "redis", "unix": "redis"}
+"""Which service answers a scheme here. The other forms of Redis are shown by the other tests of stores."""
+
+ELSEWHERE = {"rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
+
+
+def test_every_scheme_is_held_to_the_contract_or_shown_elsewhere() -> None:
+    assert set(stores.schemes()) == SERVED.keys() | ELSEWHERE
+
+
+def test_an_address_of_no_store_is_refused_and_not_shown() -> None:
+    with pytest.raises(ValueError, match="no store takes this address") as raised:
+        stores.load(Settings(url=Url("ftp://s3cret@h")))
+    assert "s3cret" not in str(raised.value)
+
+
+def test_the_empty_address_is_the_store_that_holds_nothing() -> None:
+    assert stores.load(Settings()).name == "memory"
+
+
+def test_a_proxy_without_a_second_tier_does_not_load_the_client_of_one() -> None:
+    program = (
+        "import sys; from rpcaccel.config.model import RedisSettings; from rpcaccel import stores; "
+        "stores.load(RedisSettings()); sys.exit('redis' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.fixture(params=sorted(SERVED))
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    if SERVED[request.param] == "nothing":
+        made = stores.load(Settings())
+        await made.start()
+        yield made
+        await made.close()
+        return
+    socket = tmp_path / "r.sock"
+    with RedisServer(tmp_path, "--unixsocket", str(socket)) as server:
+        made = stores.load(Settings(url=Url(f"unix://{socket}" if request.param == "unix" else server.url)))
+        await made.start()
+        yield made
+        await made.close()
+
+
+async def test_a_store_is_up_and_says_its_name(store: Store) -> None:
+    stats = store.stats()
+    assert stats.up
+    assert stats.name == store.name
+
+
+async def test_what_comes_back_is_what_was_put_or_nothing(store: Store) -> None:
+    kept = {b"s0:call:%d" % n: an_entry(b"%d" % n) for n in range(20)}
+    for key, entry in kept.items():
+        store.put(key, entry, 60.0)
+    await until(lambda: store.stats().queued == 0)
+    for key, entry in kept.items():
+        back = await store.get(key)
+        assert back is None or (back.result, back.cache, back.method) == (entry.result, entry.cache, entry.method)
+    assert await store.get(b"s0:call:never") is None
+
+
+@pytest.mark.parametrize("ttl", [0.0, -1.0, inf])
+async def test_any_life_is_taken(store: Store, ttl: float) -> None:
+    store.put(b"s0:call:1", an_entry(), ttl)
+    await until(lambda: store.stats().queued == 0)
+    if ttl <= 0:
+        assert await store.get(b"s0:call:1") is None
+
+
+async def test_after_a_purge_nothing_meant_is_left(store: Store) -> None:
+    for n in range(20):
+        store.put(b"s0:call:%d" % n, an_entry(), 60.0)
+    purged = await store.purge(Selection(network="s0"))
+    assert purged.complete
+    assert await asyncio.gather(*(store.get(b"s0:call:%d" % n) for n in range(20))) == [None] * 20
+
+
+async def test_a_dry_purge_counts_and_removes_nothing(store: Store) -> None:
+    store.put(b"s0:call:1", an_entry(), 60.0)
+    await until(lambda: store.stats().queued == 0)
+    held = int(await store.get(b"s0:call:1") is not None)
+    for selection in (Selection(), Selection(network="s0"), Selection(key=b"s0:call:1")):
+        assert (await store.purge(selection, dry=True)).removed == held
+    assert (await store.purge(Selection(network="s1"), dry=True)).removed == 0
+    assert int(await store.get(b"s0:call:1") is not None) == held
+
+
+async def test_how_long_an_entry_is_left_is_said_of_what_is_there(store: Store) -> None:
+    store.put(b"s0:call:1", an_entry(), 60.0)
+    await until(lambda: store.stats().queued == 0)
+    left = await store.left(b"s0:call:1")
+    assert (left is None) == (await store.get(b"s0:call:1") is None)
+    assert left is None or 50.0 < left <= 60.0
+    assert await store.left(b"s0:call:never") is None
+
+
+async def test_somebody_always_gets_the_lease(store: Store) -> None:
+    lease = await store.lease(b"s0:logs:1", 5.0)
+    assert lease is not None
+    await lease.release()
+    again = await store.lease(b"s0:logs:1", 5.0)
+    assert again is not None
+    await again.release()
+
+
+async def test_waiting_for_what_nobody_fetches_ends(store: Store) -> None:
+    assert await store.wait(b"s0:logs:1", 5.0) is None
+
+
+async def test_a_store_closes_twice(store: Store) -> None:
+    await store.close()
+    assert await store.get(b"s0:call:1") is None

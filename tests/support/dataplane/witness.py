@@ -1,0 +1,437 @@
+"""What can happen in the world, one thing at a time, and what must hold after each.
+
+Held for each answer (docs/architecture.md, rules of truth): not older than the head served when its call came in; never
+another call's or another network's; never from a branch that was seen abandoned; and whatever is kept is what a fresh
+node would say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from rpcaccel.core.answer import Answer
+from rpcaccel.core.cells import Source
+from rpcaccel.core.entry import Selection
+from rpcaccel.core.failure import FailureKind
+from rpcaccel.dataplane.calls import Answered
+from rpcaccel.testing.simnode import SimNode
+from tests.support.dataplane.asked import Asked, draw
+from tests.support.dataplane.world import DEPTH, Host, World, network_of
+
+LOST = (FailureKind.TIMEOUT, FailureKind.RESET_BEFORE_REPLY, FailureKind.CONNECT, FailureKind.BROKEN_REPLY)
+OWN_CODES = (-32603, -32005)
+"""Codes of the proxy's own errors: it could not get an answer, which is no lie."""
+KEPT = (Source.MEMORY, Source.REDIS, Source.LOCAL)
+"""What answers without asking a node."""
+REMEMBERED = 30
+"""Calls whose kept answers are looked at after every step."""
+FORKING = "three"
+NETWORKS = ("one", "one", "two", FORKING, FORKING)
+"""The networks, those of which more is asked more often."""
+SELECTIONS = (Selection(), Selection(network="one"), Selection(method="eth_getBalance"), Selection(network=FORKING))
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str = ""
+
+
+class _Reply(msgspec.Struct):
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: _Error | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(eq=False)
+class Watched:
+    """A client's call under way, and everything that is true for it so far, with the branch it is true on."""
+
+    host: Host
+    asked: Asked
+    served: int
+    task: asyncio.Task[Answered]
+    truths: set[tuple[bytes, int]] = field(default_factory=set)
+
+
+def said(answer: Answer) -> bytes:
+    """An answer as one text: nodes' errors are told from results."""
+    return bytes(answer.result or b"") if answer.error is None else b"!" + answer.error
+
+
+class Witness:
+    """Does things to a world, and looks at every answer."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.watched: list[Watched] = []
+        self.recent: list[Asked] = []
+        self.seen: Counter[str] = Counter()
+        """Answers looked at, by where they came from."""
+        self.followed: dict[tuple[str, str], int] = {}
+        """By host and node: the branch the node was on when it was last probed."""
+        self.told: dict[tuple[str, str, bytes, int, int], set[bytes]] = {}
+        """Everything that was ever true of a call, by branch and head."""
+        self.first_left: dict[str, int] = {}
+        """By host: the first branch of the forking network that was not seen abandoned."""
+
+    # -- what clients do ----------------------------------------------------------------------------------------------
+
+    def call(self, host: int, network: str, which: int, offset: int, how: int, who: int) -> None:
+        """A client asks something."""
+        self._ask(self.world.hosts[host], draw(network, self.world.chains[network], which, offset, how, who))
+
+    def call_again(self, host: int, which: int) -> None:
+        """A client asks what was asked before, in the same words."""
+        if self.recent:
+            self._ask(self.world.hosts[host], self.recent[-1 - which % len(self.recent)])
+
+    def leave(self, which: int) -> None:
+        """A client hangs up."""
+        if self.watched:
+            self.watched.pop(which % len(self.watched)).task.cancel()
+            self.world.settle()
+
+    def _ask(self, host: Host, asked: Asked) -> None:
+        served = host.state.networks[asked.network].view.head
+        truths = self._truths(host, asked, served)
+        task = self.world.start(host.ask(asked.network, asked.body))
+        self.watched.append(Watched(host, asked, served, task, truths))
+        if asked in self.recent:
+            self.recent.remove(asked)
+        self.recent = [*self.recent, asked][-REMEMBERED:]
+
+    # -- what the network between does --------------------------------------------------------------------------------
+
+    def answer(self, which: int, *, back: bool) -> None:
+        """A call reaches its node, or an answer gets back: in any order."""
+        if self.world.sent:
+            sent = self.world.sent[which % len(self.world.sent)]
+            if back:
+                sent.deliver()
+            else:
+                sent.arrive()
+            self.world.settle()
+
+    def lose(self, which: int, kind: FailureKind) -> None:
+        """A call, or its answer, is lost."""
+        if self.world.sent:
+            self.world.sent[which % len(self.world.sent)].fail(kind)
+            self.world.settle()
+
+    def redis(self, which: int, *, write: bool) -> None:
+        """Redis gets something done."""
+        shared = self.world.shared
+        if write and shared.writes:
+            shared.write(which % len(shared.writes))
+        elif shared.reads:
+            shared.answer(which % len(shared.reads))
+        self.world.settle()
+
+    def redis_dies_or_comes_back(self) -> None:
+        """It forgets everything when it dies."""
+        shared = self.world.shared
+        shared.up = not shared.up
+        shared.held.clear()
+
+    # -- what the chain does ------------------------------------------------------------------------------------------
+
+    def advance(self, network: str, blocks: int) -> None:
+        """New blocks."""
+        if network == FORKING:
+            self._keep_final(self.world.chains[network].head + blocks - DEPTH)
+        self.world.chains[network].advance(blocks)
+        self._learn(network)
+
+    def _keep_final(self, final: int) -> None:
+        """What is final is so because most nodes hold it: before a turn gets so deep, all but one have followed it."""
+        turns = self.world.chains[FORKING].branch.turns
+        for node in self.world.nodes[FORKING][::2]:
+            left = [start for start, branch in turns if branch > node.knobs.branch >= 0]
+            if left and min(left) <= final + 1:
+                node.knobs.branch, node.knobs.stall = -1, False
+
+    def stall(self, name: str) -> None:
+        """A node's head stands still, or it catches up with everything, the branch included."""
+        knobs = self.world.by_id[name].knobs
+        if knobs.stall:
+            knobs.branch = -1
+        knobs.stall = not knobs.stall
+
+    def reorganise(self, depth: int, late: int) -> None:
+        """The newest blocks are replaced; the nodes of the bits in `late`, and those that stall, do not follow yet."""
+        chain = self.world.chains[FORKING]
+        for bit, node in enumerate(self.world.nodes[FORKING]):
+            if node.knobs.branch == -1 and (late >> bit & 1 or node.knobs.stall):
+                node.knobs.branch = len(chain.branches) - 1
+        chain.reorg(depth)
+        self._learn(FORKING)
+
+    def follow(self, which: int) -> None:
+        """A node goes over to the branch that counts."""
+        knobs = self.world.nodes[FORKING][which].knobs
+        if not knobs.stall:
+            knobs.branch = -1
+
+    # -- what the control plane and the operator do -------------------------------------------------------------------
+
+    def probe(self, host: int, node: SimNode) -> None:
+        """A host's prober looks at one node; the data plane is not told yet."""
+        name, looking = network_of(node), self.world.hosts[host]
+        if node.name in {part.id for part in self.world.settings.networks[name].nodes}:
+            self.world.run(looking.probe(node))
+            self.followed[looking.name, node.name] = node.knobs.branch % len(self.world.chains[name].branches)
+
+    def tell(self, host: int, network: str) -> None:
+        """A host's data plane hears what its prober knows."""
+        told = self.world.hosts[host]
+        served = told.state.networks[network]
+        before = served.view.fork_epoch
+        self.world.run(told.see(network))
+        if served.view.fork_epoch != before:
+            self._fall_back(told, served.view.head)
+        if network == FORKING:
+            nodes = self.world.nodes[FORKING]
+            on = Counter(self.followed.get((told.name, node.name), 0) for node in nodes)
+            ((branch, count),) = on.most_common(1)
+            if count > len(nodes) / 2:
+                self.first_left[told.name] = max(self.first_left.get(told.name, 0), branch)
+        self.world.settle()
+
+    def _fall_back(self, host: Host, head: int) -> None:
+        """With a reorganisation, and with nothing else, the served head may go back for calls under way."""
+        for call in self.watched:
+            if call.host is host and call.asked.network == FORKING:
+                call.served = min(call.served, head)
+        self._learn(FORKING)
+
+    def look(self, network: str) -> None:
+        """A round of probing, and everybody hears of it."""
+        for host in range(len(self.world.hosts)):
+            for node in self.world.nodes[network]:
+                self.probe(host, node)
+            self.tell(host, network)
+
+    def send(self, network: str) -> None:
+        """A transaction goes into the pools."""
+        self.world.send(network)
+        self._learn(network)
+
+    def adopt(self, without: frozenset[str], weights: dict[str, int], attempts: int) -> None:
+        """New settings."""
+        self.world.run(self.world.adopt(self.world.settings_with(without, weights, attempts=attempts)))
+
+    def restart(self, host: int) -> None:
+        """A host is started anew, and looks at everything."""
+        gone = self.world.hosts[host]
+        for call in [call for call in self.watched if call.host is gone]:
+            call.task.cancel()
+            self.watched.remove(call)
+        self.world.restart(host)
+        self.first_left.pop(gone.name, None)  # what it had seen is forgotten
+        for node in self.world.by_id.values():
+            self.probe(host, node)
+        for network in self.world.kinds:
+            self.tell(host, network)
+        self.look(FORKING)  # a second look shows what two nodes have in common
+
+    def purge(self, host: int, selection: Selection) -> None:
+        """The operator empties the cache, or a part of it."""
+        self.world.run(self.world.hosts[host].purge(selection))
+
+    # -- anything at all ----------------------------------------------------------------------------------------------
+
+    def anything(self, rng: Random) -> None:
+        """One of all these things, the usual ones more often, and a look at everything."""
+        names, weights = zip(*MOVES, strict=True)
+        (name,) = rng.choices(names, weights)
+        getattr(self, f"_some_{name}")(rng)
+        self.look_at_everything()
+
+    def _some_call(self, rng: Random) -> None:
+        for _ in range(rng.randint(1, 3)):
+            self.call(
+                rng.choice([0, 0, 1]),
+                rng.choice(NETWORKS),
+                rng.randrange(30),
+                rng.randint(-3, 2),
+                rng.randrange(4),
+                rng.randrange(4),
+            )
+
+    def _some_call_again(self, rng: Random) -> None:
+        for _ in range(rng.randint(1, 3)):
+            self.call_again(rng.randrange(2), rng.randrange(4))
+
+    def _some_leave(self, rng: Random) -> None:
+        self.leave(rng.randrange(10))
+
+    def _some_answer(self, rng: Random) -> None:
+        for _ in range(rng.randint(1, 5)):
+            self.answer(rng.randrange(10), back=rng.random() < 0.6)
+
+    def _some_lose(self, rng: Random) -> None:
+        self.lose(rng.randrange(10), rng.choice(LOST))
+
+    def _some_redis(self, rng: Random) -> None:
+        for _ in range(rng.randint(1, 6)):
+            self.redis(rng.randrange(10), write=rng.random() < 0.4)
+
+    def _some_quiet(self, rng: Random) -> None:
+        self.world.let_through()
+
+    def _some_death(self, rng: Random) -> None:
+        self.redis_dies_or_comes_back()
+
+    def _some_advance(self, rng: Random) -> None:
+        self.advance(rng.choice(NETWORKS), rng.randint(1, 2))
+
+    def _some_stall(self, rng: Random) -> None:
+        self.stall(rng.choice(["one-0", "one-1", "two-0", "three-0", "three-1"]))
+
+    def _some_reorganise(self, rng: Random) -> None:
+        self.reorganise(rng.randint(1, DEPTH // 2), rng.randrange(8))
+
+    def _some_follow(self, rng: Random) -> None:
+        self.follow(rng.randrange(3))
+
+    def _some_probe(self, rng: Random) -> None:
+        self.probe(rng.randrange(2), rng.choice(list(self.world.by_id.values())))
+
+    def _some_tell(self, rng: Random) -> None:
+        self.tell(rng.randrange(2), rng.choice(["one", "two", FORKING]))
+
+    def _some_look(self, rng: Random) -> None:
+        self.look(rng.choice(NETWORKS))
+
+    def _some_head(self, rng: Random) -> None:
+        network = rng.choice(NETWORKS)
+        self.advance(network, 1)
+        self.look(network)
+
+    def _some_turn(self, rng: Random) -> None:
+        self._some_reorganise(rng)
+        self.advance(FORKING, rng.randint(0, 1))
+        self.look(FORKING)
+
+    def _some_send(self, rng: Random) -> None:
+        self.send(rng.choice(NETWORKS))
+
+    def _some_wait(self, rng: Random) -> None:
+        self.world.clock.advance(rng.choice([0.5, 3.0, 40.0]))
+
+    def _some_adopt(self, rng: Random) -> None:
+        out = frozenset(name for name in ("one-2", "two-1") if rng.random() < 0.3)
+        self.adopt(out, {"one-0": rng.randint(0, 3), "one-1": rng.randint(0, 3)}, rng.randint(1, 3))
+
+    def _some_restart(self, rng: Random) -> None:
+        self.restart(rng.randrange(2))
+
+    def _some_purge(self, rng: Random) -> None:
+        self.purge(rng.randrange(2), rng.choice(SELECTIONS))
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def look_at_everything(self) -> None:
+        """Every answer given since the last look, and every kept one that may be given next."""
+        self.world.settle()
+        under_way = []
+        for call in self.watched:
+            if not call.task.done():
+                under_way.append(call)
+            elif not call.task.cancelled():
+                self._check(call, call.task.result())
+        self.watched = under_way
+        for asked in self.recent:
+            for host in self.world.hosts:
+                self._check_kept(host, asked)
+
+    def _check_kept(self, host: Host, asked: Asked) -> None:
+        network = host.state.networks[asked.network]
+        outcome = host.engine.answer_now(network, network.plan(asked.method, asked.params))
+        if outcome is not None and outcome.source is Source.MEMORY:
+            self._hold(host, asked, outcome.result or b"", self._truths(host, asked, network.view.head), "kept")
+
+    def _check(self, call: Watched, answered: Answered) -> None:
+        reply = msgspec.json.decode(answered.whole(), type=_Reply)
+        if isinstance(reply.result, msgspec.Raw):
+            outcome = answered.outcomes[0]
+            truths, source = call.truths, outcome.source.name.lower()
+            if outcome.source not in KEPT and outcome.block < call.served:
+                # The nodes at the head were waited for and the best one left was followed: the answer says to where.
+                truths, source = self._truths(call.host, call.asked, outcome.block), "followed"
+            self._hold(call.host, call.asked, bytes(reply.result), truths, source)
+        elif isinstance(reply.error, _Error) and reply.error.code not in OWN_CODES:
+            self.seen["error"] += 1
+            errors = [truth for truth, _ in call.truths if truth.startswith(b"!")]
+            assert any(reply.error.message.encode() in error for error in errors), (call.asked, reply.error, errors)
+
+    def _hold(self, host: Host, asked: Asked, result: bytes, truths: set[tuple[bytes, int]], where: str) -> None:
+        self.seen[where] += 1
+        allowed = {truth for truth, branch in truths if branch >= self._oldest(host, asked)}
+        assert result in allowed, f"{where}: {asked.method} {asked.params!r} was {result[:300]!r}, of {allowed}"
+
+    def _oldest(self, host: Host, asked: Asked) -> int:
+        """The first branch an answer may come from. What names its block by the block's hash may come from any."""
+        return 0 if asked.by_hash or asked.network != FORKING else self.first_left.get(host.name, 0)
+
+    def _learn(self, network: str) -> None:
+        """The chain moved: more is true now for the calls under way."""
+        for call in self.watched:
+            if call.asked.network == network:
+                call.truths |= self._truths(call.host, call.asked, call.served)
+
+    def _truths(self, host: Host, asked: Asked, served: int) -> set[tuple[bytes, int]]:
+        """What nodes may say now: at any head from the served one on, on any branch there is."""
+        chain = self.world.chains[asked.network]
+        return {
+            (truth, branch)
+            for branch in range(self._oldest(host, asked), len(chain.branches))
+            for head in range(min(served, chain.head), chain.head + 1)
+            for params in self._readings(host, asked, head)
+            for truth in self._told(asked, params, branch, head)
+        }
+
+    def _told(self, asked: Asked, params: bytes, branch: int, head: int) -> set[bytes]:
+        """What a node may have said up to now, there: a transaction that is sent, or moves, changes what is said."""
+        told = self.told.setdefault((asked.network, asked.method, params, branch, head), set())
+        told.add(said(self.world.truth(asked.network, asked.method, params, branch, head)))
+        return told
+
+    def _readings(self, host: Host, asked: Asked, head: int) -> Iterable[bytes]:
+        """What a tag may stand for: the proxy's own last final block is as good as the node's."""
+        yield asked.params
+        if b'"finalized"' in asked.params:
+            for number in range(host.state.networks[asked.network].view.final, head - DEPTH + 1):
+                yield asked.at("finalized", number)
+
+
+MOVES = (
+    ("call", 20),
+    ("call_again", 16),
+    ("leave", 1),
+    ("answer", 20),
+    ("lose", 2),
+    ("redis", 10),
+    ("quiet", 6),
+    ("death", 1),
+    ("advance", 3),
+    ("head", 10),
+    ("stall", 3),
+    ("reorganise", 1),
+    ("turn", 3),
+    ("follow", 3),
+    ("send", 2),
+    ("probe", 5),
+    ("tell", 5),
+    ("look", 4),
+    ("wait", 2),
+    ("adopt", 3),
+    ("restart", 1),
+    ("purge", 1),
+)
+"""Everything that can happen, and how often it does."""

@@ -1,0 +1,224 @@
+"""The rules of the house as functions: each takes the root of a source tree and returns every fault it finds.
+
+tests/unit/project/test_house.py runs them over this project, and over bad samples to prove that each can fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import aiohttp
+
+MAX_FUNCTION_LINES = 60
+
+PURE = ("core", "balancers")
+PURE_FORBIDDEN = {
+    *("aiohttp", "asyncio", "concurrent", "logging", "multiprocessing", "os", "prometheus_client"),
+    *("random", "redis", "secrets", "socket", "structlog", "subprocess", "threading", "time", "uvloop"),
+}
+PURE_TYPES_ALLOWED = {"random"}
+"""As the type of an argument, under TYPE_CHECKING."""
+
+CLIENT_ERRORS_HOMES = {"rpcaccel/dataplane/upstream.py", "rpcaccel/controlplane/trial.py"}
+CLIENT_ERRORS = {
+    name
+    for name, value in vars(aiohttp).items()
+    if isinstance(value, type) and issubclass(value, aiohttp.ClientError | aiohttp.ServerTimeoutError)
+}
+
+TESTING = ("unit", "integration")
+METHOD_SET = "ignore[" + "method-assign]"
+"""What mypy is told where a method of an object is replaced."""
+PATCHING = {("monkeypatch", "setattr"), ("monkeypatch", "delattr"), ("mock", "patch"), ("mocker", "patch")}
+INDEX_FLAGS = ("--index-url", "--extra-index-url", "--find-links", "--trusted-host")
+
+Faults = list[str]
+
+
+def sources(root: Path, *folders: str) -> Iterator[tuple[str, Path]]:
+    """The Python files under some folders, each with its path from the root."""
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            if "__pycache__" not in path.parts:
+                yield path.relative_to(root).as_posix(), path
+
+
+@cache
+def _parsed(path: Path, _changed: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def _tree(path: Path) -> ast.Module:
+    """A file's syntax; each file is parsed once, whichever rules read it."""
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
+def _mentions(path: Path, *words: str) -> bool:
+    """Does a file hold one of these words at all? What does not need not be parsed."""
+    text = path.read_text(encoding="utf-8")
+    return any(word in text for word in words)
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and full module name of every import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _lines_for_types_only(tree: ast.Module) -> set[int]:
+    """The lines that stand under `if TYPE_CHECKING:`."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
+            for inner in node.body:
+                found.update(range(inner.lineno, (inner.end_lineno or inner.lineno) + 1))
+    return found
+
+
+def untested_packages(root: Path) -> Faults:
+    """The tests of rpcaccel/core are in tests/unit/core or tests/integration/core, and so on for every package."""
+    packages = {path.relative_to(root / "rpcaccel").parts[0] for path in (root / "rpcaccel").glob("*/*.py")}
+    tested = {path.parent.name for kind in TESTING for path in (root / "tests" / kind).glob("*/test_*.py")}
+    return [f"rpcaccel/{name} has no tests" for name in sorted(packages - tested - {"__pycache__"})]
+
+
+def long_functions(root: Path) -> Faults:
+    """A function is seen at once."""
+    return [
+        f"{name}:{node.lineno} {node.name} has {length} lines, the limit is {MAX_FUNCTION_LINES}"
+        for name, path in sources(root, "rpcaccel")
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    ]
+
+
+def patched(root: Path) -> Faults:
+    """Fakes implement the real port: nothing is patched. (monkeypatch for the environment and folders is fine.)"""
+    faults = []
+    for name, path in sources(root, "rpcaccel", "tests", "benchmarks"):
+        if not _mentions(path, "mock", "monkeypatch"):
+            continue
+        tree = _tree(path)
+        faults += [
+            f"{name}:{line} imports {module}"
+            for line, module in _imports(tree)
+            if module in {"mock", "unittest.mock", "pytest_mock"}
+        ]
+        faults += [
+            f"{name}:{node.lineno} patches: {node.value.id}.{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if (node.value.id, node.attr) in PATCHING
+        ]
+    return faults
+
+
+def private_fields_set(root: Path) -> Faults:
+    """A test sets no private field of another object and replaces no method, unless to show that this raises."""
+    faults = []
+    for name, path in sources(root, "tests", "benchmarks"):
+        tree = _tree(path)
+        raising = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.With) and "raises" in ast.unparse(node.items[0])
+            for inner in ast.walk(node)
+        }
+        faults += [
+            f"{name}:{node.lineno} sets {ast.unparse(node)}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and id(node) not in raising
+            if node.attr.startswith("_") and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
+        ]
+        lines = path.read_text(encoding="utf-8").splitlines()
+        faults += [f"{name}:{at} replaces a method" for at, line in enumerate(lines, 1) if METHOD_SET in line]
+    return faults
+
+
+def impure(root: Path) -> Faults:
+    """core and balancers take `now` and `rng` as arguments, and touch nothing outside."""
+    faults = []
+    for name, path in sources(root, *(f"rpcaccel/{folder}" for folder in PURE)):
+        tree = _tree(path)
+        types_only = _lines_for_types_only(tree)
+        imported = {(line, module.partition(".")[0]) for line, module in _imports(tree)}
+        faults += [
+            f"{name}:{line} imports {module}"
+            for line, module in sorted(imported)
+            if module in PURE_FORBIDDEN and not (module in PURE_TYPES_ALLOWED and line in types_only)
+        ]
+        faults += [
+            f"{name}:{node.lineno} is async: {node.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.AsyncFunctionDef)
+        ]
+    return faults
+
+
+def foreign_client_errors(root: Path) -> Faults:
+    """aiohttp's client errors are translated once, at the border of each client."""
+    faults = []
+    for name, path in sources(root, "rpcaccel"):
+        if name in CLIENT_ERRORS_HOMES or not _mentions(path, "aiohttp"):
+            continue
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"aiohttp", "aiohttp.client_exceptions"}:
+                mentioned = {node.attr}
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "aiohttp":
+                mentioned = {alias.name for alias in node.names}
+            else:
+                continue
+            faults += [f"{name}:{node.lineno} mentions {error}" for error in sorted(mentioned & CLIENT_ERRORS)]
+    return faults
+
+
+def normal_name(name: str) -> str:
+    """A distribution's name as the packaging specification compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(root: Path) -> dict[str, str]:
+    """Name and version of every pin that has the right form."""
+    found = re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    return {normal_name(name): version for name, version in found}
+
+
+def bad_constraints(root: Path) -> Faults:
+    """constraints.txt holds plain `name==version` and no address; neither do the files that install from it."""
+    faults = []
+    for number, line in enumerate((root / "constraints.txt").read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("#") or not line.strip():
+            continue
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*==[\w.!+-]+", line):
+            faults.append(f"constraints.txt:{number} is no plain name==version: {line}")
+    for name in ("constraints.txt", "pyproject.toml", "Makefile"):
+        text = (root / name).read_text(encoding="utf-8") if (root / name).exists() else ""
+        faults += [f"{name} names an index: {flag}" for flag in INDEX_FLAGS if flag in text]
+    return faults
+
+
+def unpinned(root: Path) -> Faults:
+    """What pyproject.toml asks for has its version in constraints.txt, and in no second place: a range at the most."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = list(project.get("dependencies", []))
+    for extra in project.get("optional-dependencies", {}).values():
+        wanted += extra
+    known = pins(root)
+    faults = []
+    for requirement in wanted:
+        name, rest = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?\s*(.*)$", requirement)[0]
+        if normal_name(name) not in known:
+            faults.append(f"{name} is in pyproject.toml and not in constraints.txt")
+        if rest and not rest.startswith(";") and "<" not in rest:
+            faults.append(f"{name} has a version in pyproject.toml: {rest}")
+    return faults

@@ -1,0 +1,65 @@
+"""A control for the admin side without a proxy: a real ledger and event stream, over settings that nobody serves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.change_routes import line
+from rpcaccel.controlplane.events import Events
+from rpcaccel.controlplane.settings import Ledger, Origin
+from rpcaccel.core.heads import NodeHead
+
+NODES = ["https://u:s3cret-token@a.example/key,weight=5,id=a", "https://b.example,id=b", "http://10.0.0.7:9500,id=c"]
+
+
+def sample_settings(**more: Any) -> Settings:
+    """Three nodes of harmony-s0, one with a secret in its URL."""
+    return Settings.model_validate({"networks": {"harmony-s0": {"nodes": NODES}}, **more})
+
+
+class SampleControl:
+    """Implements controlplane.control.Control; `refusal` is what its one worker answers to a revision."""
+
+    def __init__(self, settings: Settings | None = None, origin: Origin | None = None) -> None:
+        self.ledger = Ledger(settings or sample_settings(), origin)
+        self.ledger.open()
+        self.ledger.publish = self._publish
+        self.ledger.heard = lambda change: self.events.tell(
+            "settings", {"revision": change.revision, "change": line(self.ledger, change)}
+        )
+        self.events = Events(quiet=0.2)
+        self.refusal = ""
+        self.lagging: list[str] = []
+        self.published: list[tuple[int, Settings]] = []
+        self.replaced = 0
+        self.purges: list[bytes] = []
+
+    async def _publish(self, settings: Settings, revision: int) -> str:
+        if not self.refusal:
+            self.published.append((revision, settings))
+        return self.refusal
+
+    def workers(self) -> Sequence[dict[str, Any]]:
+        """One worker, and those that lag a revision behind it."""
+        here = {"id": "w1", "pid": 1, "revision": self.ledger.revision, "uptime": 1.0, "state": "serving"}
+        return [here, *({**here, "id": name, "revision": self.ledger.revision - 1} for name in self.lagging)]
+
+    def adopted(self) -> int:
+        """It always has the revision."""
+        return 1
+
+    def shared(self) -> dict[str, Any] | None:
+        """With nobody."""
+        return None
+
+    async def purged(self, body: bytes) -> None:
+        """Nobody else to tell."""
+        self.purges.append(body)
+
+    async def probe(self, network: str, node: str) -> NodeHead | None:
+        """Node a answers; no other is there."""
+        return (
+            NodeHead(id="a", head=7, chain_ok=True, answering=True) if (network, node) == ("harmony-s0", "a") else None
+        )

@@ -1,0 +1,225 @@
+"""A made-up view for the admin side: three nodes, one of them behind, and traffic that can be moved on by hand.
+
+For tests of the admin side and for looking at the page without a proxy. The same seed tells the same story.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.controlplane.errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.view import Frame, HeadView, NodeView, Notice, WorkerView, look
+from rpcaccel.core.quota import QuotaUse
+from rpcaccel.core.rules import CacheClass
+from rpcaccel.core.tally import Source, Step, Tally, TallySnapshot, merge
+from rpcaccel.core.unclassed import Unclassed, UnclassedError
+
+NETWORK = "harmony-s0"
+
+TRAFFIC: tuple[tuple[str, CacheClass, int, float, int], ...] = (
+    ("hmyv2_blockNumber", CacheClass.HEAD, 240, 1.0, 60),
+    ("hmyv2_getBlocks", CacheClass.BY_NUMBER, 160, 0.92, 18_400),
+    ("hmyv2_getBlockSigners", CacheClass.BY_NUMBER, 90, 0.97, 9_100),
+    ("hmyv2_getBalanceByBlockNumber", CacheClass.BY_NUMBER, 70, 0.81, 90),
+    ("hmyv2_getValidatorInformation", CacheClass.HEAD, 45, 0.64, 6_300),
+    ("hmyv2_call", CacheClass.HEAD, 60, 0.48, 130),
+    ("hmyv2_getCurrentUtilityMetrics", CacheClass.HEAD, 6, 0.7, 420),
+    ("hmyv2_getNodeMetadata", CacheClass.NODE, 4, 0.0, 1_900),
+    ("hmyv2_getCurrentTransactionErrorSink", CacheClass.NEVER, 3, 0.0, 44),
+    ("net_peerCount", CacheClass.NODE, 5, 0.0, 50),
+    ("hmyv2_sendRawTransaction", CacheClass.NEVER, 2, 0.0, 110),
+    ("debug_storeHeaps", CacheClass.NEVER, 1, 0.0, 0),
+)
+"""Method, class, calls a second, share answered by the proxy itself, bytes of a result."""
+
+
+class SampleView:
+    """A view of made-up figures; `advance` makes a while of traffic."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self.random = Random(seed)
+        self.tally = Tally(method for method, *_ in TRAFFIC)
+        self.head = 61_204_811
+        self.elapsed = 0.0
+        self.networks = [NETWORK]
+        self.node_list = [
+            NodeView(network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0),
+            NodeView(network=NETWORK, id="b", address="b.example:443", weight=2, state="serving", since=0.0),
+            NodeView(
+                network=NETWORK,
+                id="c",
+                address="10.0.0.7:9500",
+                weight=2,
+                eligible=False,
+                state="behind",
+                why="14 blocks behind; it gets no calls about newer blocks until it has caught up",
+                since=31.0,
+                roles=("archive",),
+                says={"explorer": True, "archive": False},
+                tier=1,
+                limit=512,
+                quota=(
+                    QuotaUse(
+                        window="month",
+                        used=812_000,
+                        limit=1_000_000,
+                        since=1_790_000_000,
+                        renews=1_792_000_000,
+                        runs_out=1_791_800_000,
+                    ),
+                ),
+            ),
+        ]
+        self.listen = "127.0.0.1:8888"
+        self.secret = "s3cret-token"
+
+    def crowd(self, nodes: int, methods: int) -> None:
+        """As many nodes and methods as a page must bear; each was called once."""
+        self.node_list = [NodeView(network=NETWORK, id=f"n{number}", state="serving") for number in range(nodes)]
+        names = [f"hmyv2_method{number}" for number in range(methods)]
+        self.tally.know(names)
+        self.stir(nodes, methods)
+
+    def stir(self, nodes: int, methods: int) -> None:
+        """One more call of each of the crowd."""
+        for number in range(methods):
+            cell = self.tally.cell(NETWORK, f"hmyv2_method{number}", CacheClass.HEAD)
+            cell.done(self.random.choice((Source.MEMORY, Source.NODE)), self.random.lognormvariate(-4, 1), 100)
+        for number in range(nodes):
+            self.tally.node(NETWORK, f"n{number}").answered(self.random.lognormvariate(-4, 1), 100)
+
+    def advance(self, seconds: float, load: float = 1.0) -> None:
+        """Let `seconds` pass with `load` times the usual traffic."""
+        self.elapsed += seconds
+        self.head += int(self.elapsed / 2) - int((self.elapsed - seconds) / 2)
+        self.tally.connections, self.tally.in_flight = 38, self.random.randrange(4)
+        for method, cache, rate, hit_share, size in TRAFFIC:
+            for _ in range(int(rate * seconds * load * self.random.uniform(0.85, 1.15) + self.random.random())):
+                self._call(method, cache, hit_share, size)
+        dapp = self.tally.client("dapp")
+        dapp.calls += int(90 * seconds * load)
+        dapp.refused("rate")
+        network = self.tally.network(NETWORK)
+        network.broadcasts["accepted"] = network.broadcasts.get("accepted", 0) + 1
+        network.told["known"] = network.told.get("known", 0) + 2
+        memory, redis = self.tally.tier("memory"), self.tally.tier("redis", shared=True)
+        memory.entries, memory.bytes, memory.limit = 41_800, 187_000_000, 256_000_000
+        redis.entries, redis.bytes = 902_000, 3_100_000_000
+
+    def _call(self, method: str, cache: CacheClass, hit_share: float, size: int) -> None:
+        rng, cell = self.random, self.tally.cell(NETWORK, method, cache)
+        self.tally.requests += 1
+        self.tally.bytes_in += 120
+        if method.startswith("debug_"):
+            cell.done(Source.REFUSED, 15e-6)
+        elif method == "hmyv2_blockNumber":
+            cell.done(Source.LOCAL, rng.lognormvariate(-10.6, 0.3), size)
+        elif rng.random() < hit_share:
+            self._hit(method, cache, size)
+        else:
+            cell.missed("new head" if cache is CacheClass.HEAD else "not there yet")
+            self.tally.tier("memory").misses += 1
+            if rng.random() < 0.12:
+                cell.done(Source.FLIGHT, rng.lognormvariate(-4.6, 0.5), size)
+            else:
+                self._node_call(method, cache, size)
+
+    def _hit(self, method: str, cache: CacheClass, size: int) -> None:
+        rng, cell = self.random, self.tally.cell(NETWORK, method, cache)
+        if rng.random() < 0.9:
+            cell.done(Source.MEMORY, rng.lognormvariate(-10.3, 0.35), size)
+            self.tally.tier("memory").hits += 1
+        else:
+            cell.done(Source.REDIS, rng.lognormvariate(-7.2, 0.3), size)
+            self.tally.tier("memory").misses += 1
+            self.tally.tier("redis", shared=True).hits += 1
+            self.tally.step(Step.REDIS, rng.lognormvariate(-7.3, 0.3))
+
+    def _node_call(self, method: str, cache: CacheClass, size: int) -> None:
+        rng, cell = self.random, self.tally.cell(NETWORK, method, cache)
+        serving = [node for node in self.node_list if node.eligible]
+        chosen = rng.choices(serving, [node.weight for node in serving])[0]
+        node = self.tally.node(NETWORK, chosen.id)
+        node.reused += 1
+        node.connections_open, node.connections_idle = 24, 19
+        seconds = rng.lognormvariate(-4.4 if chosen.id == "a" else -3.6, 0.5)
+        node.sent()
+        self.tally.step(Step.FORWARD, seconds)
+        cell.took(Step.FORWARD, seconds * 0.97)
+        if rng.random() < 0.012:
+            node.failed(rng.choice(["timeout", "connect", "rate-limited"]))
+            cell.done(Source.NODE, seconds + 0.2, 0, failed=rng.random() < 0.3)
+            return
+        node.answered(seconds, size)
+        cell.done(Source.NODE, seconds, size)
+        if cache is CacheClass.NEVER:
+            cell.skipped("never kept")
+
+    def frame(self) -> Frame:
+        """All of it in one go."""
+        return look(self)
+
+    def snapshot(self) -> TallySnapshot:
+        """What was counted so far."""
+        return merge((self.tally.snapshot(),))
+
+    def nodes(self) -> Sequence[NodeView]:
+        """The three nodes at this moment."""
+        heads = defaultdict(int, c=14)
+        views = []
+        for node in self.node_list:
+            fields = {name: getattr(node, name) for name in node.__struct_fields__}
+            fields.update(lag=heads[node.id], head=self.head - heads[node.id], head_age=self.elapsed % 2)
+            fields.update(since=(node.since or 0.0) + self.elapsed)
+            views.append(NodeView(**fields))
+        return views
+
+    def heads(self) -> Sequence[HeadView]:
+        """One network, or more of the same look."""
+        return [
+            HeadView(
+                network=network,
+                chain="harmony",
+                balancer="smooth_weighted",
+                head=self.head,
+                age=self.elapsed % 2,
+                block_time=2.0,
+            )
+            for network in self.networks
+        ]
+
+    def workers(self) -> Sequence[WorkerView]:
+        """This process."""
+        return [WorkerView(id="0", pid=os.getpid(), revision=17, uptime=self.elapsed)]
+
+    def errors(self) -> Sequence[UnclassedError]:
+        """One error that somebody should class."""
+        found = Unclassed()
+        found.note(NETWORK, "c", "hmyv2_call", -32000, "shard 7 is on holiday", 200, at=1000.0)
+        return found.all()
+
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        """As a proxy with one Harmony network."""
+        return treatment(question, {NETWORK: NetworkSettings.model_validate({"nodes": ["http://a.example"]})})
+
+    def replaced(self) -> Mapping[str, int]:
+        return {"died": 2}
+
+    def notices(self) -> Sequence[Notice]:
+        """Nothing beyond what the nodes show."""
+        return []
+
+    def settings(self) -> Mapping[str, object]:
+        """Settings that, against the rule, hold a secret: what is shown must be picked, not passed on."""
+        return {
+            "listen": self.listen,
+            "admin": {"listen": "127.0.0.1:8889", "password": self.secret},
+            "workers": 1,
+            "memory": {"size": 256_000_000},
+            "redis": {"url": f"redis://:{self.secret}@127.0.0.1:6379", "prefix": "rpcaccel"},
+            "networks": {NETWORK: {"nodes": [{"id": "a", "url": f"https://a.example/{self.secret}"}]}},
+        }

@@ -1,0 +1,103 @@
+"""Every part of the evidence works; what it finds is not judged here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import evidence, growth, overhead, seed, sustained
+from benchmarks.responder import FORMS, Responder
+from benchmarks.sustained import Stage
+from rpcaccel.bench.report import Report, Table
+from rpcaccel.bench.watch import Watch
+
+REPORT = Report("T", {"machine": "m"}, [Table("U", ("x",), [("1",)])])
+
+
+def cells(report: Report) -> list[tuple[str, ...]]:
+    return [row for table in report.tables for row in table.rows]
+
+
+@pytest.mark.deep
+def test_the_seed_table_has_every_method_and_every_way() -> None:
+    report = seed.measure(Watch(), number=2, concurrency=2, scale=0.01, nodes=1)
+    assert report.tables[0].columns[1:] == (
+        "direct", "balanced", "proxy cold", "proxy warm, memory", "proxy warm, Redis",
+    )  # fmt: skip
+    assert [row[0] for row in report.tables[0].rows] == list(seed.latencies())
+    totals = {row[0]: row for row in report.tables[1].rows}
+    assert {row[5] for row in totals.values()} == {"0"}  # none failed
+    assert totals["balanced"][-1] == "10.0 %"  # heights alone
+    assert totals["proxy warm, memory"][-1] not in ("10.0 %", "–")
+
+
+@pytest.mark.deep
+def test_every_stage_of_the_load_is_told() -> None:
+    (table,) = sustained.measure(Watch(), [Stage("held", 100, 0.2), Stage("spike", 200, 0.1)], number=1).tables
+    assert [row[0] for row in table.rows] == ["held", "spike"]
+
+
+@pytest.mark.deep
+def test_overhead_is_told_of_misses_and_hits() -> None:
+    (table,) = overhead.measure(Watch(), seconds=0.1, runs=1, latencies=(0.0,)).tables
+    assert [row[0].rpartition(" ")[2] for row in table.rows] == ["direct", "miss", "hit"]
+
+
+@pytest.mark.deep
+def test_growth_is_told_of_each_thing() -> None:
+    report = growth.measure(Watch(), growth.Size((2,), (300,), (1_000,), (1,), 0.05, 1, 1_000))
+    assert [table.title for table in report.tables] == ["Nodes", "Methods called", "Kept answers", "Workers"]
+    assert all(row[1].endswith("µs") for row in cells(report))
+
+
+def test_there_are_so_many_methods_that_the_proxy_knows() -> None:
+    assert len({call.method for call in growth.known(300)}) == 300
+
+
+def test_the_means_lie_in_the_range_that_the_study_found() -> None:
+    found = list(seed.latencies().values())
+    assert (found[0], found[-1]) == ("uniform:938ms-1406ms", "uniform:1852ms-2778ms")
+
+
+def test_a_method_that_answers_no_object_gets_none() -> None:
+    responder = Responder(100)
+    assert b'"result":"0x1"' in responder.answer(b'{"id":1,"method":"eth_getTransactionCount"}')
+    assert b'"result":{"number"' in responder.answer(b'{"id":1,"method":"eth_getBlockByHash"}')
+    assert FORMS["eth_getLogs"] == b"[]"
+
+
+def test_a_part_that_fails_is_told_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+
+    def broken(_watch: Watch) -> Report:
+        raise RuntimeError("calls failed")
+
+    def good(_watch: Watch) -> Report:
+        return REPORT
+
+    page = tmp_path / "page.md"
+    page.write_text("# P\n<!-- measured: b -->\n<!-- end of b -->\n")
+    code = evidence.run({"a": (broken, broken), "b": (good, broken)}, page, short=False, say=said.append)
+    assert code == 1
+    assert "== a failed: calls failed" in said
+    assert "*machine*: m" in page.read_text()
+    assert "machine: m" in capsys.readouterr().out
+
+
+def test_what_was_interrupted_is_shown_and_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
+
+    def interrupted(watch: Watch) -> Report:
+        asked.append("a")
+        watch.part("half of it", 0, 2)
+        watch.stop.set()
+        return REPORT
+
+    page = tmp_path / "page.md"
+    page.write_text("# P\n<!-- measured: a -->\n<!-- end of a -->\n")
+    parts = {"a": (interrupted, interrupted), "b": (interrupted, interrupted)}
+    assert evidence.run(parts, page, short=True, say=lambda _text: None) == 0
+    assert asked == ["a"]
+    assert "machine: m" in capsys.readouterr().out
+    assert "*machine*" not in page.read_text()

@@ -1,0 +1,45 @@
+"""A node that misbehaves, and upstreams that call it; tests where both event loops count run on both: they differ."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import pytest
+import uvloop
+from aiohttp.abc import AbstractResolver
+
+from rpcaccel.dataplane.upstream import Upstream
+from tests.support.dataplane.raw_node import Connect, Hidden, RawNode, Settings
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config,  # noqa: ARG001 -- the hook's signature
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    name = item.path.name
+    if name.startswith("test_drain"):  # asyncio's own loop loses what it had accepted when its server was closed
+        return {"uvloop": uvloop.new_event_loop}
+    if name.startswith(("test_upstream", "test_exchange", "test_half_closed", "test_unsent")):
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[RawNode]:
+    server = RawNode()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def connect(node: RawNode) -> AsyncIterator[Connect]:
+    made: list[Upstream] = []
+
+    def build(url: str | None = None, *, resolver: AbstractResolver | None = None, **options: object) -> Upstream:
+        where = Hidden(url or f"http://127.0.0.1:{node.port}/")
+        made.append(Upstream(Settings(where, **options), resolver=resolver))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield build
+    for upstream in made:
+        await upstream.close()

@@ -1,0 +1,29 @@
+"""The store that holds nothing."""
+
+from __future__ import annotations
+
+from math import inf
+
+from rpcaccel.core.entry import Selection
+from rpcaccel.stores.base import Purged
+from rpcaccel.stores.memory import MemoryStore
+from tests.support.stores.settings import an_entry
+
+
+async def test_nothing_put_is_ever_got() -> None:
+    store = MemoryStore()
+    await store.start()
+    store.put(b"s0:call:1", an_entry(), inf)
+    assert await store.get(b"s0:call:1") is None
+    assert await store.wait(b"s0:call:1", 10.0) is None
+    assert await store.purge(Selection()) == Purged(0)
+    assert store.stats().up
+    await store.close()
+
+
+async def test_everybody_gets_the_lease() -> None:
+    store = MemoryStore()
+    first, second = await store.lease(b"k", 1.0), await store.lease(b"k", 1.0)
+    assert first is not None
+    assert second is not None
+    await first.release()
