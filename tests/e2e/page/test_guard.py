@@ -1,10 +1,11 @@
 """Who may change: a page from elsewhere may not, and what a browser was told before it slept is told anew."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.password import hash_password
 from rpcaccel.controlplane.admin import Admin
@@ -141,6 +142,28 @@ async def test_who_logs_out_leaves_nothing_to_see_or_to_apply(page: Page) -> Non
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("5")
     await expect(page.locator("#networks")).to_contain_text("nodes")
     await expect(page.locator("#live")).to_contain_text("Live")
+
+
+async def test_a_late_answer_leaves_what_is_typed_into_the_form(page: Page, visitor: Visitor) -> None:
+    """What was asked before logging out is refused after it; the form is there by then, and half filled."""
+    visitor.expected += ["ERR_FAILED"]
+    asked, logged_out = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.set()
+        await logged_out.wait()
+        await route.fulfill(status=401, content_type="application/problem+json", body="{}")
+
+    await page.route("**/api/v1/events", lambda route: route.abort())
+    await page.route("**/api/v1/overview", hold)
+    await page.reload()
+    await asked.wait()
+    await page.get_by_role("button", name="Log out ops").click()
+    await page.get_by_label("User").fill("op")
+    async with page.expect_response("**/api/v1/session"):  # the page asks again who is looking
+        logged_out.set()
+    await page.get_by_label("User").press_sequentially("s")
+    await expect(page.get_by_label("User")).to_have_value("ops")
 
 
 async def test_who_cannot_be_tried_is_told_when_to_try_again(page: Page, visitor: Visitor) -> None:
