@@ -141,22 +141,20 @@ async def test_a_node_of_another_chain_gets_no_call(show: Show) -> None:
 
 async def test_a_node_that_comes_and_goes_costs_no_call(show: Show) -> None:
     async with harmony_nodes(3, latency="2ms") as nodes, storm(addresses(nodes)) as run:
-        comings = 0
 
-        async def flap() -> None:
-            nonlocal comings
-            while True:
+        async def flap() -> int:
+            comings = 0
+            while comings < 4 or not run.failed_at(nodes[0].name):
                 await nodes[0].kill()
                 await run.more(CALLS // 5)
                 await nodes[0].start()
                 comings += 1
                 await run.more(CALLS // 5)
+            return comings
 
         flapping = asyncio.create_task(flap())
-        wave = await run.wave(CALLS * 2, enough=lambda: comings >= 4 and run.failed_at(nodes[0].name) > 0)
-        flapping.cancel()
-        await asyncio.gather(flapping, return_exceptions=True)
-        show(f"{wave} | it came {comings} times | {run.failures()}")
+        wave = await run.wave(CALLS * 2, enough=flapping.done)
+        show(f"{wave} | it came {await flapping} times | {run.failures()}")
         assert not wave.wrong
 
 
