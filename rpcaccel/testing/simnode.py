@@ -42,9 +42,11 @@ async def close_listener(server: asyncio.Server) -> None:
     loop = asyncio.get_running_loop()
     for sock in server.sockets:
         loop.remove_reader(sock.fileno())
-    for _ in range(3):  # the transport is made, told of its protocol, and the protocol of its transport
-        await asyncio.sleep(0)
-    server.close()
+    try:
+        for _ in range(3):  # the transport is made, told of its protocol, and the protocol of its transport
+            await asyncio.sleep(0)
+    finally:
+        server.close()
 
 
 class _Aborts(asyncio.Protocol):

@@ -18,6 +18,7 @@ from rpcaccel.testing.factories import harmony_nodes
 from rpcaccel.testing.simnode import SimNode
 from tests.support.services import Program, RedisServer
 from tests.support.storm import CALLS, PATIENCE, PATIENCE_A_CALL, Storm, Wave, storm
+from tests.support.waiting import until
 
 Hurt = Callable[[SimNode], Awaitable[None]]
 Show = Callable[[str], None]
@@ -169,7 +170,7 @@ async def test_with_all_nodes_down_errors_wait_for_no_deadline_and_recovery_need
         back = asyncio.get_running_loop().time()
         async with asyncio.timeout(PATIENCE):
             while await run.ask(5, 5):
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.02)  # between two calls: how long nodes stay unasked is what is shown
         took = asyncio.get_running_loop().time() - back
         well = await run.wave(60)
         show(f"down {down} | recovered after {took:.2f} s | {well}")
@@ -228,9 +229,7 @@ async def test_thirty_calls_that_hang_hold_up_no_light_read(show: Show) -> None:
             for node in nodes:
                 node.knobs.turn(endless)
             hanging = [asyncio.create_task(run.history(number)) for number in range(30)]
-            async with asyncio.timeout(PATIENCE):
-                while sum(node.in_flight for node in run.nodes()) < 30:
-                    await asyncio.sleep(0.01)
+            await until(lambda: sum(node.in_flight for node in run.nodes()) >= 30, within=PATIENCE)
             bad = await run.wave(CALLS)
             show(f"calm {calm} | thirty calls hanging {bad}")
             assert not any(call.done() for call in hanging), "or nothing hung"

@@ -200,7 +200,7 @@ async def spare_waits(proxy: Running) -> None:
         nonlocal before
         found = set(children(proxy.program.pid)) - set((await pids(proxy)).values())
         told = usage(found.pop()) if found else None
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.15)  # the processor time between two looks is what tells
         was, before = before, told.cpu if told else -1.0
         return 0.1 < was == before
 

@@ -127,7 +127,7 @@ async def test_a_transaction_is_sent_and_confirmed(fleet: Fleet) -> None:
     confirming = asyncio.create_task(asyncio.to_thread(transaction.send_and_confirm_raw_transaction, signed, proxy.url))
     while not confirming.done():
         nodes[0].chain.advance()
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # the pace of blocks: the client looks for its transaction by a clock of its own
     confirmed = await confirming
     receipt = await asyncio.to_thread(transaction.get_transaction_receipt, confirmed["ethHash"], proxy.url)
     assert (confirmed["value"], receipt["status"]) == (7, 1)

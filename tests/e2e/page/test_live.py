@@ -31,7 +31,7 @@ async def traffic(proxy: Running) -> AsyncIterator[None]:
     async def client() -> None:
         while not stop.is_set():
             await proxy.call(BALANCE, f"0x{next(addresses):040x}", 5)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # a steady pace: the page and the program need the processor as well
 
     async with asyncio.TaskGroup() as group:
         for _ in range(4):

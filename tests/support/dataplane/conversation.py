@@ -8,26 +8,14 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from tests.support.proxy import Reply
+
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer on the wire."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return orjson.loads(self.body)
 
 
 class Left(Exception):
@@ -55,7 +43,7 @@ class Conversation:
     def send(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def answer(self, within: float = 60.0) -> Answer:
+    async def answer(self, within: float = 60.0) -> Reply:
         """The next answer. Raises Left when the connection ends instead."""
         async with asyncio.timeout(within):
             try:
@@ -64,7 +52,7 @@ class Conversation:
                 headers = dict(line.split(": ", 1) for line in lines)
                 number = int(status.split(" ", 2)[1])
                 size = 0 if number in (100, 204) else int(headers["Content-Length"])
-                return Answer(number, headers, await self._reader.readexactly(size))
+                return Reply(number, headers, await self._reader.readexactly(size))
             except (asyncio.IncompleteReadError, ConnectionError) as end:
                 raise Left(repr(end)) from None
 
@@ -87,7 +75,7 @@ class Conversation:
         self.writer.transport.abort()
 
 
-async def talk(port: int, data: bytes, answers: int, *, ends: bool) -> list[Answer]:
+async def talk(port: int, data: bytes, answers: int, *, ends: bool) -> list[Reply]:
     """Send bytes at once; exactly so many answers come, and the connection ends or is good for another call."""
     async with Conversation.open(port) as conversation:
         conversation.send(data)

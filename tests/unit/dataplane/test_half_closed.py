@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from rpcaccel.testing.factories import harmony_nodes
-from tests.support.dataplane.conversation import HEAD, Answer, Conversation, Left, call
-from tests.support.proxy import Proxy, proxying
+from tests.support.dataplane.conversation import HEAD, Conversation, Left, call
+from tests.support.proxy import Proxy, Reply, proxying
 from tests.support.waiting import until
 
 BLOCK = "hmyv2_getBlockByNumber"
@@ -40,7 +40,7 @@ async def half_close(proxy: Proxy, conversation: Conversation) -> None:
     await until(lambda: all(lane._ended for lane in proxy.worker._lanes.open))
 
 
-async def told(conversation: Conversation, answers: int) -> list[Answer]:
+async def told(conversation: Conversation, answers: int) -> list[Reply]:
     """Exactly so many answers, and the end."""
     said = [await conversation.answer() for _ in range(answers)]
     assert await conversation.ended()
