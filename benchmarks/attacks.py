@@ -21,10 +21,10 @@ from aiohttp import web
 
 from benchmarks.attacked import Attack, Case, Field, call_of, read, request_of, says, streams, under
 from benchmarks.storms import Hail, Node, Weather, command
-from rpcaccel.bench.report import Report, Table, count, machine, milliseconds
-from rpcaccel.config.password import hash_password
-from rpcaccel.testing.address import to_hex
-from rpcaccel.testing.blocks import ChainSpec, Generator
+from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.simnode.chain.addresses import to_hex
+from rpcaccel.simnode.chain.blocks import ChainSpec, Generator
 from tests.support.services import LOOPBACK
 from tests.support.storm import NETWORK, Caller
 

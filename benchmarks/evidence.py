@@ -24,9 +24,9 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import pages
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report
 
 Measure = Callable[[Watch], Report]
 Parts = Mapping[str, tuple[Measure, Measure]]

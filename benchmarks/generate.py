@@ -21,10 +21,9 @@ from typing import Any
 import uvloop
 from msgspec import Struct
 
-from rpcaccel.bench.client import Outcome, Pool
-from rpcaccel.bench.series import Series
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.verdict import batch_verdict, verdict
+from rpcaccel.bench.load.client import Outcome, Pool, parse
+from rpcaccel.bench.load.verdict import batch_verdict, verdict
+from rpcaccel.bench.report.statistics import Series
 
 SCRIPT = Path(__file__).parent / "wrk" / "calls.lua"
 BATCH = 20

@@ -22,16 +22,15 @@ from msgspec import Struct
 from benchmarks import evidence
 from benchmarks.peers import Bench, Running, as_generator, bench, get
 from rpcaccel import chains
-from rpcaccel.bench import processes
-from rpcaccel.bench.calls import Call
-from rpcaccel.bench.client import Pool
-from rpcaccel.bench.closed import Loop
-from rpcaccel.bench.report import Report, Table, machine
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.watch import Watch
-from rpcaccel.core.entry import Entry
-from rpcaccel.core.memory import MemoryTier
-from rpcaccel.core.rules import CacheClass
+from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.closed_loop import Loop
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.report.report import Report, Table, machine
+from rpcaccel.bench.runs import process_usage
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.plan.rules import CacheClass
 
 SECTION = "growth"
 CONNECTIONS = 32
@@ -149,7 +148,7 @@ def _new() -> Iterator[Call]:
 
 def _cost(ours: Running, calls: Iterator[Call], size: Size, watch: Watch) -> float:
     """Seconds of processor time for a call, the least of several runs. Raises RuntimeError when calls failed."""
-    pids, found = processes.with_children([ours.program.pid]), []
+    pids, found = process_usage.with_children([ours.program.pid]), []
     with as_generator():
         for _ in range(size.runs):
             if watch.stopped:
@@ -163,7 +162,7 @@ def _cost(ours: Running, calls: Iterator[Call], size: Size, watch: Watch) -> flo
 
 
 def _cpu(pids: Sequence[int]) -> float:
-    used = processes.use(pids)
+    used = process_usage.use(pids)
     return used.cpu if used is not None else 0.0
 
 
@@ -180,7 +179,7 @@ def _micro(seconds: float) -> str:
 
 
 def _resident(ours: Running) -> str:
-    used = processes.use(processes.with_children([ours.program.pid]))
+    used = process_usage.use(process_usage.with_children([ours.program.pid]))
     return f"{used.resident / 1e6:.0f} MB" if used is not None else "–"
 
 
@@ -232,7 +231,7 @@ def _entry(place: int) -> Entry:
 
 
 def _own() -> int:
-    used = processes.use([multiprocessing.current_process().pid or 0])
+    used = process_usage.use([multiprocessing.current_process().pid or 0])
     return used.resident if used is not None else 0
 
 

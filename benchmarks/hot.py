@@ -15,8 +15,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import pages
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report, Table, machine
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report, Table, machine
 
 
 def report(found: dict[str, Any]) -> Report:

@@ -16,13 +16,12 @@ import uvloop
 
 from benchmarks import evidence
 from benchmarks.peers import TESTED, Bench, as_generator, bench
-from rpcaccel.bench.calls import Call
-from rpcaccel.bench.client import Pool
-from rpcaccel.bench.constant_rate import ConstantRate
-from rpcaccel.bench.report import Report, Table, machine, milliseconds
-from rpcaccel.bench.series import Summary
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.constant_rate import ConstantRate
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.report.report import Report, Table, machine, milliseconds
+from rpcaccel.bench.report.statistics import Summary
 
 SECTION = "overhead"
 RATE = 100

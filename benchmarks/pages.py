@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report
 
 BEGIN, END = "<!-- measured: {} -->", "<!-- end of {} -->"
 

@@ -27,13 +27,13 @@ from rich.console import Console
 
 from benchmarks import pages
 from benchmarks.traces import TRACES, Request
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report, Table, count, machine, percent
-from rpcaccel.config.units import parse_size
-from rpcaccel.core.entry import Entry
-from rpcaccel.core.eviction import POLICIES
-from rpcaccel.core.memory import ENTRY_BYTES, MemoryTier
-from rpcaccel.core.rules import CacheClass
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report, Table, count, machine, percent
+from rpcaccel.config.types import parse_size
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.eviction import POLICIES
+from rpcaccel.core.cache.memory import ENTRY_BYTES, MemoryTier
+from rpcaccel.core.plan.rules import CacheClass
 
 SECTION = "eviction policies"
 MAX_ENTRY = 8 << 20

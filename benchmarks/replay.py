@@ -23,13 +23,13 @@ from rich.console import Console
 
 from benchmarks import pages
 from benchmarks.mixed import HOSTS, Mixed
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report, Table, machine, percent
-from rpcaccel.core.cells import HITS, Source
-from rpcaccel.core.rules import CacheClass
-from rpcaccel.testing.clock import ManualClock
-from rpcaccel.testing.factories import harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report, Table, machine, percent
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import HITS, Source
+from rpcaccel.simnode.chain.clock import ManualClock
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.support import services
 from tests.support.proxy import Proxy, proxying
 from tests.support.services import RedisServer

@@ -17,12 +17,11 @@ from msgspec import Struct
 
 from benchmarks.peers import Bench, Running, post
 from benchmarks.single import Found
-from rpcaccel.bench import processes
-from rpcaccel.bench.calls import Call
-from rpcaccel.bench.client import Pool
-from rpcaccel.bench.constant_rate import ConstantRate
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.constant_rate import ConstantRate
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.runs import process_usage
 
 RATE = 1500
 """Calls a second for each worker."""
@@ -90,15 +89,15 @@ def row(one: Load, several: Load, rate: float = RATE) -> Found:
 
 async def _under_load(running: Running, rate: float, seconds: float, load: Load) -> None:
     target = parse(running.url)
-    pool, pids = Pool(target, CONNECTIONS), processes.with_children([running.program.pid])
+    pool, pids = Pool(target, CONNECTIONS), process_usage.with_children([running.program.pid])
     await pool.warm(CONNECTIONS)
-    marks = [processes.use(pids)]
+    marks = [process_usage.use(pids)]
     await asyncio.sleep(seconds)  # what is measured is the work of a proxy that is asked nothing for so long
-    marks.append(processes.use(pids))
+    marks.append(process_usage.use(pids))
     steady = ConstantRate(pool, itertools.repeat(_CALL), rate=rate, timeout=10.0, spin=False)
     await steady.run(Watch(), seconds)
-    marks.append(processes.use(pids))
-    idle, busy = (processes.spent(*pair) for pair in itertools.pairwise(marks))
+    marks.append(process_usage.use(pids))
+    idle, busy = (process_usage.spent(*pair) for pair in itertools.pairwise(marks))
     summary, found = steady.summary(), spread(target.port, pids)
     load.cpu += (busy.cores - idle.cores) * steady.elapsed if busy and idle else 0.0
     load.calls += summary.calls
@@ -112,5 +111,5 @@ def spread(port: int, pids: list[int]) -> tuple[int, ...]:
     """Connections to a port, by process that has any."""
     lines = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
     sockets = {f"socket:[{line[9]}]" for line in lines if line[3] == "01" and line[1].endswith(f":{port:04X}")}
-    counts = (len(sockets & processes._held(pid)) for pid in pids)
+    counts = (len(sockets & process_usage._held(pid)) for pid in pids)
     return tuple(count for count in counts if count)

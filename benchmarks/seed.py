@@ -16,11 +16,11 @@ import uvloop
 
 from benchmarks import evidence
 from benchmarks.peers import Bench, as_generator, bench
-from rpcaccel.bench import table
-from rpcaccel.bench.calls import HARMONY
-from rpcaccel.bench.report import Report
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.client import parse
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import HARMONY
+from rpcaccel.bench.report.report import Report
+from rpcaccel.bench.runs import table
 
 SECTION = "seed table"
 QUICKEST, SLOWEST = 1172, 2315

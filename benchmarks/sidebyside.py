@@ -22,8 +22,8 @@ from rich.console import Console
 from benchmarks import pages, scaling, single
 from benchmarks.generate import BATCH, BODIES, KEYS, Measured, run
 from benchmarks.peers import LOADING, Bench, bench, on_core, post, refused
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report, Table, count, machine
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report, Table, count, machine
 
 
 class Row(NamedTuple):

@@ -14,15 +14,14 @@ from typing import TypeVar
 import uvloop
 
 from benchmarks.peers import TESTED, Bench, as_generator, get, post
-from rpcaccel.bench import processes
-from rpcaccel.bench.calls import Call
-from rpcaccel.bench.client import Pool
-from rpcaccel.bench.constant_rate import ConstantRate
-from rpcaccel.bench.http import Reply
-from rpcaccel.bench.series import Summary, percentile
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.verdict import verdict
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.constant_rate import ConstantRate
+from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.verdict import verdict
+from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.report.statistics import Summary, percentile
+from rpcaccel.bench.runs import process_usage
 
 T = TypeVar("T")
 Found = tuple[str, str, str, float | None, str, bool | None]
@@ -196,7 +195,7 @@ def _ms(summary: Summary, name: str) -> float:
 
 
 def _resident(pid: int) -> int:
-    use = processes.use([pid])
+    use = process_usage.use([pid])
     return use.resident if use is not None else 0
 
 

@@ -20,8 +20,8 @@ import aiohttp
 from rich.console import Console
 
 from benchmarks import pages
-from rpcaccel.bench import render
-from rpcaccel.bench.report import Report, Table, count, machine, milliseconds
+from rpcaccel.bench.report import render
+from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
 from tests.support.services import Program, RedisServer, free_port
 from tests.support.storm import NETWORK, Caller, Storm, storm
 

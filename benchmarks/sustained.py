@@ -2,8 +2,8 @@
 
     python -m benchmarks.sustained [--short] [--out docs/benchmarks.md]
 
-What DApps call (rpcaccel.bench.mix) in an open loop at constant rates, over three simulated nodes that take 100 to
-300 ms and have a block every two seconds. Proxy on one core, generator and nodes on the other.
+What DApps call (rpcaccel.bench.load.workload) in an open loop at constant rates, over three simulated nodes that take
+100 to 300 ms and have a block every two seconds. Proxy on one core, generator and nodes on the other.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ import uvloop
 
 from benchmarks import evidence
 from benchmarks.peers import Running, as_generator, bench
-from rpcaccel.bench import processes
-from rpcaccel.bench.calls import asking, learn
-from rpcaccel.bench.client import Pool
-from rpcaccel.bench.constant_rate import ConstantRate, Held
-from rpcaccel.bench.mix import Visitors
-from rpcaccel.bench.report import Report, Table, count, failures, machine, milliseconds, percent
-from rpcaccel.bench.series import Summary
-from rpcaccel.bench.target import parse
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.constant_rate import ConstantRate, Held
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Visitors, asking, learn
+from rpcaccel.bench.report.report import Report, Table, count, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.statistics import Summary
+from rpcaccel.bench.runs import process_usage
 
 SECTION = "sustained load"
 NODES = 3
@@ -92,15 +90,15 @@ def measure(watch: Watch, stages: Sequence[Stage] = STAGES, number: int = NODES)
 async def _all(ours: Running, stages: Sequence[Stage], watch: Watch) -> list[Found]:
     pool = Pool(parse(ours.url), CONNECTIONS)
     calls = iter(Visitors(await learn(asking(pool)), Random(1)))
-    pids, found = processes.with_children([ours.program.pid]), []
+    pids, found = process_usage.with_children([ours.program.pid]), []
     await pool.warm(256)
     for place, stage in enumerate(stages):
         watch.part(f"{stage.name}: {stage.rate:g}/s for {stage.seconds:g} s", place, len(stages))
         # Without spinning: generator and nodes share a core.
         steady = ConstantRate(pool, calls, rate=stage.rate, timeout=10.0, spin=False, late_most=LATE)
-        before = processes.use(pids)
+        before = process_usage.use(pids)
         await steady.run(watch, stage.seconds)
-        spent = processes.spent(before, processes.use(pids))
+        spent = process_usage.spent(before, process_usage.use(pids))
         cores, resident = (None, None) if spent is None else (spent.cores, spent.resident)
         found.append(Found(stage, steady.summary(), steady.held, cores, resident))
         if watch.stopped:

@@ -25,9 +25,9 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 import hits
-from rpcaccel.bench.calls import Call, NoEndpointError, World, learn
-from rpcaccel.bench.http import Reply
-from rpcaccel.bench.verdict import batch_verdict, result_of, verdict
+from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.verdict import batch_verdict, result_of, verdict
+from rpcaccel.bench.load.workload import Call, NoEndpointError, World, learn
 
 log = logging.getLogger("rpcaccel.load")
 HEADERS = {"Content-Type": "application/json"}

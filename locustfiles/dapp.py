@@ -15,8 +15,7 @@ import msgspec
 from locust import constant_throughput, task
 
 from common import RpcUser
-from rpcaccel.bench.calls import Call
-from rpcaccel.bench.mix import Visitors, transaction
+from rpcaccel.bench.load.workload import Call, Visitors, transaction
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 SENDS = float(os.environ.get("RPCACCEL_SENDS", "0.005"))

@@ -10,7 +10,7 @@ import msgspec
 from locust import constant_throughput, task
 
 from common import RpcUser
-from rpcaccel.bench.calls import Call
+from rpcaccel.bench.load.workload import Call
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 PAGE = 25

@@ -15,7 +15,7 @@ from flask import Response, request
 from locust import events
 from locust.env import Environment
 
-from rpcaccel.bench.series import HITS
+from rpcaccel.bench.report.statistics import HITS
 
 _sources: defaultdict[str, Counter[str]] = defaultdict(Counter)
 """By name of the call."""

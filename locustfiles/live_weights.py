@@ -26,7 +26,7 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 from common import RpcUser, admin, failed_checks, log
-from rpcaccel.bench.calls import Call
+from rpcaccel.bench.load.workload import Call
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 WINDOW = float(os.environ.get("RPCACCEL_SHARES_WINDOW", "5"))

@@ -11,7 +11,7 @@ import random
 from locust import constant, task
 
 from common import RpcUser
-from rpcaccel.bench.calls import draw
+from rpcaccel.bench.load.workload import draw
 
 
 class SeedTable(RpcUser):

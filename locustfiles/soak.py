@@ -19,7 +19,7 @@ from locust.runners import WorkerRunner
 from common import failed_checks, log
 from dapp import Dapp
 from explorer import Explorer
-from rpcaccel.bench import processes
+from rpcaccel.bench.runs import process_usage
 
 __all__ = ["Dapp", "Explorer"]
 GROWTH = float(os.environ.get("RPCACCEL_SOAK_GROWTH", "0.25"))
@@ -30,7 +30,7 @@ def resident(host: str) -> int | None:
     """Bytes that whoever listens there takes; None when it is not on this machine."""
     parts = urlsplit(host)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    used = processes.use(processes.with_children(processes.listeners(port)))
+    used = process_usage.use(process_usage.with_children(process_usage.listeners(port)))
     return used.resident if used is not None else None
 
 

@@ -7,9 +7,9 @@ INTERRUPTED = 130
 
 
 def main() -> NoReturn:
-    """Run the program and exit as `rpcaccel.cli.main` does."""
+    """Run the program and exit as `rpcaccel.cli.app.main` does."""
     try:
-        from rpcaccel.cli import main as run  # noqa: PLC0415 -- this is what may be interrupted
+        from rpcaccel.cli.app import main as run  # noqa: PLC0415 -- this is what may be interrupted
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     run()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     from random import Random
 
-    from rpcaccel.core.node import Node
+    from rpcaccel.core.nodes.node import Node
 
 
 class Balancer(Protocol):

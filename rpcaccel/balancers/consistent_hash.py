@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from random import Random
 
-    from rpcaccel.core.node import Node
+    from rpcaccel.core.nodes.node import Node
 
 POINTS = 64
 """Points on the ring for one unit of weight (eight to a digest): shares are within some 12 % of the weights."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from random import Random
 
-    from rpcaccel.core.node import Node
+    from rpcaccel.core.nodes.node import Node
 
 _PENALTY_MAX = 64.0
 _FORGIVE = 0.97

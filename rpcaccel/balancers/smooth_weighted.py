@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from random import Random
 
-    from rpcaccel.core.node import Node
+    from rpcaccel.core.nodes.node import Node
 
 _UNIT = 120
 """Integer steps to one unit of weight: sums stay exact, and a weight of 1 can fall by parts."""

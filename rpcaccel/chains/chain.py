@@ -7,8 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rpcaccel.core.classify import ErrorTable
-from rpcaccel.core.rules import RuleTable
+from rpcaccel.core.plan.rules import RuleTable
+from rpcaccel.core.replies.error_rules import ErrorTable
 
 Finality = Literal["instant", "tag", "depth"]
 """When a block can no longer be replaced: at once, once a `finalized` tag has passed it, or so many blocks later."""

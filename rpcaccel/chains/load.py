@@ -14,9 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.chains.chain import Chain, Finality, Identity, KnownNetwork, RangeLimit
-from rpcaccel.core.classify import ErrorRule, ErrorTable
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.rules import (
+from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
     Denied,
@@ -29,6 +27,8 @@ from rpcaccel.core.rules import (
     RuleTable,
     SkipTest,
 )
+from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable
+from rpcaccel.core.replies.failure import FailureKind
 
 _T = TypeVar("_T")
 _DIRECTORY = resources.files("rpcaccel.chains")
@@ -58,7 +58,7 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One [[rules]] table: what is said once for many methods. The other members are those of core.rules.Rule."""
+    """One [[rules]] table: what is said once for many methods. The other members are those of core.plan.rules.Rule."""
 
     why: str
     cache: CacheClass

@@ -1,1 +1,1 @@
-"""What the operator says: the settings, where they come from, and how they change."""
+"""Settings: the frozen model, where values come from, how they change, and what is wrong with them."""

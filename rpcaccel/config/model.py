@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rpcaccel.config.address import HeaderText, NodeUrl, RedisUrl
-from rpcaccel.config.clients import ClientsSettings
-from rpcaccel.config.error_rules import ErrorRuleSettings
-from rpcaccel.config.fields import (
+from rpcaccel.config.names import NAME, NODE_ID, CrossFault, default_id, named_nodes, parse_node, repeats
+from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
+from rpcaccel.config.secrets import HeaderText, NodeUrl, PasswordHash, RedisUrl
+from rpcaccel.config.sections import ClientsSettings, LogSettings, Section, TracingSettings
+from rpcaccel.config.types import (
     BalancerName,
     ChainName,
     Duration,
@@ -27,11 +28,6 @@ from rpcaccel.config.fields import (
     Whole,
     WorkerCount,
 )
-from rpcaccel.config.naming import NAME, NODE_ID, CrossFault, default_id, named_nodes, parse_node, repeats
-from rpcaccel.config.observability import LogSettings, TracingSettings
-from rpcaccel.config.password import PasswordHash
-from rpcaccel.config.resilience import ResilientNetwork, ResilientNode, ResilientProgram
-from rpcaccel.config.section import Section
 
 MIB = 1 << 20
 MOST_NODES = 4000

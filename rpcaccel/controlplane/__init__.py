@@ -1,1 +1,1 @@
-"""The control plane: settings, heads, metrics, the admin side."""
+"""The supervisor: settings, probes, statistics, the admin API and the worker processes."""

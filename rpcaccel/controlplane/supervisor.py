@@ -15,30 +15,28 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from rpcaccel.config.judge import OPEN, Misfit, is_open
 from rpcaccel.config.model import Settings
-from rpcaccel.config.observability import LogSettings
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.audit import Author, Change
-from rpcaccel.controlplane.change_routes import line
-from rpcaccel.controlplane.events import Events
-from rpcaccel.controlplane.hindrances import hindrances
-from rpcaccel.controlplane.hosts import Hosts
-from rpcaccel.controlplane.link import Link, LocalLink
-from rpcaccel.controlplane.listening import ListenError, address_of, bind_workers, reason_of
-from rpcaccel.controlplane.overview import Overview
-from rpcaccel.controlplane.probers import Probers
-from rpcaccel.controlplane.process_link import ProcessLink
-from rpcaccel.controlplane.quotafile import QuotaFile
-from rpcaccel.controlplane.quotas import Quotas
-from rpcaccel.controlplane.settings import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
-from rpcaccel.controlplane.spawn import Spare, spawn
-from rpcaccel.controlplane.view import Notice
-from rpcaccel.controlplane.watchdog import Watchdog
-from rpcaccel.controlplane.workers import WorkerEvent, Workers
-from rpcaccel.core.heads import NetworkHeads, NodeHead
+from rpcaccel.config.sections import LogSettings
+from rpcaccel.config.validate import OPEN, Misfit, is_open
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.nodes.probers import Probers
+from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
+from rpcaccel.controlplane.settings.audit import Author, Change
+from rpcaccel.controlplane.settings.hindrances import hindrances
+from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
+from rpcaccel.controlplane.settings.sharing import Hosts
+from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.stats.snapshot import Notice, Overview
+from rpcaccel.controlplane.workers.link import Link, LocalLink
+from rpcaccel.controlplane.workers.process_link import ProcessLink
+from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
+from rpcaccel.controlplane.workers.spawn import Spare, spawn
+from rpcaccel.controlplane.workers.watchdog import Watchdog
+from rpcaccel.controlplane.workers.workers import WorkerEvent, Workers
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Hint, Report, Spent
-from rpcaccel.core.recent import Sent
 from rpcaccel.dataplane import logs
 
 HEADS_WITHIN = 1.0
@@ -58,7 +56,7 @@ class RunningInfo(Struct, frozen=True):
 
 
 class Supervisor:
-    """Everything that runs, from `start` to `stop`. Implements controlplane.control.Control."""
+    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.routes.Control."""
 
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings, origin, check=self._hindered)

@@ -1,1 +1,1 @@
-"""Pure values and decisions: no clock, no chance, no I/O; `now` and `rng` are arguments."""
+"""Pure values and decisions: no clock, no chance, no input or output of their own."""

@@ -1,16 +1,22 @@
-"""What the control plane and the data plane say to each other, in one process or across many."""
+"""What the control plane and the data plane say to each other, in one process or across many.
+
+Messages as frames on a byte stream: four bytes of length (big-endian), then MessagePack.
+"""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
+import msgspec
 from msgspec import Struct
 
-from rpcaccel.core.entry import Selection
-from rpcaccel.core.explained import Explanation
-from rpcaccel.core.heads import NetworkHeads
-from rpcaccel.core.quota import Brought, QuotaUse
-from rpcaccel.core.recent import Sent
-from rpcaccel.core.tally import TallySnapshot
-from rpcaccel.core.unclassed import UnclassedError
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.explanation import Explanation
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.heads.served_head import NetworkHeads
+from rpcaccel.core.nodes.quota import Brought, QuotaUse
+from rpcaccel.core.replies.unknown_errors import UnclassedError
+from rpcaccel.core.stats.tally import TallySnapshot
 
 
 class NodeReport(Struct, frozen=True, kw_only=True):
@@ -203,3 +209,41 @@ Order = Place | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain 
 """From the control plane to a worker."""
 Word = Started | Adopted | Report | Hint | PurgeDone | Explained | Recorded | Sent | Spent
 """From a worker to the control plane."""
+
+
+LONGEST = 256 * 1024 * 1024
+"""Bytes. A longer frame is a fault of the other side, not a message."""
+
+T = TypeVar("T")
+
+
+def encode(message: object) -> bytes:
+    """One message as one frame."""
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+class FrameReader(Generic[T]):
+    """Collects bytes into messages of one type (or union)."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[T]:
+        """The messages that are complete now.
+
+        Raises:
+            ValueError: a frame is longer than LONGEST or is not a message of this type.
+        """
+        self._buffer += data
+        messages: list[T] = []
+        while len(self._buffer) >= 4:
+            length = int.from_bytes(self._buffer[:4], "big")
+            if length > LONGEST:
+                raise ValueError(f"a frame of {length} bytes")
+            if len(self._buffer) < 4 + length:
+                break
+            messages.append(self._decode(bytes(self._buffer[4 : 4 + length])))
+            del self._buffer[: 4 + length]
+        return messages

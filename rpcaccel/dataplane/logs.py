@@ -10,8 +10,8 @@ from typing import Any, TextIO
 
 import structlog
 
-from rpcaccel.config.observability import LogSettings
-from rpcaccel.core.printable import printable
+from rpcaccel.config.sections import LogSettings
+from rpcaccel.core.wire.printable import printable
 
 
 def configure(settings: LogSettings) -> None:

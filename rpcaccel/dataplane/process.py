@@ -18,8 +18,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from rpcaccel.config.model import Settings
-from rpcaccel.core import frames
-from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core import messages
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import (
     Adopt,
     Adopted,
@@ -37,9 +38,8 @@ from rpcaccel.core.messages import (
     Started,
     Word,
 )
-from rpcaccel.core.quota import Brought
-from rpcaccel.core.recent import Sent
-from rpcaccel.dataplane.loop import run
+from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.dataplane.event_loop import run
 from rpcaccel.dataplane.worker import Worker
 
 REPORT_EVERY = 1.0
@@ -82,7 +82,7 @@ class LinkEnd:
 
     async def _obey_all(self) -> None:
         """Obey until the link ends, while the worker drains as well: it still answers calls then."""
-        orders: frames.FrameReader[Order] = frames.FrameReader(Order)  # type: ignore[arg-type]
+        orders: messages.FrameReader[Order] = messages.FrameReader(Order)  # type: ignore[arg-type]
         while data := await self._read():
             for order in orders.feed(data):
                 if isinstance(order, Drain):
@@ -180,7 +180,7 @@ class LinkEnd:
 
     def _say(self, word: Word) -> None:
         if not self._writer.is_closing():
-            self._writer.write(frames.encode(word))
+            self._writer.write(messages.encode(word))
 
 
 def _log_by(settings: Settings) -> None:

@@ -13,33 +13,33 @@ from typing import Any
 
 from rpcaccel import stores
 from rpcaccel.config.model import Settings
-from rpcaccel.core.eligible import explain, rests
-from rpcaccel.core.entry import Selection
-from rpcaccel.core.explained import Explanation
-from rpcaccel.core.heads import NetworkHeads
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.explanation import Explanation
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import part_of
-from rpcaccel.core.memory import MemoryTier
 from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Report, Spent
-from rpcaccel.core.permission import Exposure
-from rpcaccel.core.quota import Brought
-from rpcaccel.core.recent import Sent
-from rpcaccel.core.tally import Tally, TallySnapshot
-from rpcaccel.dataplane import figures
-from rpcaccel.dataplane.admission import Admission
-from rpcaccel.dataplane.calls import Calls
-from rpcaccel.dataplane.chain_restart import ChainRestarts
-from rpcaccel.dataplane.engine import Engine
-from rpcaccel.dataplane.explaining import explanation
-from rpcaccel.dataplane.front import Front
-from rpcaccel.dataplane.lanes import Lanes
-from rpcaccel.dataplane.network import Network
-from rpcaccel.dataplane.observer import Observer, Observers
-from rpcaccel.dataplane.recorder import Recorder
-from rpcaccel.dataplane.routes import routes
-from rpcaccel.dataplane.shared_limits import Neighbours, SharedLimits
-from rpcaccel.dataplane.shortcut import Shortcut
-from rpcaccel.dataplane.slowclients import keep_watch
-from rpcaccel.dataplane.state import State
+from rpcaccel.core.nodes.eligibility import explain, rests
+from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.plan.permission import Exposure
+from rpcaccel.core.stats.tally import Tally, TallySnapshot
+from rpcaccel.dataplane import gauges
+from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.engine.explain import explanation
+from rpcaccel.dataplane.engine.head_change import ChainRestarts
+from rpcaccel.dataplane.http.connections import Lanes
+from rpcaccel.dataplane.http.handler import Front
+from rpcaccel.dataplane.http.hit_path import Shortcut
+from rpcaccel.dataplane.http.slow_clients import keep_watch
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.networks.state import State
+from rpcaccel.dataplane.rpc.admission import Admission
+from rpcaccel.dataplane.rpc.calls import Calls
+from rpcaccel.dataplane.rpc.observer import Observer, Observers
+from rpcaccel.dataplane.rpc.recorder import Recorder
+from rpcaccel.dataplane.rpc.routes import routes
+from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -272,13 +272,13 @@ class Worker:
     def _count(self) -> TallySnapshot:
         """The tally, with what the tiers and connectors count themselves filled in."""
         self._tally.connections = len(self._lanes.open)
-        figures.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
+        gauges.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
         if self._second_tier:
-            figures.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
+            gauges.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
         for name, node_id, upstream in self.state.upstreams():
-            figures.fill_node(self._tally.node(name, node_id), upstream.counters)
+            gauges.fill_node(self._tally.node(name, node_id), upstream.counters)
         for network in self.state.networks.values():
-            figures.fill_network(self._tally.network(network.name), network.pool)
+            gauges.fill_network(self._tally.network(network.name), network.pool)
             for node in network.pool.nodes:
                 self._tally.node(network.name, node.id).in_flight = node.in_flight
         self._tally.connections = len(self._lanes.open)

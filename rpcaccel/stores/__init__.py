@@ -1,6 +1,6 @@
-"""The second cache tier, a file for each store.
+"""The second cache tier: a file or a package for each store.
 
-A store is a module here that says which URL schemes are its own (SCHEMES) and how it is made (build).
+A store is a module or package here that says which URL schemes are its own (SCHEMES) and how it is made (build).
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 
-from rpcaccel.stores import memory
-from rpcaccel.stores.base import Store, StoreSettings
+from rpcaccel.stores.base import NoStore, Store, StoreSettings
 
 Build = Callable[[StoreSettings], Store]
 
@@ -19,10 +18,8 @@ def schemes() -> dict[str, Build]:
     """Every URL scheme that some store here takes, with how that store is made."""
     found: dict[str, Build] = {}
     for module in iter_modules(__path__):
-        # A store's parts are named for it: redis, redis_reads, redis_url …
-        if "_" not in module.name and module.name != "base":
-            store = import_module(f"{__name__}.{module.name}")
-            found.update(dict.fromkeys(getattr(store, "SCHEMES", ()), store.build if hasattr(store, "build") else None))
+        store = import_module(f"{__name__}.{module.name}")
+        found.update(dict.fromkeys(getattr(store, "SCHEMES", ()), getattr(store, "build", None)))
     return found
 
 
@@ -33,10 +30,10 @@ def load(settings: StoreSettings) -> Store:
     """
     url = settings.url.reveal().strip()
     if not url:
-        return memory.build(settings)  # without looking at the others: a tenth of the start would go into it
+        return NoStore()  # without looking at the others: a tenth of the start would go into it
     scheme = url.partition("://")[0] if "://" in url else url
     build = schemes().get(scheme)
     if build is None:
-        known = ", ".join(f"{name}://" for name in sorted(schemes()) if name)
+        known = ", ".join(f"{name}://" for name in sorted(schemes()))
         raise ValueError(f"no store takes this address; known are {known}")
     return build(settings)

@@ -1,4 +1,8 @@
-"""The second tier as the data plane sees it: a store is asked, given to and purged, and never gets in the way."""
+# ruff: noqa: ARG002 - a store that holds nothing looks at nothing
+"""The second tier as the data plane sees it: a store is asked, given to and purged, and never gets in the way.
+
+No second tier: every worker has its memory tier and nothing behind it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
-from rpcaccel.core.entry import Entry, Selection
+from rpcaccel.core.cache.entry import Entry, Selection
 
 
 class Address(Protocol):
@@ -161,3 +165,62 @@ class Store(Protocol):
 
     def stats(self) -> StoreStats:
         """State and counters now."""
+
+
+class NoLease:
+    """Nobody shares anything, so everybody may fetch."""
+
+    async def release(self) -> None:
+        """Nothing was taken."""
+
+
+class NoStore:
+    """The store that holds nothing."""
+
+    name: ClassVar[str] = "memory"
+
+    async def start(self) -> None:
+        """Nothing to connect."""
+
+    async def close(self) -> None:
+        """Nothing to disconnect."""
+
+    async def get(self, key: bytes) -> Entry | None:
+        """Always None."""
+        return None
+
+    def look(
+        self,
+        keys: Sequence[bytes],
+        accepts: Callable[[bytes, Entry], bool],
+        done: Callable[[Entry | None], None],
+    ) -> bool:
+        """There is nothing to look at."""
+        return False
+
+    def put(self, key: bytes, entry: Entry, ttl: float) -> None:
+        """Forget the entry."""
+
+    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+        """There was nothing."""
+        return Purged(0)
+
+    async def left(self, key: bytes) -> float | None:
+        """There is nothing."""
+        return None
+
+    async def lease(self, key: bytes, ttl: float) -> Lease | None:
+        """Always granted."""
+        return NoLease()
+
+    async def wait(self, key: bytes, within: float) -> Entry | None:
+        """Nobody puts anything."""
+        return None
+
+    async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
+        """Nobody else is known of."""
+        return {}
+
+    def stats(self) -> StoreStats:
+        """Up, and without numbers."""
+        return StoreStats(name=self.name, up=True)

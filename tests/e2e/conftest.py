@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from rpcaccel.testing.factories import harmony_chain
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.server.factories import harmony_chain
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, Fleets, GatedNode
 from tests.support.running import LOCAL, Evm, Running, Serve, found

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import aiohttp
 
-from rpcaccel.testing.envelope import Parsed
-from rpcaccel.testing.factories import harmony_chain
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.server.envelope import Parsed
+from rpcaccel.simnode.server.factories import harmony_chain
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.running import LOCAL, Running, found, until
 from tests.support.services import Program
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.change_routes import line
-from rpcaccel.controlplane.events import Events
-from rpcaccel.controlplane.settings import Ledger, Origin
-from rpcaccel.core.heads import NodeHead
+from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.settings.ledger import Ledger, Origin
+from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.core.heads.served_head import NodeHead
 
 NODES = ["https://u:s3cret-token@a.example/key,weight=5,id=a", "https://b.example,id=b", "http://10.0.0.7:9500,id=c"]
 
@@ -20,7 +20,7 @@ def sample_settings(**more: Any) -> Settings:
 
 
 class SampleControl:
-    """Implements controlplane.control.Control; `refusal` is what its one worker answers to a revision."""
+    """Implements controlplane.admin.routes.Control; `refusal` is what its one worker answers to a revision."""
 
     def __init__(self, settings: Settings | None = None, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings or sample_settings(), origin)

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from rpcaccel.config.model import NetworkSettings
-from rpcaccel.controlplane.errors import ErrorQuestion, treatment
-from rpcaccel.controlplane.view import Frame, HeadView, NodeView, Notice, WorkerView, look
-from rpcaccel.core.quota import QuotaUse
-from rpcaccel.core.rules import CacheClass
-from rpcaccel.core.tally import Source, Step, Tally, TallySnapshot, merge
-from rpcaccel.core.unclassed import Unclassed, UnclassedError
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, WorkerView, look
+from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
+from rpcaccel.core.stats.tally import Source, Step, Tally, TallySnapshot, merge
 
 NETWORK = "harmony-s0"
 

@@ -17,8 +17,8 @@ import orjson
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import Supervisor
-from rpcaccel.core.cells import Tier
 from rpcaccel.core.messages import NodeReport
+from rpcaccel.core.stats.counters import Tier
 
 CALLS = int(os.environ.get("CHAOS_CALLS", "300"))
 """Calls in the bad part of each storm, at the least; 100,000 where it is run for the record."""
@@ -173,7 +173,7 @@ async def storm(
 ) -> AsyncIterator[Storm]:
     """The program, serving `nodes`, and callers for it; 0 connections: as many as it takes."""
     gc.collect()
-    gc.freeze()  # as dataplane.loop does for the program
+    gc.freeze()  # as dataplane.event_loop does for the program
     supervisor = Supervisor(settings(nodes, **more))
     info = await supervisor.start()
     connector = aiohttp.TCPConnector(limit=connections)

@@ -13,10 +13,10 @@ import aiohttp
 import orjson
 import pytest
 
-from rpcaccel.testing.blocks import ChainSpec
-from rpcaccel.testing.chain import SimChain
-from rpcaccel.testing.simnode import SimNode
-from rpcaccel.testing.state import REVERT
+from rpcaccel.simnode.chain.accounts import REVERT
+from rpcaccel.simnode.chain.blocks import ChainSpec
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.services import Program
 from tests.support.storm import CALLS, Storm, storm
 

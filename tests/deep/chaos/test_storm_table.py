@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import pages
 from benchmarks.storms import CASES, OTHERS, Hail, Row, Weather, measure, report
-from rpcaccel.bench import report as bench_report
+from rpcaccel.bench.report import report as bench_report
 from tests.support.services import ROOT
 
 ROW = Row("killed", 1000, 0, 0.010, 0.4, 0.030, 0.015, 2)

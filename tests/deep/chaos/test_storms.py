@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from rpcaccel.core.messages import NodeReport
-from rpcaccel.testing.blocks import ChainSpec
-from rpcaccel.testing.chain import SimChain
-from rpcaccel.testing.factories import harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.chain.blocks import ChainSpec
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.services import Program, RedisServer
 from tests.support.storm import CALLS, PATIENCE, PATIENCE_A_CALL, Storm, Wave, storm
 from tests.support.waiting import until

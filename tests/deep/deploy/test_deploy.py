@@ -25,10 +25,10 @@ import typer
 import yaml
 from packaging.requirements import Requirement
 
-from rpcaccel.cli import app
-from rpcaccel.config.document import to_table
+from rpcaccel.cli.app import app
 from rpcaccel.config.load import load
-from rpcaccel.config.password import PasswordHash, hash_password
+from rpcaccel.config.patch import to_table
+from rpcaccel.config.secrets import PasswordHash, hash_password
 from tests.support.services import ROOT, Process, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))

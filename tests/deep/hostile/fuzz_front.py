@@ -13,7 +13,7 @@ import sys
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_parser import HttpRequestParser
 
-from rpcaccel.core.httphead import END, read_head
+from rpcaccel.core.wire.http_head import END, read_head
 
 LONGEST_BODY = 4096
 _LOOP = asyncio.new_event_loop()

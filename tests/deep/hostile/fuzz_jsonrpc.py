@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import sys
 
-from rpcaccel.core import jsonrpc
-from rpcaccel.core.jsonrpc import Call, Invalid
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.core.wire.jsonrpc import Call, Invalid
 
 
 def check(body: bytes) -> None:

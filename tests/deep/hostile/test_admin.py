@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import structlog
 
-from rpcaccel.config.password import hash_password
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.routes import ROUTES
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.routes import ROUTES
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
 

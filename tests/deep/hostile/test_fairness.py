@@ -7,8 +7,8 @@ import time
 
 import orjson
 
-from rpcaccel.dataplane.lane import LONGEST_PART
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.dataplane.http.fast_protocol import LONGEST_PART
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, call
 from tests.support.proxy import proxying
 from tests.support.waiting import until

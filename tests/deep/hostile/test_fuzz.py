@@ -14,9 +14,9 @@ import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.core import jsonrpc
-from rpcaccel.core.jsonrpc import Call, Invalid
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.core.wire.jsonrpc import Call, Invalid
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.deep.hostile import fuzz_front
 from tests.deep.hostile.fuzz_jsonrpc import check
 from tests.support.dataplane.conversation import BODY, HEAD, Conversation, Left, call

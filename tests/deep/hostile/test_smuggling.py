@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import BODY, HEAD, Conversation, call, talk
 from tests.support.proxy import Proxy, proxying
 

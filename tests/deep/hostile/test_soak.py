@@ -17,10 +17,10 @@ from statistics import median
 
 import orjson
 
-from rpcaccel.controlplane.metrics import render
-from rpcaccel.controlplane.process import usage
-from rpcaccel.controlplane.view import Frame
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.controlplane.stats.process_usage import usage
+from rpcaccel.controlplane.stats.prometheus import render
+from rpcaccel.controlplane.stats.snapshot import Frame
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, Left, call
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until

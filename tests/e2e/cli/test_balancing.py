@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcaccel.testing.blocks import ChainSpec
-from rpcaccel.testing.chain import SimChain
-from rpcaccel.testing.factories import harmony_nodes, running
+from rpcaccel.simnode.chain.blocks import ChainSpec
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.server.factories import harmony_nodes, running
 from tests.support import waiting
 from tests.support.fleet import STEADY, Fleet
 from tests.support.proxy import Reply

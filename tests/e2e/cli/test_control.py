@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.process import usage
-from rpcaccel.testing.factories import harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.controlplane.stats.process_usage import usage
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.e2e.cli.test_lifecycle import children
 from tests.support import waiting
 from tests.support.fleet import Fleet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
-from rpcaccel.testing.factories import ethereum_chain, harmony_chain, harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.fixtures import shared
 from tests.support.running import HARMONY, QUICK, Serve
 

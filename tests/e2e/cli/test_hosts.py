@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 import pytest_asyncio
 
-from rpcaccel.testing.factories import harmony_chain
+from rpcaccel.simnode.server.factories import harmony_chain
 from tests.e2e.cli.test_control import served_by, weights
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode, fleet_of

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 import pytest
 
-from rpcaccel.testing.factories import harmony_chain, harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode
 from tests.support.running import Metrics, Serve, until

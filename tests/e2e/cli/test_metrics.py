@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.controlplane.exposed import EXPOSED
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import STEADY, Fleet
 from tests.support.running import PATIENT, Serve
 from tests.support.services import RedisServer

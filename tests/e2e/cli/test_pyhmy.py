@@ -11,8 +11,8 @@ from eth_account import Account
 from pyhmy import account, blockchain, staking, transaction
 from pyhmy.rpc.exceptions import RPCError
 
-from rpcaccel.testing.address import to_one
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.chain.addresses import to_one
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.fleet import Fleet
 from tests.support.proxy import HARMONY_ID
 

@@ -7,9 +7,9 @@ import os
 import signal
 from pathlib import Path
 
-from rpcaccel.controlplane.quotafile import Kept, QuotaFile
-from rpcaccel.testing.factories import harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.controlplane.nodes.quotas import Kept, QuotaFile
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.running import Running, Serve, until
 
 

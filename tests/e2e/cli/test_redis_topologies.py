@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, field
 
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Reply
 from tests.support.running import PATIENT, Running, Serve, until
 from tests.support.services import RedisServer, require

@@ -12,8 +12,8 @@ import pytest
 from msgspec import Raw
 
 from benchmarks.responder import Responder
-from rpcaccel.bench.recording import Head, Line, encode
-from rpcaccel.cli import run
+from rpcaccel.bench.runs.recording import Head, Line, encode
+from rpcaccel.cli.app import run
 from tests.e2e.cli.test_record import Recorded
 from tests.support.fleet import Fleet
 from tests.support.services import Program

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest_asyncio
 
-from rpcaccel.testing.factories import harmony_chain, knobs
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.server.factories import harmony_chain, knobs
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode, fleet_of
 from tests.support.proxy import Reply

@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from typing import Any
 
-from rpcaccel.core import apikey
+from rpcaccel.core import client_limits
 from tests.e2e.cli.test_control import served_by
 from tests.support.fleet import Fleet
 from tests.support.proxy import Reply
 from tests.support.running import Running, until
 
-KEY = apikey.make(bytes(32))
+KEY = client_limits.make(bytes(32))
 BLOCK = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [7, {}]}
 EACH = 24
 """Calls on connections of their own: that one of two workers gets none of them is one chance in eight million."""
@@ -54,7 +54,7 @@ async def test_limits_keys_and_refused_methods(pair: Fleet) -> None:
     assert all("batch too long" in reply.error["message"] for reply in await everywhere(proxy, [BLOCK, BLOCK]))
     await proxy.changed({"http": {"deny": ["hmyv2_getBlock*"]}})
     assert all("error" in reply.json for reply in await everywhere(proxy, BLOCK))
-    holder = {"dapp": {"hashes": [apikey.hashed(KEY)]}}
+    holder = {"dapp": {"hashes": [client_limits.hashed(KEY)]}}
     await proxy.changed({"http": {"deny": []}, "clients": {"require_key": True, "keys": holder}})
     assert {reply.status for reply in await everywhere(proxy, BLOCK)} == {401}
     assert {reply.status for reply in await everywhere(proxy, BLOCK, **{"X-API-Key": KEY})} == {200}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.testing.address import to_hex, to_one
-from rpcaccel.testing.factories import harmony_chain
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.chain.addresses import to_hex, to_one
+from rpcaccel.simnode.server.factories import harmony_chain
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.fleet import Fleet
 from tests.support.running import HARMONY, QUICK, Serve, until
 

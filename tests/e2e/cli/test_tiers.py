@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from rpcaccel.core.memo import LEAST
-from rpcaccel.testing.factories import harmony_chain, harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
 from tests.support import waiting
 from tests.support.fixtures import shared
 from tests.support.fleet import STEADY, Fleet, GatedNode, fleet_of

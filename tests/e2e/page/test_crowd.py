@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 from playwright.async_api import Browser, expect
 
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.view import NodeView
-from rpcaccel.core.rules import CacheClass
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.core.plan.rules import CacheClass
 from tests.support.browser import visiting
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl

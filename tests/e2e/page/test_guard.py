@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Page, Route, expect
 
-from rpcaccel.config.password import hash_password
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.audit import Author
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.settings.audit import Author
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl, sample_settings

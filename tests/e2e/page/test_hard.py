@@ -4,9 +4,9 @@ a choice."""
 import pytest
 from playwright.async_api import Route, expect
 
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.core.rules import CacheClass
-from rpcaccel.core.tally import Source
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.tally import Source
 from tests.e2e.page.tuning import weight
 from tests.support.browser import Visitor
 from tests.support.sample_view import NETWORK, SampleView

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.view import NodeView
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
 from tests.support.browser import VIEWS, Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.view import NodeView
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
 from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView

@@ -2,10 +2,10 @@
 
 from playwright.async_api import Page, expect
 
-from rpcaccel.config.described import described
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.audit import Author
+from rpcaccel.config.schema import described
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.settings.audit import Author
 from tests.e2e.page.tuning import apply, field, log_in, opened, reader, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.core.failure import FailureKind, policy
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.core.replies.failure import FailureKind, policy
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from rpcaccel.config.described import described
-from rpcaccel.controlplane.admin import Admin
-from rpcaccel.controlplane.audit import Author
-from rpcaccel.core import apikey
+from rpcaccel.config.schema import described
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.core import client_limits
 from tests.e2e.page.tuning import apply, field, log_in, reader
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
@@ -18,7 +18,7 @@ from tests.support.sample_view import NETWORK, SampleView
 
 KNOWN = "import('/src/store.js').then(({ store }) => store.current.revision)"
 """The revision of the settings that a page has."""
-HASH = apikey.hashed(apikey.make(bytes(apikey.RANDOM_BYTES)))
+HASH = client_limits.hashed(client_limits.make(bytes(client_limits.RANDOM_BYTES)))
 
 
 class ViewOf(SampleView):
@@ -151,12 +151,12 @@ async def test_a_key_is_shown_once_and_its_holder_limited_disabled_and_removed(
     await page.get_by_role("button", name="Make a key").click()
     await page.get_by_label("Name of the holder").fill("alice")
     await page.get_by_role("button", name="Make", exact=True).click()
-    await expect(page.locator(".once code")).to_contain_text(apikey.BEGINNING)
+    await expect(page.locator(".once code")).to_contain_text(client_limits.BEGINNING)
     key = str(await page.locator(".once code").text_content())
     assert control.ledger.settings.clients.keys == {}
     await expect(page.locator(".once")).to_contain_text("works as soon as the change below is applied")
     await apply(page)
-    assert control.ledger.settings.clients.keys["alice"].hashes == (apikey.hashed(key),)
+    assert control.ledger.settings.clients.keys["alice"].hashes == (client_limits.hashed(key),)
     await expect(page.locator(".once")).to_contain_text("works now")
     await page.get_by_role("button", name="Done").click()
     await expect(page.locator("body")).not_to_contain_text(key)

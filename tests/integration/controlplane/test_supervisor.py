@@ -11,16 +11,16 @@ import aiohttp
 import pytest
 import structlog
 
-from rpcaccel.config.faults import ConfigError, Fault
+from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
-from rpcaccel.config.password import hash_password
-from rpcaccel.controlplane.audit import Author
-from rpcaccel.controlplane.listening import ListenError, address_of, bind
-from rpcaccel.controlplane.settings import ChangedMeanwhileError, InvalidSettingsError, Origin
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
+from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
 from rpcaccel.core.messages import Spent
-from rpcaccel.testing.factories import harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.proxy import settings_for
 
 ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}

@@ -10,10 +10,10 @@ import sys
 import aiohttp
 import pytest
 
-from rpcaccel.core import frames
+from rpcaccel.core import messages
 from rpcaccel.core.messages import Adopt, Adopted, Drain, PurgeDone, Report, Started, Word
 from rpcaccel.dataplane.process import answer
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import settings_for
 
 
@@ -33,7 +33,7 @@ async def start(
 
 async def words_until(reader: asyncio.StreamReader, kind: type) -> list[Word]:
     heard: list[Word] = []
-    words: frames.FrameReader[Word] = frames.FrameReader(Word)  # type: ignore[arg-type]
+    words: messages.FrameReader[Word] = messages.FrameReader(Word)  # type: ignore[arg-type]
     async with asyncio.timeout(20):
         while not any(isinstance(word, kind) for word in heard):
             heard += words.feed(await reader.read(65536))
@@ -43,14 +43,14 @@ async def words_until(reader: asyncio.StreamReader, kind: type) -> list[Word]:
 async def test_it_starts_reports_and_ends_when_told_to_drain() -> None:
     async with harmony_nodes(1) as nodes:
         process, reader, writer = await start()
-        writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)), 7)))
+        writer.write(messages.encode(Adopt(1, pickle.dumps(settings_for(nodes)), 7)))
         (started,) = [word for word in await words_until(reader, Started) if isinstance(word, Started)]
         assert started.port > 0
         assert started.number == 7
         assert await words_until(reader, Report)
-        writer.write(frames.encode(Adopt(2, pickle.dumps(settings_for(nodes)), 8)))
+        writer.write(messages.encode(Adopt(2, pickle.dumps(settings_for(nodes)), 8)))
         assert Adopted(2, "", 8) in await words_until(reader, Adopted)
-        writer.write(frames.encode(Drain(1.0)))
+        writer.write(messages.encode(Drain(1.0)))
         assert await process.wait() == 0
         writer.close()
 
@@ -58,7 +58,7 @@ async def test_it_starts_reports_and_ends_when_told_to_drain() -> None:
 async def test_it_ends_when_the_supervisor_is_gone() -> None:
     async with harmony_nodes(1) as nodes:
         process, reader, writer = await start()
-        writer.write(frames.encode(Adopt(1, pickle.dumps(settings_for(nodes)))))
+        writer.write(messages.encode(Adopt(1, pickle.dumps(settings_for(nodes)))))
         await words_until(reader, Started)
         writer.close()
         async with asyncio.timeout(10):
@@ -69,20 +69,20 @@ async def test_the_log_stays_as_it_was_when_a_revision_is_refused() -> None:
     async with harmony_nodes(1) as nodes, aiohttp.ClientSession() as http:
         process, reader, writer = await start(asyncio.subprocess.PIPE)
         told = settings_for(nodes, log={"access": True, "format": "console"})
-        writer.write(frames.encode(Adopt(1, pickle.dumps(told), 1)))
+        writer.write(messages.encode(Adopt(1, pickle.dumps(told), 1)))
         (started,) = [word for word in await words_until(reader, Started) if isinstance(word, Started)]
         (network,) = told.networks.values()
         refused = settings_for(nodes, log={"access": True, "format": "json"}).model_copy(
             update={"networks": {"broken": network.model_copy(update={"chain": "nowhere"})}}
         )
-        writer.write(frames.encode(Adopt(2, pickle.dumps(refused), 2)))
+        writer.write(messages.encode(Adopt(2, pickle.dumps(refused), 2)))
         (answered,) = [word for word in await words_until(reader, Adopted) if isinstance(word, Adopted)]
         assert "nowhere" in answered.refusal
         await http.post(f"http://127.0.0.1:{started.port}", data=b'{"id":1,"method":"nothing","params":[]}')
         assert process.stderr
         line = await asyncio.wait_for(process.stderr.readline(), 20)
         assert b"method=nothing" in line
-        writer.write(frames.encode(Drain(0.0)))
+        writer.write(messages.encode(Drain(0.0)))
         assert await process.wait() == 0
         writer.close()
 

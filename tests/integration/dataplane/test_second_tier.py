@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import GatedNode, gated_nodes
 from tests.support.proxy import proxying
 from tests.support.services import RedisServer
 from tests.support.waiting import until
-from tests.unit.dataplane.test_explaining import explained
-from tests.unit.dataplane.test_ranges import BLOCKS, LOGS, asked, same, window
-from tests.unit.dataplane.test_read_your_writes import TOLD_TO_ONE, signed
-from tests.unit.dataplane.test_refresh import ALL, GAS, popular
+from tests.unit.dataplane.engine.test_explain import explained
+from tests.unit.dataplane.engine.test_head_change import ALL, GAS, popular
+from tests.unit.dataplane.engine.test_ranges import BLOCKS, LOGS, asked, same, window
+from tests.unit.dataplane.engine.test_read_your_writes import TOLD_TO_ONE, signed
 
 
 async def test_what_redis_holds_is_told_with_its_time(redis_server: RedisServer) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rpcaccel.controlplane.exposed import EXPOSED, Exposed
+from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from tests.support.services import ROOT, Process, require
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboard.json"

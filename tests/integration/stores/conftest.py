@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from rpcaccel.stores.redis import RedisStore
+from rpcaccel.stores.redis.store import RedisStore
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rpcaccel import stores
-from rpcaccel.core.entry import Selection
+from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import Store
 from tests.support.services import ROOT, RedisServer
 from tests.support.stores.settings import Settings, Url, an_entry
@@ -25,7 +25,7 @@ ELSEWHERE = {"rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "re
 
 
 def test_every_scheme_is_held_to_the_contract_or_shown_elsewhere() -> None:
-    assert set(stores.schemes()) == SERVED.keys() | ELSEWHERE
+    assert {"", *stores.schemes()} == SERVED.keys() | ELSEWHERE
 
 
 def test_an_address_of_no_store_is_refused_and_not_shown() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from rpcaccel.testing.address import to_hex, to_one
-from rpcaccel.testing.blocks import Generator
-from rpcaccel.testing.chain import SimChain
+from rpcaccel.simnode.chain.addresses import to_hex, to_one
+from rpcaccel.simnode.chain.blocks import Generator
+from rpcaccel.simnode.chain.chain import SimChain
 
 TAGS = {"harmony": ("latest",), "ethereum": ("latest", "finalized", "safe")}
 

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.rules import Rule
-from rpcaccel.testing.address import to_hex, to_one
-from rpcaccel.testing.chain import SimChain
-from rpcaccel.testing.registry import Registry
-from rpcaccel.testing.tables import ETHEREUM, HARMONY
+from rpcaccel.core.plan.rules import Rule
+from rpcaccel.simnode.chain.addresses import to_hex, to_one
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY, Registry
 
 REGISTRIES: dict[str, Registry] = {"harmony": HARMONY, "ethereum": ETHEREUM}
 Text = st.SearchStrategy[str]

@@ -9,9 +9,9 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.testing.envelope import Call
-from rpcaccel.testing.factories import ethereum_chain, harmony_chain, running
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, running
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.proxy import proxying
 
 HEAD = 90

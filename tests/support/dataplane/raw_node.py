@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.failure import Failure
-from rpcaccel.dataplane.upstream import Upstream
-from rpcaccel.testing.simnode import close_listener
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure
+from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.simnode.server.server import close_listener
 
 OK = b'{"jsonrpc":"2.0","id":%d,"result":"0x1"}\n'
 LONG = 5.0

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from rpcaccel.core.entry import Selection
-from rpcaccel.core.failure import FailureKind
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.replies.failure import FailureKind
 from tests.support.dataplane.witness import FORKING, LOST, NETWORKS, SELECTIONS, Witness
 from tests.support.dataplane.world import DEPTH
 

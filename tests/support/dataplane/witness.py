@@ -15,12 +15,12 @@ from random import Random
 
 import msgspec
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.cells import Source
-from rpcaccel.core.entry import Selection
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.dataplane.calls import Answered
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import Source
+from rpcaccel.dataplane.rpc.calls import Answered
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.dataplane.asked import Asked, draw
 from tests.support.dataplane.world import DEPTH, Host, World, network_of
 

@@ -15,28 +15,27 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from rpcaccel.config.model import NodeSettings, Settings
-from rpcaccel.controlplane.prober import Prober
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.entry import Entry, Selection
-from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.core.memory import MemoryTier
-from rpcaccel.core.tally import Tally
-from rpcaccel.dataplane.calls import Answered, Calls
-from rpcaccel.dataplane.engine import Engine
-from rpcaccel.dataplane.known import KnownCalls
-from rpcaccel.dataplane.routes import Route
-from rpcaccel.dataplane.state import State
-from rpcaccel.dataplane.upstream import Upstream
-from rpcaccel.stores.base import Purged
-from rpcaccel.stores.memory import MemoryStore
-from rpcaccel.testing.blocks import Tx
-from rpcaccel.testing.chain import SimChain
-from rpcaccel.testing.clock import ManualClock
-from rpcaccel.testing.envelope import Call
-from rpcaccel.testing.factories import ethereum_chain, harmony_chain
-from rpcaccel.testing.knobs import Knobs
-from rpcaccel.testing.rawtx import RawTransaction
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.controlplane.nodes.prober import Prober
+from rpcaccel.core.cache.entry import Entry, Selection
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.networks.state import State
+from rpcaccel.dataplane.rpc.calls import Answered, Calls
+from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
+from rpcaccel.dataplane.rpc.routes import Route
+from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.simnode.chain.blocks import Tx
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.clock import ManualClock
+from rpcaccel.simnode.chain.knobs import Knobs
+from rpcaccel.simnode.chain.raw_tx import RawTransaction
+from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
+from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.stores.base import NoStore, Purged
 
 HEAD = 50
 """Near the end of an epoch (52), and far enough from genesis."""
@@ -146,7 +145,7 @@ class Shared:
             self.held[key] = entry
 
 
-class FakeStore(MemoryStore):
+class FakeStore(NoStore):
     """One host's end of the shared second tier."""
 
     name = "fake"

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from math import inf
 
-from rpcaccel.core.entry import Entry
-from rpcaccel.core.rules import CacheClass
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.plan.rules import CacheClass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.balancers.consistent_hash import LOAD_FACTOR, POINTS, ROOM, Choice
-from rpcaccel.core.node import Node
+from rpcaccel.core.nodes.node import Node
 
 KEYS = [b"key-%d" % number for number in range(400)]
 FEW = settings(max_examples=20, deadline=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rpcaccel import balancers
 from rpcaccel.balancers import Balancer
 from rpcaccel.config.model import MOST_NODES
-from rpcaccel.core.node import Node
+from rpcaccel.core.nodes.node import Node
 
 pytestmark = pytest.mark.parametrize("name", balancers.names())
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 from rpcaccel.balancers.peak_ewma import Choice
-from rpcaccel.core.node import Node
+from rpcaccel.core.nodes.node import Node
 
 
 def nodes_with(*latencies: float | None, weight: int = 1) -> list[Node]:

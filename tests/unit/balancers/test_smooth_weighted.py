@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.balancers.smooth_weighted import Choice
-from rpcaccel.core.node import Node
+from rpcaccel.core.nodes.node import Node
 
 WEIGHTS = st.lists(st.integers(1, 1000), min_size=2, max_size=6)
 

@@ -9,8 +9,8 @@ import pytest
 from benchmarks import evidence, growth, overhead, seed, sustained
 from benchmarks.responder import FORMS, Responder
 from benchmarks.sustained import Stage
-from rpcaccel.bench.report import Report, Table
-from rpcaccel.bench.watch import Watch
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.report.report import Report, Table
 
 REPORT = Report("T", {"machine": "m"}, [Table("U", ("x",), [("1",)])])
 

@@ -11,15 +11,16 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from rpcaccel import balancers, chains
-from rpcaccel.core import canonical, eligible, jsonrpc
-from rpcaccel.core.cells import Source
-from rpcaccel.core.entry import Entry
-from rpcaccel.core.memory import MemoryTier
-from rpcaccel.core.node import Node
-from rpcaccel.core.planner import Planner
-from rpcaccel.core.rules import CacheClass
-from rpcaccel.core.tally import Tally
-from rpcaccel.core.view import View
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.nodes import eligibility
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.planner import Planner
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.core.wire import json_params, jsonrpc
 
 pytestmark = pytest.mark.bench
 T = TypeVar("T")
@@ -70,7 +71,7 @@ def test_plan_of_a_new_call(benchmark: BenchmarkFixture, planner: Planner) -> No
 
 def test_key_of_params(benchmark: BenchmarkFixture) -> None:
     text = b'[{"to":"0x5F3CDBCB3339FFF3FC4095665531066A200BE45F","data":"0x4936cd36"}, "0x10"]'
-    assert benchmark(lambda: canonical.write(canonical.read(text)))
+    assert benchmark(lambda: json_params.write(json_params.read(text)))
 
 
 @pytest.mark.parametrize("policy", ["s3fifo"])
@@ -110,7 +111,7 @@ def test_eligible_nodes_of_50(benchmark: BenchmarkFixture, planner: Planner) -> 
     for node in nodes:
         node.head, node.chain_ok = 100, True
     plan = planner.plan("eth_getBlockByNumber", b'["0x10",false]', VIEW)
-    assert benchmark(eligible.eligible, nodes, plan, 1.0)
+    assert benchmark(eligibility.eligible, nodes, plan, 1.0)
 
 
 def test_tally_of_a_call(benchmark: BenchmarkFixture) -> None:

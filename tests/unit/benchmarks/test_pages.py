@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import evidence, pages
-from rpcaccel.bench.report import Report, Table
+from rpcaccel.bench.report.report import Report, Table
 from tests.support.services import ROOT
 
 PAGE = "# Figures\n\nwords\n\n<!-- measured: a -->\nold\n<!-- end of a -->\n\nmore words\n"

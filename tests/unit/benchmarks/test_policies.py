@@ -1,6 +1,6 @@
 """The comparison of eviction policies works, and the policy that the tier has by default keeps its promise.
 
-That a scan does not flush a hot set is held for each policy in tests/unit/core/test_eviction.py.
+That a scan does not flush a hot set is held for each policy in tests/unit/core/cache/test_eviction.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.policies import CANDIDATES, Found, Tier, apart, measure, missing, one, replay
 from benchmarks.traces import TRACES
-from rpcaccel.bench import render
-from rpcaccel.core.eviction import POLICIES
-from rpcaccel.core.memory import MemoryTier
+from rpcaccel.bench.report import render
+from rpcaccel.core.cache.eviction import POLICIES
+from rpcaccel.core.cache.memory import MemoryTier
 
 SIZE = 2 << 20
 REQUESTS = 8_000

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.mixed import Mixed
 from benchmarks.replay import START, Saved, Variant, measure, through
-from rpcaccel.bench import render
-from rpcaccel.core.rules import CacheClass
-from rpcaccel.testing.factories import harmony_chain
+from rpcaccel.bench.report import render
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.simnode.server.factories import harmony_chain
 from tests.support.services import RedisServer
 
 HEADS = 4

@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.peers import bench
 from benchmarks.scaling import FEWEST, WANTED, WORKERS, Load, row, spread, workers
-from rpcaccel.bench.client import Pool
-from rpcaccel.bench.target import parse
+from rpcaccel.bench.load.client import Pool, parse
 from tests.support.serving import responding
 from tests.support.waiting import until
 

@@ -10,7 +10,7 @@ from benchmarks.generate import BODIES
 from benchmarks.peers import bench, post, refused
 from benchmarks.responder import Responder
 from benchmarks.sidebyside import PARTS, Rounds, Side, measure
-from rpcaccel.bench import render
+from rpcaccel.bench.report import render
 from tests.support.serving import responding_apart
 
 

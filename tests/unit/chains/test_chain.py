@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.core.planner import Planner
-from rpcaccel.core.view import View
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.planner import Planner
 
 
 def test_harmony_is_final_at_once_and_ethereum_by_a_tag() -> None:

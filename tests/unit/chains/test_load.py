@@ -6,9 +6,9 @@ import pytest
 
 from rpcaccel import chains
 from rpcaccel.chains import ChainError
-from rpcaccel.core.classify import classify
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Spelling
+from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Spelling
+from rpcaccel.core.replies.error_rules import classify
+from rpcaccel.core.replies.failure import FailureKind
 
 SMALL = """
 [chain]

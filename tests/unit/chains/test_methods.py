@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.core.rules import Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
 from tests.support.services import SUPPORT
 
 FIXTURES = SUPPORT / "facts"

@@ -9,15 +9,15 @@ from typing import Any, get_args
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.core.classify import classify
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.impossible import judge_result
-from rpcaccel.core.keep import TESTS
-from rpcaccel.core.numbers import number_at
-from rpcaccel.core.plan import Plan
-from rpcaccel.core.planner import Planner
-from rpcaccel.core.rules import CacheClass, SkipTest
-from rpcaccel.core.view import View
+from rpcaccel.core.cache.retention import TESTS
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.planner import Planner
+from rpcaccel.core.plan.rules import CacheClass, SkipTest
+from rpcaccel.core.replies.error_rules import classify
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.result_check import judge_result
+from rpcaccel.core.wire.json_params import number_at
 from tests.support.services import SUPPORT
 
 FIXTURES = SUPPORT / "facts"

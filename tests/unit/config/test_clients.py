@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.config.clients import ClientsSettings, LimitSettings
-from rpcaccel.config.faults import Fault
+from rpcaccel.config.errors import Fault
 from rpcaccel.config.model import Settings
+from rpcaccel.config.sections import ClientsSettings, LimitSettings
 from rpcaccel.config.validate import validate
 
 HASH = "sha256:" + "a1" * 32

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rpcaccel.config.described import Described, described, kind_at
-from rpcaccel.config.document import to_table
 from rpcaccel.config.model import Settings
+from rpcaccel.config.patch import to_table
+from rpcaccel.config.schema import Described, described, kind_at
 
 SETTINGS = Settings.model_validate({"networks": {"n": {"nodes": ["http://127.0.0.1:1,id=n"]}}})
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.difference import Edit, difference, patch_between, sentence, touches
-from rpcaccel.config.document import to_table
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import apply
+from rpcaccel.config.patch import Edit, apply, difference, patch_between, sentence, to_table, touches
 
 
 def settings(nodes: Any = ("http://a,weight=1", "http://b"), **more: Any) -> Settings:

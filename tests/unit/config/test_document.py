@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rpcaccel.config.document import to_document
+from rpcaccel.config.patch import to_document
 from rpcaccel.config.validate import validate, validated
 
 DOCUMENT = {

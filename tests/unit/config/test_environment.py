@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.environment import overlay, put
+from rpcaccel.config.load import overlay, put
 
 
 def laid(document: dict[str, Any], **environ: str) -> tuple[dict[str, Any], list[str]]:

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from rpcaccel import chains
-from rpcaccel.config.error_rules import ErrorRuleSettings, ahead_of
 from rpcaccel.config.model import Settings
-from rpcaccel.core.classify import classify
-from rpcaccel.core.failure import FailureKind
+from rpcaccel.config.resilience import ErrorRuleSettings, ahead_of
+from rpcaccel.core.replies.error_rules import classify
+from rpcaccel.core.replies.failure import FailureKind
 
 
 def rule(**fields: Any) -> ErrorRuleSettings:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.config.judge import is_open, misfits
 from rpcaccel.config.model import AdminSettings, Settings
-from rpcaccel.config.password import hash_password
-from rpcaccel.config.validate import validate
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.config.validate import is_open, misfits, validate
 
 NODES = {"nodes": ["http://a", "http://b,weight=0"]}
 ACCOUNT = {"ops": {"password": hash_password("x", log_n=4)}}

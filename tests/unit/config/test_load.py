@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from rpcaccel.config.faults import ConfigError
-from rpcaccel.config.judge import Misfit
+from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.load import Flag, UrlNetwork, load, load_told, node_flags
 from rpcaccel.config.model import Settings
+from rpcaccel.config.validate import Misfit
 
 FILE = """
 listen = "127.0.0.1:1"

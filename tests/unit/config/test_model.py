@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import rpcaccel
-from rpcaccel.config.address import NodeUrl
 from rpcaccel.config.model import MOST_NODES, NetworkSettings, NodeSettings, Settings
-from rpcaccel.config.section import Section
+from rpcaccel.config.secrets import NodeUrl
+from rpcaccel.config.sections import Section
 
 NETWORKS = {"harmony-s0": {"nodes": ["https://a"]}}
 PACKAGE = Path(rpcaccel.__file__).parent

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from rpcaccel.config.observability import LogSettings, TracingSettings
+from rpcaccel.config.sections import LogSettings, TracingSettings
 
 
 def test_nobody_is_told_anything_unless_it_is_asked_for() -> None:

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from rpcaccel.config.password import PasswordHash, hash_password, unmatched
+from rpcaccel.config.secrets import PasswordHash, hash_password, unmatched
 
 
 def test_a_hash_admits_its_password_and_no_other() -> None:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.document import to_document
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import apply, merge
+from rpcaccel.config.patch import apply, merge, to_document
 from rpcaccel.config.validate import validated
 
 SETTINGS = validated(

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.config.faults import ConfigError, Fault
-from rpcaccel.config.judge import Misfit
+from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import NO_NETWORK, validate, validated
+from rpcaccel.config.validate import NO_NETWORK, Misfit, validate, validated
 
 WRONG = {
     "default_network": "x",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.bucket import Bucket
+from rpcaccel.core.client_limits import Bucket
 
 
 def test_a_burst_is_let_through_and_then_the_rate_holds() -> None:

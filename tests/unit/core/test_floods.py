@@ -9,16 +9,15 @@ from random import Random
 
 import pytest
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.budget import Budget
-from rpcaccel.core.commands import Command, SetTimer, Settle, StartAttempt
-from rpcaccel.core.dispatch import Dispatch, State
-from rpcaccel.core.dispatch_settings import DispatchSettings
-from rpcaccel.core.eligible import eligible
-from rpcaccel.core.failure import Failure, FailureKind, policy
-from rpcaccel.core.node import Node
-from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.dispatch.commands import Command, DispatchSettings, SetTimer, Settle, StartAttempt
+from rpcaccel.core.dispatch.machine import Dispatch, State
+from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.nodes.eligibility import eligible
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 
 READS = 3_000
 WRONG_PER_READ = 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core import frames
+from rpcaccel.core import messages
 from rpcaccel.core.messages import Hint
 
 HINTS = st.lists(st.builds(Hint, st.text(max_size=5), st.text(max_size=5), st.integers(0, 2**62)), max_size=5)
@@ -14,8 +14,8 @@ HINTS = st.lists(st.builds(Hint, st.text(max_size=5), st.text(max_size=5), st.in
 
 @given(HINTS, st.lists(st.integers(1, 40), max_size=30))
 def test_messages_arrive_whole_and_in_order_however_the_stream_is_cut(hints: list[Hint], cuts: list[int]) -> None:
-    stream = b"".join(frames.encode(hint) for hint in hints)
-    reader = frames.FrameReader(Hint)
+    stream = b"".join(messages.encode(hint) for hint in hints)
+    reader = messages.FrameReader(Hint)
     heard = []
     for cut in cuts:
         heard += reader.feed(stream[:cut])
@@ -26,9 +26,9 @@ def test_messages_arrive_whole_and_in_order_however_the_stream_is_cut(hints: lis
 
 def test_a_frame_of_absurd_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="bytes"):
-        frames.FrameReader(Hint).feed(b"\xff\xff\xff\xff")
+        messages.FrameReader(Hint).feed(b"\xff\xff\xff\xff")
 
 
 def test_a_frame_that_is_no_message_is_an_error() -> None:
     with pytest.raises(ValueError, match="Expected"):
-        frames.FrameReader(Hint).feed(frames.encode([1, 2]))
+        messages.FrameReader(Hint).feed(messages.encode([1, 2]))

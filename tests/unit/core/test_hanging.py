@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.commands import Settle
-from rpcaccel.core.dispatch import Dispatch, State
-from rpcaccel.core.failure import FailureKind
-from tests.unit.core.test_dispatch import InOrder, machine, plan, short
+from rpcaccel.core.dispatch.commands import Settle
+from rpcaccel.core.dispatch.machine import Dispatch, State
+from rpcaccel.core.replies.failure import FailureKind
+from tests.unit.core.dispatch.test_machine import InOrder, machine, plan, short
 
 PATIENCE = 5.0
 

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 from aiohttp.abc import AbstractResolver
 
-from rpcaccel.dataplane.upstream import Upstream
+from rpcaccel.dataplane.upstream.node_client import Upstream
 from tests.support.dataplane.raw_node import Connect, Hidden, RawNode, Settings
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
 
 PEERS = {"net_peerCount": {"max_age": "5s", "stale": "10s"}}

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from rpcaccel.core.breaker import State
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.node import Node
-from rpcaccel.core.rules import Bulkhead
-from rpcaccel.dataplane.calls import Answered
-from rpcaccel.testing.address import to_one
+from rpcaccel.core.nodes.breaker import State
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan.rules import Bulkhead
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.dataplane.rpc.calls import Answered
+from rpcaccel.simnode.chain.addresses import to_one
 from tests.support.dataplane.world import Sent, World
 
 HEAVY, INVENTED, BALANCE = "hmyv2_getTransactionsHistory", "hmyv2_noSuchThing", "hmyv2_getBalance"

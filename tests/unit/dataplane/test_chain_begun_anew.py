@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.cells import Source
-from rpcaccel.core.entry import Selection
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.stats.counters import Source
 from tests.support.dataplane.asked import Asked, draw
 from tests.support.dataplane.witness import said
 from tests.support.dataplane.world import Shared, World

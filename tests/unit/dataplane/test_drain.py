@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from rpcaccel.dataplane.worker import Worker
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import Conversation, call
 from tests.support.proxy import settings_for
 

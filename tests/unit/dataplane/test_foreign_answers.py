@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.answer import error_parts
-from rpcaccel.core.classify import classify
-from rpcaccel.core.failure import policy
-from rpcaccel.core.jsontext import items, members
+from rpcaccel.core.replies.answer import error_parts
+from rpcaccel.core.replies.error_rules import classify
+from rpcaccel.core.replies.failure import policy
+from rpcaccel.core.wire.json_text import items, members
 from tests.support.dataplane.saying import SayingNode, saying
 from tests.support.proxy import Proxy, proxying
 

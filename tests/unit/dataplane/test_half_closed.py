@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, Left, call
 from tests.support.proxy import Proxy, Reply, proxying
 from tests.support.waiting import until

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NetworkSettings, Settings
-from rpcaccel.core.pieces import cut
-from rpcaccel.testing.knobs import Knobs
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.core.plan.range_segments import cut
+from rpcaccel.simnode.chain.knobs import Knobs
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.dataplane.asked import Asked, draw
 from tests.support.dataplane.witness import said
 from tests.support.dataplane.world import World

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
-from rpcaccel.core.parking import LONGEST
-from rpcaccel.testing.clock import ManualClock
-from rpcaccel.testing.factories import harmony_nodes
-from rpcaccel.testing.simnode import SimNode
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
+from rpcaccel.core.nodes.parking import LONGEST
+from rpcaccel.simnode.chain.clock import ManualClock
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.server import SimNode
 from tests.support.proxy import Proxy, proxying
 
 ONE = "one1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqquvvxs"

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 import structlog
 
-from rpcaccel.config.observability import LogSettings
+from rpcaccel.config.sections import LogSettings
 from rpcaccel.dataplane import logs
 
 FORMS: tuple[Literal["console", "json"], ...] = ("console", "json")

@@ -14,16 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel import balancers
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.budget import Budget
-from rpcaccel.core.commands import Command, Settle, StartAttempt
-from rpcaccel.core.dispatch import Dispatch
-from rpcaccel.core.dispatch_settings import DispatchSettings
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.core.node import LACKS_FOR, Node
-from rpcaccel.core.plan import Plan
-from rpcaccel.core.rules import UNKNOWN, CacheClass, Rule
-from rpcaccel.dataplane.chooser import PoolChooser
+from rpcaccel.core.dispatch.commands import Command, DispatchSettings, Settle, StartAttempt
+from rpcaccel.core.dispatch.machine import Dispatch
+from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.nodes.node import LACKS_FOR, Node
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from tests.support.dataplane.world import HEAD, World
 from tests.support.properties import examples
 

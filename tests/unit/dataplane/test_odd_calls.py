@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from rpcaccel.core.entry import Selection
-from rpcaccel.core.rules import Rule
-from rpcaccel.testing.envelope import parse
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.plan.rules import Rule
+from rpcaccel.simnode.server.envelope import parse
 from tests.support.dataplane import odd
 from tests.support.dataplane.world import World, at_once
 from tests.support.properties import examples

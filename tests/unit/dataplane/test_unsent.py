@@ -14,7 +14,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import Conversation, call
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until

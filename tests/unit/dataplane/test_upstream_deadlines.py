@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.dataplane.upstream import Upstream
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.upstream.node_client import Upstream
 from tests.support.dataplane.raw_node import LONG, Call, Connect, Hidden, RawNode, Settings, ask, failure, says
 from tests.support.waiting import until
 from tests.unit.dataplane.test_upstream_failures import RecordingLoop

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.dataplane.upstream import Upstream
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.dataplane.upstream.node_client import Upstream
 from tests.support.dataplane.raw_node import OK, Call, Connect, Hidden, RawNode, Resolver, Settings, ask, failure
 from tests.support.services import SUPPORT
 from tests.support.waiting import until

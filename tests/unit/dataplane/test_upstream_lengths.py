@@ -11,9 +11,9 @@ from functools import cache
 import pytest
 from aiohttp import StreamReader
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.failure import FailureKind
-from rpcaccel.dataplane.exchange import RATIO, UNPACKED_FREELY
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.dataplane.upstream.node_client import RATIO, UNPACKED_FREELY
 from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, Script, ask, failure
 from tests.support.waiting import until
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcaccel.core.answer import Answer
-from rpcaccel.core.failure import Failure, FailureKind
-from rpcaccel.dataplane.exchange import Exchange
-from rpcaccel.dataplane.traced import FORWARDED
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.upstream.node_client import Exchange
+from rpcaccel.dataplane.upstream.trace_context import FORWARDED
 from tests.support.dataplane.raw_node import OK, Call, Connect, Hidden, RawNode, ask, failure, says
 from tests.support.waiting import until
 

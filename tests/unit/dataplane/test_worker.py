@@ -8,12 +8,12 @@ import socket
 import aiohttp
 import pytest
 
-from rpcaccel.core.entry import Entry, Selection
-from rpcaccel.core.heads import NetworkHeads, NodeHead, Served
+from rpcaccel.core.cache.entry import Entry, Selection
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.memo import LEAST
-from rpcaccel.core.rules import CacheClass
+from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.dataplane.worker import Worker
-from rpcaccel.testing.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying, settings_for
 

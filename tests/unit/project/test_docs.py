@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from rpcaccel.cli import app, run
-from rpcaccel.config.environment import PREFIX
-from rpcaccel.config.load import load
+from rpcaccel.cli.app import app, run
+from rpcaccel.config.load import PREFIX, load
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.exposed import EXPOSED
+from rpcaccel.controlplane.stats.metric_table import EXPOSED
 from tests.support.services import ROOT
 
 EXAMPLE = ROOT / "docs" / "rpcaccel.toml"

@@ -61,9 +61,9 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_a_package_without_tests_is_found(tmp_path: Path) -> None:
-    write(tmp_path, dict.fromkeys(["rpcaccel/core/a.py", "rpcaccel/stores/b.py", "rpcaccel/config/c.py"], ""))
+    write(tmp_path, dict.fromkeys(["rpcaccel/core/a.py", "rpcaccel/stores/b.py", "rpcaccel/core/wire/c.py"], ""))
     write(tmp_path, dict.fromkeys(["tests/unit/core/test_all.py", "tests/integration/stores/test_redis.py"], ""))
-    assert rules.untested_packages(tmp_path) == ["rpcaccel/config has no tests"]
+    assert rules.untested_packages(tmp_path) == ["rpcaccel/core/wire has no tests"]
 
 
 def test_a_long_function_is_found(tmp_path: Path) -> None:
@@ -145,9 +145,10 @@ def test_random_as_a_type_is_pure(tmp_path: Path) -> None:
     ],
 )
 def test_a_client_error_far_from_home_is_found(tmp_path: Path, source: str) -> None:
-    write(tmp_path, dict.fromkeys(["rpcaccel/dataplane/upstream.py", "rpcaccel/dataplane/engine.py"], source))
+    homes = ["rpcaccel/dataplane/upstream/node_client.py", "rpcaccel/dataplane/engine/engine.py"]
+    write(tmp_path, dict.fromkeys(homes, source))
     assert [fault.partition(":")[0] for fault in rules.foreign_client_errors(tmp_path)] == [
-        "rpcaccel/dataplane/engine.py"
+        "rpcaccel/dataplane/engine/engine.py"
     ]
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from math import inf
 
-from rpcaccel.core.entry import Selection
-from rpcaccel.stores.base import Purged
-from rpcaccel.stores.memory import MemoryStore
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.stores.base import NoStore, Purged
 from tests.support.stores.settings import an_entry
 
 
 async def test_nothing_put_is_ever_got() -> None:
-    store = MemoryStore()
+    store = NoStore()
     await store.start()
     store.put(b"s0:call:1", an_entry(), inf)
     assert await store.get(b"s0:call:1") is None
@@ -22,7 +21,7 @@ async def test_nothing_put_is_ever_got() -> None:
 
 
 async def test_everybody_gets_the_lease() -> None:
-    store = MemoryStore()
+    store = NoStore()
     first, second = await store.lease(b"k", 1.0), await store.lease(b"k", 1.0)
     assert first is not None
     assert second is not None

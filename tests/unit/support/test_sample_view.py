@@ -1,5 +1,5 @@
-from rpcaccel.controlplane.view import View, look
-from rpcaccel.core.tally import delta
+from rpcaccel.controlplane.stats.snapshot import View, look
+from rpcaccel.core.stats.tally import delta
 from tests.support.sample_view import SampleView
 
 

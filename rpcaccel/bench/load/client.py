@@ -1,0 +1,285 @@
+"""The load generator's client: keep-alive connections over a bare protocol, a request at a time on each.
+
+aiohttp's client takes about 100 µs a call, which would be measured along; this takes about 15.
+
+Where calls are sent: an address whose secrets are never shown, and the fixed part of its requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from rpcaccel.bench.load.http_reader import Malformed, Reader, Reply
+from rpcaccel.config.secrets import NodeUrl
+
+
+class Target(Struct, frozen=True):
+    """One endpoint."""
+
+    host: str
+    port: int
+    tls: bool
+    shown: str
+    """Scheme, host and port: a path may hold a key."""
+    head: bytes
+    """A request up to the value of Content-Length."""
+
+    def request(self, body: bytes) -> bytes:
+        """The bytes of a request."""
+        return b"%b%d\r\n\r\n%b" % (self.head, len(body), body)
+
+    def context(self) -> ssl.SSLContext | None:
+        """What TLS needs, None without it."""
+        return ssl.create_default_context() if self.tls else None
+
+    @property
+    def local(self) -> bool:
+        """Is it on this machine, by its address?"""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def parse(url: str) -> Target:
+    """The target of a URL. Raises ValueError for what is none; the text holds no secret."""
+    shown = NodeUrl(url).shown
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    host, port = parts.hostname or "", parts.port or (443 if tls else 80)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    usual = port == (443 if tls else 80)
+    name = f"[{host}]" if ":" in host else host
+    lines = [f"POST {path} HTTP/1.1", f"Host: {name if usual else f'{name}:{port}'}", "Content-Type: application/json"]
+    if parts.username:
+        secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        lines.append(f"Authorization: Basic {b64encode(secret.encode()).decode()}")
+    head = "\r\n".join((*lines, "Content-Length: ")).encode("latin-1")
+    return Target(host, port, tls, shown, head)
+
+
+Outcome = Reply | str
+"""A reply, or the kind of trouble: connect, closed, timeout, malformed."""
+Done = Callable[[Outcome], None]
+
+_SWEEP = 0.05
+"""Seconds between looks for requests whose time is over: no timer for each."""
+
+
+class _Request:
+    __slots__ = ("data", "deadline", "done", "repeated")
+
+    def __init__(self, data: bytes, done: Done, deadline: float) -> None:
+        self.data = data
+        self.done = done
+        self.deadline = deadline
+        self.repeated = False
+
+
+class _Connection(asyncio.Protocol):
+    """One connection of a pool."""
+
+    __slots__ = ("_pool", "_reader", "request", "transport", "used")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._reader = Reader()
+        self.request: _Request | None = None
+        self.transport: asyncio.Transport | None = None
+        self.used = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
+
+    def send(self, request: _Request) -> None:
+        assert self.transport is not None
+        self.request = request
+        self.transport.write(request.data)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            reply = self._reader.feed(data)
+        except Malformed:
+            self._end("malformed")
+            return
+        if reply is not None:
+            self._finish(reply)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        reply = self._reader.close()
+        if reply is not None:
+            self._finish(reply)
+            return
+        self._pool.forget(self)
+        request, self.request = self.request, None
+        if request is None:
+            return
+        # A server may close an idle connection just as a request comes: any client asks again on a new one.
+        if self.used and not self._reader.begun and not request.repeated:
+            request.repeated = True
+            self._pool.start(request)
+        else:
+            request.done("closed")
+        self._pool.go_on()
+
+    def _finish(self, reply: Reply) -> None:
+        request, self.request = self.request, None
+        self.used = True
+        if not reply.keep and self.transport is not None:
+            self._pool.forget(self)
+            self.transport.close()
+        else:
+            self._pool.free(self)
+        if request is not None:
+            request.done(reply)
+        self._pool.go_on()
+
+    def _end(self, trouble: str) -> None:
+        """Give the request up, and the connection with it."""
+        request, self.request = self.request, None
+        self._pool.forget(self)
+        if self.transport is not None:
+            self.transport.abort()
+        if request is not None:
+            request.done(trouble)
+        self._pool.go_on()
+
+    def expire(self, now: float) -> None:
+        if self.request is not None and self.request.deadline <= now:
+            self._end("timeout")
+
+
+class Pool:
+    """At most `limit` connections to one target, opened as they are needed. Belongs to the running loop."""
+
+    def __init__(self, target: Target, limit: int) -> None:
+        self.target = target
+        self.limit = limit
+        self.opened = 0
+        """Connections opened so far."""
+        self.most_busy = 0
+        """Most requests under way at once."""
+        self._loop = asyncio.get_running_loop()
+        self._context = target.context()
+        self._idle: list[_Connection] = []
+        self._all: set[_Connection] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._waiting: deque[_Request] = deque()
+        self._busy = 0
+        self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
+
+    def __repr__(self) -> str:
+        return f"<Pool {self.target.shown} {len(self._all)} open, {self._busy} busy, {len(self._waiting)} waiting>"
+
+    @property
+    def busy(self) -> int:
+        """Requests under way or waiting for a connection."""
+        return self._busy
+
+    def send(self, body: bytes, timeout: float, done: Done) -> bool:
+        """Send a body; `done` is called once with what became of it. False: it waits for a connection to be free."""
+        self._busy += 1
+        self.most_busy = max(self.most_busy, self._busy)
+
+        def settled(outcome: Outcome) -> None:
+            self._busy -= 1
+            done(outcome)
+
+        return self.start(_Request(self.target.request(body), settled, self._loop.time() + timeout))
+
+    async def post(self, body: bytes, timeout: float) -> Outcome:
+        """Send a body and wait for what becomes of it."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self.send(body, timeout, lambda outcome: None if future.done() else future.set_result(outcome))
+        return await future
+
+    async def warm(self, count: int) -> None:
+        """Open connections beforehand, so that a measurement does not begin with handshakes."""
+        missing = min(count, self.limit) - len(self._all) - len(self._opening)
+        await asyncio.gather(*(self._open() for _ in range(missing)))
+
+    async def close(self) -> None:
+        """Cut everything off; what is under way ends as closed."""
+        self._sweeper.cancel()
+        self._waiting.clear()
+        for task in list(self._opening):
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        for connection in list(self._all):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)  # so that the transports are told
+
+    # -- for the connections ------------------------------------------------------------------------------------------
+
+    def start(self, request: _Request) -> bool:
+        """Give a request to a connection, or keep it until there is one."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.transport is not None and not connection.transport.is_closing():
+                connection.send(request)
+                return True
+        self._waiting.append(request)
+        return self._one_is_coming()
+
+    def free(self, connection: _Connection) -> None:
+        """It can carry another request."""
+        self._idle.append(connection)
+
+    def forget(self, connection: _Connection) -> None:
+        """It is gone."""
+        self._all.discard(connection)
+        with suppress(ValueError):
+            self._idle.remove(connection)
+
+    def go_on(self) -> None:
+        """Let waiting requests have what is free."""
+        while self._waiting and self._idle:
+            self.start(self._waiting.popleft())
+        self._one_is_coming()
+
+    def _one_is_coming(self) -> bool:
+        """Whether a connection is being opened for each request that waits; opens another where one more may be."""
+        if len(self._waiting) <= len(self._opening):
+            return True
+        if len(self._all) + len(self._opening) >= self.limit:
+            return False
+        task = self._loop.create_task(self._open())
+        self._opening.add(task)
+        task.add_done_callback(self._opened)
+        return True
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        self.go_on()  # where it failed, others may be waiting for it
+
+    async def _open(self) -> None:
+        try:
+            async with asyncio.timeout(10.0):
+                _, connection = await self._loop.create_connection(
+                    lambda: _Connection(self), self.target.host, self.target.port, ssl=self._context
+                )
+        except (OSError, TimeoutError, UnicodeError):  # the last: a name that is none (IDNA)
+            if self._waiting:
+                self._waiting.popleft().done("connect")
+            return
+        self.opened += 1
+        self._all.add(connection)
+        if self._waiting:
+            connection.send(self._waiting.popleft())
+        else:
+            self.free(connection)
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for connection in list(self._all):
+            connection.expire(now)
+        while self._waiting and self._waiting[0].deadline <= now:
+            self._waiting.popleft().done("timeout")
+        self._sweeper = self._loop.call_later(_SWEEP, self._sweep)

@@ -1,0 +1,1 @@
+"""Output of measurements: tables, charts and statistics."""

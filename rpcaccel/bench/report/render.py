@@ -1,0 +1,147 @@
+"""A report in its forms: terminal, Markdown, JSON, and one HTML page with nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.markup import escape as without_markup
+from rich.table import Table as RichTable
+
+from rpcaccel.bench.report.report import Bars, Report, Table
+from rpcaccel.bench.report.svg import draw
+from rpcaccel.bench.report.terminal_table import show
+from rpcaccel.core.wire.printable import printable
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --faint: #8882; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+thead th { background: var(--faint); }
+dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
+dt { font-weight: 600; } dd { margin: 0; }
+svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
+svg .grid { stroke: currentColor; opacity: .15; }
+.note, .remark { opacity: .8; }
+"""
+
+
+def plain(text: str) -> str:
+    """A text that may quote an endpoint, without markup and printable."""
+    return without_markup(printable(text))
+
+
+def terminal(report: Report, console: Console) -> None:
+    """Print it."""
+    console.print(f"[bold]{plain(report.title)}[/bold]", highlight=False)
+    for name, value in report.facts.items():
+        console.print(f"  {name}: {plain(value)}", highlight=False)
+    for table in report.tables:
+        console.print()
+        show(_rich(table), console, named=int(len(table.rows) > 1))
+        if table.note:
+            console.print(plain(table.note), style="dim", highlight=False)
+    for plot in report.plots:
+        if isinstance(plot, Bars) and len(plot.series) == 1 and plot.groups:
+            console.print()
+            console.print("\n".join(_sparks(plot)), highlight=False, markup=False)
+    for remark in report.remarks:
+        console.print(f"! {plain(remark)}", highlight=False)
+
+
+def _rich(table: Table) -> RichTable:
+    made = RichTable(title=plain(table.title), box=box.SIMPLE, title_justify="left", title_style="bold")
+    for number, column in enumerate(table.columns):
+        made.add_column(plain(column), justify="right" if number else "left", no_wrap=number == 0)
+    for row in table.rows:
+        made.add_row(*(plain(cell) for cell in row))
+    return made
+
+
+def _sparks(plot: Bars) -> Iterator[str]:
+    yield plot.title
+    (line,) = plot.series.values()
+    top = max((value or 0.0 for value in line), default=0.0) or 1.0
+    width = max((len(group) for group in plot.groups), default=0)
+    for group, value in zip(plot.groups, line, strict=True):
+        said = "–" if value is None else _plain(value)
+        yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {said}"
+
+
+def _plain(value: float) -> str:
+    """A count as it is, anything else in three digits."""
+    return f"{value:g}" if value == int(value) else f"{value:.3g}"
+
+
+def markdown(report: Report, *, level: int = 1) -> str:
+    """As Markdown; `level` is that of its heading."""
+    lines = ["#" * level + " " + report.title, ""]
+    lines += [f"- {name}: {value}" for name, value in report.facts.items()]
+    for table in report.tables:
+        lines += ["", "#" * (level + 1) + " " + table.title, "", *markdown_table(table)]
+        lines += ["", table.note] if table.note else []
+    lines += ["", *(f"> {remark}" for remark in report.remarks)] if report.remarks else []
+    return "\n".join(lines) + "\n"
+
+
+def markdown_table(table: Table) -> list[str]:
+    """The lines of a table alone."""
+    rows = [table.columns, tuple("---" if not place else "---:" for place in range(len(table.columns))), *table.rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def as_json(report: Report) -> str:
+    """As JSON: title, facts, remarks and the figures themselves (seconds, bytes)."""
+    document = {"title": report.title, "facts": report.facts, "remarks": report.remarks, **report.data}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def html(report: Report) -> str:
+    """As one page."""
+    return "".join(
+        (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width">',
+            f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(report.title)}</h1>",
+            "<dl>",
+            *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
+            "</dl>",
+            *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
+            *(
+                f"<h2>{escape(plot.title)}</h2>{draw(plot)}"
+                for plot in report.plots
+                if not isinstance(plot, Bars) or plot.groups
+            ),
+            *(_html_table(table) for table in report.tables),
+            "</body></html>\n",
+        )
+    )
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    return f"<h2>{escape(table.title)}</h2><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
+
+
+FORMS: dict[str, Callable[[Report], str]] = {".md": markdown, ".json": as_json, ".html": html}
+
+
+def write(report: Report, file: Path) -> None:
+    """Into a file, in the form that its name ends on. Raises ValueError for another, OSError."""
+    file.write_text(form(file)(report), encoding="utf-8")
+
+
+def form(file: Path) -> Callable[[Report], str]:
+    """How a file of this name is written. Raises ValueError."""
+    try:
+        return FORMS[file.suffix.lower()]
+    except KeyError:
+        raise ValueError(f"{file.name}: a name that ends on {', '.join(FORMS)}") from None

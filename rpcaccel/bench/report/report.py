@@ -1,0 +1,104 @@
+"""What a measurement has to say, before it has a form: facts, tables, plots and remarks."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from rpcaccel import __version__
+from rpcaccel.bench.report.statistics import Summary
+
+
+class Table(Struct, frozen=True):
+    """Rows of texts; the first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    note: str = ""
+
+
+class Bars(Struct, frozen=True):
+    """A bar for each group and series; None leaves one out."""
+
+    title: str
+    unit: str
+    groups: tuple[str, ...]
+    series: dict[str, list[float | None]]
+
+
+class Curve(Struct, frozen=True):
+    """Lines through points."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: dict[str, list[tuple[float, float]]]
+    ticks: tuple[tuple[float, str], ...] = ()
+    """Marks of the x axis, by their position; of its own choice when empty."""
+
+
+Plot = Bars | Curve
+
+
+class Report(Struct, frozen=True):
+    """One measurement."""
+
+    title: str
+    facts: dict[str, str]
+    tables: list[Table] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    """The figures themselves, for programs. Seconds and bytes."""
+
+
+def machine() -> dict[str, str]:
+    """What was measured on: a figure without it says nothing."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{_processor()}, {cores} of {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "versions": f"rpcaccel {__version__}, Python {platform.python_version()}",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
+
+
+def milliseconds(seconds: float | None) -> str:
+    """With as many digits as mean something; a dash for what is not known."""
+    if seconds is None:
+        return "–"
+    value = seconds * 1000
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def count(value: float | None) -> str:
+    """A number of things, thousands apart."""
+    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """0..1 as a percentage."""
+    if share is None:
+        return "–"
+    return f"{share * 100:.0f} %" if share in (0.0, 1.0) else f"{share * 100:.1f} %"
+
+
+def failures(summary: Summary) -> str:
+    """How many failed, and how."""
+    if not summary.failures:
+        return "0"
+    return f"{summary.failures} ({', '.join(f'{kind}: {number}' for kind, number in summary.errors.items())})"

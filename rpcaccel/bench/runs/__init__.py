@@ -1,0 +1,1 @@
+"""Measurements: what is run against which endpoint, and compared with what."""

@@ -1,0 +1,127 @@
+"""`rpcaccel bench rate`: latency at a constant rate, in an open loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Literal
+
+from msgspec import Struct, to_builtins
+
+from rpcaccel.bench.load.client import Pool, Target
+from rpcaccel.bench.load.constant_rate import ConstantRate, Held
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call, Visitors, asking, learn, mixed
+from rpcaccel.bench.report.report import Bars, Curve, Report, Table, count, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.statistics import Series, Summary, percentile
+
+_STEPS = (1, 2, 3, 5)
+_TAIL = ((0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"))
+
+
+Mix = Literal["table", "dapp"]
+
+
+class Asked(Struct, frozen=True):
+    """What is measured."""
+
+    target: Target
+    rate: float
+    duration: float
+    connections: int = 512
+    timeout: float = 10.0
+    methods: tuple[str, ...] = ()
+    call: Call | None = None
+    """This call alone, instead of many."""
+    mix: Mix = "table"
+    """The ten methods of the table in turn, or what DApps call."""
+    seed: int = 1
+    spin: bool = True
+
+
+async def rate(asked: Asked, watch: Watch) -> tuple[Report, bool]:
+    """The report, and whether all is well: the generator held the rate, without which there are no latencies in it, and
+    not every call failed.
+
+    Raises NoEndpointError.
+    """
+    pool = Pool(asked.target, asked.connections)
+    try:
+        calls = await watch.unless_stopped(_calls(asked, pool))
+        watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
+        run = ConstantRate(pool, calls, rate=asked.rate, timeout=asked.timeout, spin=asked.spin)
+        await run.run(watch, asked.duration)
+        found, held = run.summary(), run.held
+        return reported(asked, run.series, found, held, stopped=watch.stopped), held.yes and not found.dead
+    finally:
+        await pool.close()
+
+
+async def _calls(asked: Asked, pool: Pool) -> Iterator[Call]:
+    if asked.call is not None:
+        return _same(asked.call)
+    world, rng = await learn(asking(pool), pool.target.shown), Random(asked.seed)
+    if asked.mix == "dapp" and not asked.methods:
+        return iter(Visitors(world, rng))
+    return mixed(world, rng, asked.methods)
+
+
+def _named(asked: Asked) -> str:
+    if asked.call is not None:
+        return asked.call.method
+    usual = "what DApps call" if asked.mix == "dapp" else "the table's ten methods in turn"
+    return ", ".join(asked.methods) or usual
+
+
+def _same(call: Call) -> Iterator[Call]:
+    while True:
+        yield call
+
+
+def reported(asked: Asked, series: Series, found: Summary, held: Held, *, stopped: bool = False) -> Report:
+    """The report on a run."""
+    facts = machine() | {
+        "target": asked.target.shown,
+        "load": f"{asked.rate:g} calls/s for {asked.duration:g} s, open loop, at most {asked.connections} connections",
+        "calls": _named(asked),
+        "generator": f"{held.busy * 100:.0f} % of a core, 99 % of calls left within {held.late * 1000:.2f} ms",
+    }
+    title = f"{asked.rate:g} calls a second"
+    remarks = ["interrupted: what was measured until then"] if stopped else []
+    remarks += [f"every call to {asked.target.shown} failed"] if found.dead else []
+    data = {"held": to_builtins(held) | {"yes": held.yes}, "summary": to_builtins(found)}
+    if not held.yes:
+        reason = f"not reported: the generator did not hold the rate. {held.reason(asked.connections)}"
+        return Report(title, facts, remarks=[*remarks, reason], data={"held": data["held"]})
+    ordered = sorted(series.seconds)
+    return Report(title, facts, [_table(found)], [_histogram(ordered), _tail(ordered)], remarks, data)
+
+
+def _table(found: Summary) -> Table:
+    times = [milliseconds(value) for value in (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)]
+    row = (count(found.calls), count(found.rate), *times, failures(found), percent(found.hit_ratio))
+    columns = ("calls", "good/s", "mean", "p50", "p90", "p99", "p99.9", "max", "failures", "hits")
+    note = "Milliseconds from the moment a call was due. Calls that timed out count with the time they were waited for."
+    return Table("Latency", columns, [row], note)
+
+
+def _histogram(ordered: Sequence[float]) -> Bars:
+    """Calls by latency, in steps of 1, 2, 3, 5 of each power of ten."""
+    bounds = [step * 10.0**power for power in range(-5, 3) for step in _STEPS]
+    counts: dict[float, int] = {}
+    place = 0
+    for seconds in ordered:
+        while place < len(bounds) - 1 and seconds > bounds[place]:
+            place += 1
+        counts[bounds[place]] = counts.get(bounds[place], 0) + 1
+    used = [bound for bound in bounds if counts and min(counts) <= bound <= max(counts)]
+    groups = tuple(f"≤ {bound * 1000:g} ms" for bound in used)
+    return Bars("Calls by latency", "calls", groups, {"calls": [float(counts.get(bound, 0)) for bound in used]})
+
+
+def _tail(ordered: Sequence[float]) -> Curve:
+    """Latency by percentile, with as much room for each further nine."""
+    points = [share for share, _ in _TAIL if (1 - share) * len(ordered) >= 1]
+    line = [(float(place), (percentile(ordered, share) or 0.0) * 1000) for place, share in enumerate(points)]
+    ticks = tuple((float(place), label) for place, (_, label) in enumerate(_TAIL[: len(points)]))
+    return Curve("Latency by percentile", "share of calls", "ms", {"latency": line}, ticks)

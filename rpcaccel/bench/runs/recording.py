@@ -1,0 +1,148 @@
+"""A file of real calls: JSON lines, the first of which says how they were recorded; and what of it is replayed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
+
+from rpcaccel import chains
+from rpcaccel.bench.load.workload import Call
+from rpcaccel.core.wire.json_text import UNREADABLE
+
+VERSION = 1
+NEAR = 128
+"""Blocks under the head: a call about one of these is about "now" and may be moved along with the head."""
+
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
+
+
+class RecordingError(ValueError):
+    """A file that is no recording; the text says where and why."""
+
+
+class Head(Struct, frozen=True):
+    """The first line."""
+
+    recording: int
+    rpcaccel: str = ""
+    started: str = ""
+    sample: float = 1.0
+    hashed_addresses: bool = False
+
+
+class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call."""
+
+    at: float
+    """Seconds since the recording began."""
+    method: str
+    params: Raw = Raw(b"[]")
+    network: str = ""
+    head: int = -1
+    """The served head it was answered at."""
+    block: int | None = None
+    """The block it was about."""
+    first: int | None = None
+    """The first block, of a range."""
+    source: str = ""
+    """Where its answer came from."""
+    ms: float | None = None
+    """What it took."""
+    hashed: bool = False
+    """Are the params a transaction's hash, in place of the transaction?"""
+
+
+class Chosen(Struct):
+    """What is replayed of a recording, and what is not, by reason."""
+
+    head: Head
+    lines: list[Line]
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+_decode = msgspec.json.Decoder(Line).decode
+encode = msgspec.json.Encoder().encode
+
+
+def read(file: Path) -> tuple[Head, list[Line]]:
+    """The calls of a file, in the order in which they came. Raises RecordingError, OSError."""
+    with file.open("rb") as text:
+        try:
+            head = msgspec.json.decode(text.readline(), type=Head)
+        except UNREADABLE:
+            raise RecordingError(f"{file.name} is no recording: its first line says nothing of one") from None
+        if head.recording != VERSION:
+            raise RecordingError(f"{file.name}: found version {head.recording}, expected {VERSION}")
+        lines = sorted(_lines(file.name, text), key=lambda line: line.at)
+    return head, lines
+
+
+def _lines(name: str, text: Any) -> Iterator[Line]:
+    for number, line in enumerate(text, 2):
+        try:
+            yield _decode(line)
+        except UNREADABLE as error:
+            if not line.endswith(b"\n"):
+                return  # whoever wrote it was interrupted
+            raise RecordingError(f"{name}, line {number}: {error}") from None
+
+
+def choose(head: Head, lines: Sequence[Line], *, network: str = "", writes: bool = False) -> Chosen:
+    """What may be replayed: reads of one network; `writes`: whatever else can be sent. Raises RecordingError."""
+    networks = sorted({line.network for line in lines})
+    if len(networks) > 1 and not network:
+        raise RecordingError(f"calls to {', '.join(networks)}: --network says which of them are meant")
+    chosen = Chosen(head, [])
+    for line in lines:
+        if network and line.network != network:
+            chosen.left_out["of another network"] += 1
+        elif line.hashed:
+            chosen.left_out["transactions, of which only the hash was recorded"] += 1
+        elif not writes and not is_read(line.method):
+            chosen.left_out["writes, filters, and methods that no rule knows"] += 1
+        else:
+            chosen.lines.append(line)
+    return chosen
+
+
+@cache
+def is_read(method: str) -> bool:
+    """Does every chain that knows this method, and one at least, say that it only reads?"""
+    rules = [rule for name in chains.names() if (rule := chains.load(name).rules.get(method)).known]
+    return bool(rules) and all(rule.kind == "read" and not rule.deny for rule in rules)
+
+
+def follow(line: Line, head: int) -> Line:
+    """The call as far under this head as it was under its own, when it was about a block near that."""
+    if line.head < 0 or head < 0:
+        return line
+    moved = {
+        block: max(0, head - (line.head - block))
+        for block in (line.block, line.first)
+        if block is not None and 0 <= line.head - block <= NEAR
+    }
+    if not moved:
+        return line
+    texts = {str(old): str(new) for old, new in moved.items()} | {hex(old): hex(new) for old, new in moved.items()}
+    params = _TOKEN.sub(lambda token: _moved(token[0], texts), bytes(line.params))
+    return replace(line, params=Raw(params))
+
+
+def _moved(token: bytes, texts: dict[str, str]) -> bytes:
+    """A string or a number of the params, or what it is moved to, in the same spelling."""
+    word = token.strip(b'"').decode("utf-8", "replace")
+    return token.replace(word.encode(), texts[word].encode()) if word in texts else token
+
+
+def call(line: Line) -> Call:
+    """The call to make."""
+    return Call(line.method, bytes(line.params))

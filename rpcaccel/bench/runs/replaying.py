@@ -1,0 +1,183 @@
+"""`rpcaccel replay`: recorded calls once more, at their own pace or another; two endpoints are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, to_builtins
+
+from rpcaccel.bench.load.client import Outcome, Pool, Target
+from rpcaccel.bench.load.open_loop import Due, OpenLoop
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call, asking, learn
+from rpcaccel.bench.report.report import Bars, Plot, Report, Table, count, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
+from rpcaccel.bench.runs.answer_diff import Differences
+from rpcaccel.bench.runs.recording import Chosen, call, follow
+
+_NEEDED = 10
+"""Calls of a method from which on it has a row of its own in the plot."""
+
+
+class Asked(Struct, frozen=True):
+    """What is replayed where."""
+
+    chosen: Chosen
+    targets: tuple[Target, ...]
+    """One, or two whose answers are compared."""
+    rate: float = 0.0
+    """Calls a second; 0: as they were recorded."""
+    speed: float = 1.0
+    """Times the recorded pace."""
+    duration: float = 0.0
+    """Seconds; 0: to the end."""
+    follow_head: bool = False
+    allowed: tuple[str, ...] = ()
+    connections: int = 256
+    timeout: float = 10.0
+    spin: bool = True
+
+
+async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
+    """The report, and whether all is well: no difference that is not allowed, and no target where every call failed.
+
+    Raises NoEndpointError.
+    """
+    pools = [Pool(target, asked.connections) for target in asked.targets]
+    try:
+        learning = learn(asking(pools[0]), asked.targets[0].shown) if asked.follow_head else None
+        head = (await watch.unless_stopped(learning)).head if learning is not None else -1
+        calls = schedule(asked, head)
+        differences = Differences(asked.allowed)
+
+        def told(sent: Call, outcomes: Sequence[Outcome]) -> None:
+            if len(outcomes) > 1:
+                differences.add(sent.method, sent.params, outcomes[0], outcomes[1])
+
+        watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
+        run = OpenLoop(pools, timeout=asked.timeout, told=told, spin=asked.spin)
+        await run.run(calls, watch)
+        well = not differences.forbidden and not any(_dead(by_method) for by_method in run.series)
+        return reported(asked, run, differences, stopped=watch.stopped), well
+    finally:
+        for pool in pools:
+            await pool.close()
+
+
+def _dead(by_method: Mapping[str, Series]) -> bool:
+    """Whether calls were made and every one failed."""
+    return together(by_method.values()).summary(1.0).dead
+
+
+def schedule(asked: Asked, head: int = -1) -> list[Due]:
+    """What leaves when. `head`: what calls about the newest blocks are moved to; -1: they stay where they were."""
+    lines = asked.chosen.lines
+    if head >= 0:
+        lines = [follow(line, head) for line in lines]
+    began = lines[0].at if lines else 0.0
+    due = (
+        Due(number / asked.rate if asked.rate else (line.at - began) / asked.speed, call(line))
+        for number, line in enumerate(lines)
+    )
+    return [one for one in due if not asked.duration or one.at < asked.duration]
+
+
+def reported(asked: Asked, run: OpenLoop, differences: Differences, *, stopped: bool = False) -> Report:
+    """The report on a replay."""
+    held = run.held
+    names = [target.shown for target in asked.targets]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({place})" for place, name in zip("AB", names, strict=True)]
+    pace = f"{asked.rate:g} calls/s" if asked.rate else "as recorded" if asked.speed == 1 else f"{asked.speed:g}x"
+    facts = machine() | {
+        "recording": f"{len(asked.chosen.lines):,} calls to be replayed, sample of {percent(asked.chosen.head.sample)}",
+        "pace": f"{pace}, open loop, at most {asked.connections} connections; latency from the moment a call was due",
+        "generator": f"{held.busy * 100:.0f} % of a core, 99 % of calls left within {held.late * 1000:.2f} ms",
+    }
+    remarks = ["interrupted: what was measured until then"] if stopped else []
+    remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
+    totals = [together(by_method.values()).summary(run.elapsed) for by_method in run.series]
+    dead = [name for name, by_method in zip(names, run.series, strict=True) if _dead(by_method)]
+    remarks += [f"every call to {name} failed" for name in dead]
+    tables: list[Table] = []
+    plots: list[Plot] = []
+    if held.yes:
+        tables = [_latencies(asked, names, totals), _methods(names, run.series, run.elapsed)]
+        plots = [_plot(names, run.series)]
+    else:
+        remarks.append(f"latencies are not reported: the pace was not held. {held.reason(asked.connections)}")
+        remarks += [f"{name}: failed: {failures(one)}" for name, one in zip(names, totals, strict=True) if one.failures]
+    if len(asked.targets) > 1:
+        tables += _differences(differences)
+        remarks.append(_said(differences))
+    data = {
+        "held": to_builtins(held) | {"yes": held.yes},
+        "targets": {name: to_builtins(total) for name, total in zip(names, totals, strict=True)},
+        "differences": to_builtins(differences.methods),
+    }
+    return Report("Replay", facts, tables, plots, remarks, data)
+
+
+def _latencies(asked: Asked, names: Sequence[str], totals: Sequence[Summary]) -> Table:
+    rows = [(name, *_row(total)) for name, total in zip(names, totals, strict=True)]
+    before = sorted(line.ms / 1000 for line in asked.chosen.lines if line.ms is not None)
+    if before:
+        mean = sum(before) / len(before)
+        times = (mean, *(percentile(before, share) for share in (0.5, 0.9, 0.99, 0.999, 1.0)))
+        rows.append(("when recorded", count(len(before)), "–", *map(milliseconds, times), "–", _hits(asked)))
+    columns = ("target", "calls", "good/s", "mean", "p50", "p90", "p99", "p99.9", "max", "failures", "hits")
+    note = "Milliseconds. Those of the recording were measured inside the proxy, without the way to it."
+    return Table("Latency", columns, rows, note)
+
+
+def _hits(asked: Asked) -> str:
+    series = Series()
+    for line in asked.chosen.lines:
+        series.add(0.0, "", line.source)
+    return percent(series.summary(1.0).hit_ratio)
+
+
+def _row(found: Summary) -> tuple[str, ...]:
+    times = (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)
+    return count(found.calls), count(found.rate), *map(milliseconds, times), failures(found), percent(found.hit_ratio)
+
+
+def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed: float) -> Table:
+    rows = []
+    for method in sorted({method for one in series for method in one}):
+        found = [one.get(method, Series()).summary(elapsed) for one in series]
+        times = (f"{milliseconds(one.p50)} / {milliseconds(one.p99)}" for one in found)
+        rows.append((method, count(found[0].calls), *times, *(failures(one) for one in found)))
+    columns = ("method", "calls", *(f"{name}, p50 / p99" for name in names), *(f"{name}, failures" for name in names))
+    return Table("By method", columns, rows, "Milliseconds.")
+
+
+def _plot(names: Sequence[str], series: Sequence[dict[str, Series]]) -> Bars:
+    groups = sorted(method for method, one in series[0].items() if one.calls >= _NEEDED)
+    bars: dict[str, list[float | None]] = {}
+    for name, one in zip(names, series, strict=True):
+        means = (one[method].summary(1.0).mean if method in one else None for method in groups)
+        bars[name] = [None if mean is None else mean * 1000 for mean in means]
+    return Bars("Mean latency", "ms", tuple(method.partition("_")[2] for method in groups), bars)
+
+
+def _differences(found: Differences) -> list[Table]:
+    rows: list[tuple[str, ...]] = [
+        (method, str(one.alike), str(one.different), str(one.unanswered), "yes" if found.allows(method) else "no")
+        for method, one in sorted(found.methods.items(), key=lambda item: (-item[1].different, item[0]))
+    ]
+    tables = [Table("Answers compared", ("method", "alike", "different", "not answered", "may differ"), rows)]
+    examples: list[tuple[str, ...]] = [(one.method, one.params, one.where, one.a, one.b) for one in found.examples()]
+    if examples:
+        tables.append(Table("Examples", ("method", "params", "first difference", "A", "B"), examples))
+    return tables
+
+
+def _said(found: Differences) -> str:
+    alike = sum(one.alike for one in found.methods.values())
+    different = sum(one.different for one in found.methods.values())
+    if not different:
+        return f"all {alike:,} answers that were compared are alike"
+    allowed = different - found.forbidden
+    more = f", {allowed:,} of them where that is allowed" if allowed else ""
+    return f"{different:,} of {alike + different:,} answers differ{more}"

@@ -1,0 +1,74 @@
+"""`rpcaccel bench steps`: where a call's time goes inside the proxy, from its own step timings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from rpcaccel.bench.report.report import Bars, Report, Table, machine, milliseconds, percent
+from rpcaccel.core.stats.counters import PARSED_OF, Step
+from rpcaccel.core.stats.histogram import BOUNDS, BUCKETS, Histogram
+
+_METRIC = "rpcaccel_step_seconds"
+ORDER = tuple(map(str, Step))
+"""The way of a call."""
+_TIMED_OF = {str(Step.PARSE): PARSED_OF}
+"""How many of a step are as many as one that was timed."""
+
+
+def read(exposition: str) -> dict[str, Histogram]:
+    """The step timings in what /metrics says. Raises ValueError when it is not the proxy that said it."""
+    found: dict[str, Histogram] = {}
+    counts: dict[str, list[float]] = {}
+    for family in text_string_to_metric_families(exposition):
+        if family.name != _METRIC:
+            continue
+        for sample in family.samples:
+            step = sample.labels.get("step", "")
+            if sample.name.endswith("_sum"):
+                found.setdefault(step, Histogram()).seconds = sample.value
+            elif sample.name.endswith("_bucket"):
+                counts.setdefault(step, []).append(sample.value)
+    if not found:
+        raise ValueError("it says nothing of steps: is that the admin side of rpcaccel?")
+    for step, upto in counts.items():
+        inside = [int(b - a) for a, b in zip([0.0, *upto], upto, strict=False)]
+        if len(inside) == BUCKETS:
+            found.setdefault(step, Histogram()).counts = inside
+    return found
+
+
+def passed(before: Mapping[str, Histogram], after: Mapping[str, Histogram]) -> dict[str, Histogram]:
+    """What was counted between two readings."""
+    return {step: histogram.since(before.get(step, Histogram())) for step, histogram in after.items()}
+
+
+def reported(steps: Mapping[str, Histogram], seconds: float, admin: str, *, stopped: bool = False) -> Report:
+    """The report on what was counted in `seconds`; 0: since the proxy's start."""
+    spent = {step: histogram.seconds * _TIMED_OF.get(step, 1) for step, histogram in steps.items()}
+    total = sum(spent.values())
+    order = sorted(steps, key=lambda step: (ORDER.index(step) if step in ORDER else len(ORDER), step))
+    taken = [step for step in order if steps[step].count]
+    rows = [_row(step, steps[step], spent[step] / total if total else None) for step in taken]
+    facts = machine() | {"proxy": admin, "time": f"{seconds:.1f} s" if seconds else "since its start"}
+    note = (
+        f"Milliseconds. Read from the proxy's own buckets, the finest of which ends at {BOUNDS[0] * 1e6:g} µs. Of "
+        f"parsing one in {PARSED_OF} is timed; its share is that of all. Answers from memory are not timed by step."
+    )
+    table = Table("Steps of a call", ("step", "timed", "mean", "p50", "p99", "share of all"), rows, note)
+    shares = [spent[step] / total * 100 if total else 0.0 for step in taken]
+    plot = Bars("Share of the time", "%", tuple(taken), {"share": [*shares]})
+    remarks = ["interrupted: what was measured until then"] if stopped else []
+    if not taken:
+        remarks.append("no call passed through the proxy in that time")
+    unused = [step for step in order if not steps[step].count]
+    if taken and unused:
+        remarks.append(f"nothing was counted for {', '.join(unused)}")
+    data = {"steps": {step: {"count": steps[step].count, "seconds": steps[step].seconds} for step in order}}
+    return Report("Where the time goes", facts, [table], [plot] if taken else [], remarks, data)
+
+
+def _row(step: str, found: Histogram, share: float | None) -> tuple[str, ...]:
+    times = [milliseconds(value) for value in (found.mean, found.quantile(0.5), found.quantile(0.99))]
+    return (step, f"{found.count:,}", *times, percent(share))

@@ -1,0 +1,132 @@
+"""`rpcaccel bench table`: so many calls of each method (the seed study's protocol), over endpoints side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from msgspec import Struct, to_builtins
+
+from rpcaccel.bench.load.client import Pool, Target
+from rpcaccel.bench.load.closed_loop import Loop
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call, World, asking, draw, learn
+from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.statistics import Series, Summary, together
+
+
+class Column(Struct, frozen=True):
+    """One way to get the answers."""
+
+    name: str
+    target: Target
+
+
+class Asked(Struct, frozen=True):
+    """What is measured. `columns` are called in this order, with the same calls."""
+
+    columns: tuple[Column, ...]
+    number: int = 50
+    concurrency: int = 15
+    methods: tuple[str, ...] = ()
+    timeout: float = 30.0
+    seed: int = 1
+
+
+class Found(Struct):
+    """What was measured so far: by method, by column."""
+
+    asked: Asked
+    world: World
+    cells: dict[str, dict[str, Series]]
+    elapsed: dict[tuple[str, str], float]
+
+    def summary(self, method: str, column: str) -> Summary | None:
+        """The figures of one cell; None when it was not reached."""
+        series = self.cells.get(method, {}).get(column)
+        return None if series is None else series.summary(self.elapsed[method, column])
+
+
+async def table(asked: Asked, watch: Watch, before_column: Callable[[Column], None] = lambda _column: None) -> Found:
+    """Measure. Raises NoEndpointError when the first column's endpoint answers nothing.
+
+    Args:
+        before_column: called before a column's turn with each method; it may empty a cache.
+    """
+    pools = {column.name: Pool(column.target, asked.concurrency) for column in asked.columns}
+    try:
+        first = asked.columns[0]
+        world = await watch.unless_stopped(learn(asking(pools[first.name]), first.target.shown))
+        rng = Random(asked.seed)
+        found = Found(asked, world, {}, {})
+        methods = asked.methods or world.methods
+        for number, method in enumerate(methods):
+            calls = different(method, world, rng, asked.number)
+            for place, column in enumerate(asked.columns):
+                watch.part(f"{method} {column.name}", number * len(asked.columns) + place, len(methods) * len(pools))
+                before_column(column)
+                loop = Loop(pools[column.name], iter(calls), connections=asked.concurrency, timeout=asked.timeout)
+                await loop.run(watch, total=asked.number)
+                found.cells.setdefault(method, {})[column.name] = loop.series
+                found.elapsed[method, column.name] = loop.elapsed
+                if watch.stopped:
+                    return found
+        return found
+    finally:
+        for pool in pools.values():
+            await pool.close()
+
+
+def different(method: str, world: World, rng: Random, number: int) -> list[Call]:
+    """So many calls, no two alike as long as the method and the chain let them differ."""
+    calls: list[Call] = []
+    seen: set[bytes] = set()
+    for _ in range(number * 20):
+        call = draw(method, world, rng)
+        if call.params not in seen:
+            seen.add(call.params)
+            calls.append(call)
+        if len(calls) == number:
+            return calls
+    return [*calls, *(draw(method, world, rng) for _ in range(number - len(calls)))]
+
+
+def reported(found: Found, *, stopped: bool = False) -> Report:
+    """The report."""
+    asked = found.asked
+    names = [column.name for column in asked.columns]
+    methods = list(found.cells)
+    facts = machine() | {
+        **{column.name: column.target.shown for column in asked.columns},
+        "protocol": f"{asked.number} calls of each method, {asked.concurrency} at once; the same calls in every column",
+    }
+    cells = {method: {name: found.summary(method, name) for name in names} for method in methods}
+    rows = [(method, *(_cell(cells[method][name]) for name in names)) for method in methods]
+    bars = {name: [_mean(cells[method][name]) for method in methods] for name in names}
+    plot = Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
+    note = "Milliseconds: mean (p50 / p99)."
+    remarks = ["interrupted: what was measured until then"] if stopped else []
+    data = {"cells": to_builtins(cells)}
+    first = Table("By method", ("method", *names), rows, note)
+    return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], remarks, data)
+
+
+def _totals(found: Found, names: list[str]) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        many = [cells[name] for cells in found.cells.values() if name in cells]
+        total = together(many).summary(sum(found.elapsed.get((method, name), 0.0) for method in found.cells))
+        times = (milliseconds(total.mean), milliseconds(total.p50), milliseconds(total.p99))
+        rows.append((name, str(total.calls), *times, failures(total), percent(total.hit_ratio)))
+    return Table("All methods", ("endpoint", "calls", "mean", "p50", "p99", "failures", "hits"), rows)
+
+
+def _cell(found: Summary | None) -> str:
+    if found is None:
+        return "–"
+    times = f"{milliseconds(found.mean)} ({milliseconds(found.p50)} / {milliseconds(found.p99)})"
+    return f"{times}, {found.failures} failed" if found.failures else times
+
+
+def _mean(found: Summary | None) -> float | None:
+    return None if found is None or found.mean is None else found.mean * 1000

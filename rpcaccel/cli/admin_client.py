@@ -1,0 +1,208 @@
+"""Commands that ask a running proxy: one request to its admin side, and its refusals in a line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Annotated, Any, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+import typer
+
+from rpcaccel.config.secrets import shown_url
+from rpcaccel.core.wire.printable import printable
+
+T = TypeVar("T")
+
+DEFAULT = "127.0.0.1:8889"
+TIMEOUT, READING = 60.0, 10.0
+"""Seconds: a purge walks through every key of a Redis, and workers take up a change; what is read comes at once."""
+_HOLDS = {
+    "/api/v1/nodes": {"nodes"},
+    "/api/v1/settings": {"revision", "document"},
+    "/api/v1/record": {"calls"},
+    "/api/v1/explain": {"method"},
+    "/api/v1/purge": {"memory"},
+}
+"""By the beginning of a path, members of which every answer has one: without any, something else answers."""
+
+Admin = Annotated[
+    str, typer.Option("--admin", envvar="RPCACCEL_ADMIN", metavar="HOST:PORT", help="The admin side of the proxy.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
+
+
+class RemoteError(Exception):
+    """The admin side could not be asked, or refused; the text is for the operator."""
+
+    def __init__(self, text: str) -> None:
+        # It may quote whoever answered, and is shown on a terminal.
+        super().__init__("\n".join(printable(line) for line in text.split("\n")))
+
+
+def post(admin: str, path: str, document: str) -> dict[str, Any]:
+    """Send a JSON document to the admin side; what it answers. Raises RemoteError."""
+    answer: dict[str, Any] = ask(admin, "POST", path, document)
+    return answer
+
+
+async def meanwhile(asking: Callable[[], T]) -> T:
+    """Ask from within a loop and let it go on, in a thread that nobody waits for when this is cancelled."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def tell(how: Callable[[Any], None], what: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if answer.done() else how(what))
+
+    def ask_now() -> None:
+        try:
+            found = asking()
+        except Exception as error:
+            tell(answer.set_exception, error)
+        else:
+            tell(answer.set_result, found)
+
+    threading.Thread(target=ask_now, daemon=True).start()
+    return await answer
+
+
+def ask(admin: str, method: str, path: str, document: str | None = None, *, revision: int | None = None) -> Any:
+    """One request to the admin side; the document it answers. `revision`: the one a change is made for.
+
+    Raises RemoteError.
+    """
+
+    def read(body: bytes) -> Any:
+        answer = json.loads(body)
+        for place, members in _HOLDS.items():
+            if path.startswith(place) and not (isinstance(answer, dict) and members & answer.keys()):
+                raise ValueError
+        return answer
+
+    return _read(admin, method, path, document, revision, read)
+
+
+def text(admin: str, path: str, *, begins: str = "") -> str:
+    """What the admin side answers to a GET, as text, which begins so. Raises RemoteError."""
+
+    def read(body: bytes) -> str:
+        if not (answer := body.decode()).startswith(begins):
+            raise ValueError
+        return answer
+
+    return str(_read(admin, "GET", path, None, None, read))
+
+
+def _read(
+    admin: str, method: str, path: str, document: str | None, revision: int | None, read: Callable[[bytes], Any]
+) -> Any:
+    """RPCACCEL_TOKEN, as NAME:PASSWORD, is sent along where the admin side asks who it is."""
+    headers = _headers() | ({"If-Match": f'"{revision}"'} if revision is not None else {})
+    body = None if document is None else document.encode()
+    request = Request(f"{_base(admin)}{path}", body, headers, method=method)
+    try:
+        with build_opener(ProxyHandler({}), _Stays()).open(request, timeout=_patience(method, path)) as reply:
+            answer = read(reply.read())
+    except HTTPError as error:
+        with error:
+            raise RemoteError(_refusal(error, admin)) from None
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        reason = getattr(reason, "strerror", None) or reason
+        raise RemoteError(
+            f"no answer from the admin side at {admin}: {reason} (--admin or RPCACCEL_ADMIN says where it is)"
+        ) from None
+    except (HTTPException, ValueError):
+        raise RemoteError(f"what answers at {admin} is not the admin side of rpcaccel") from None
+    return answer
+
+
+def known_network(admin: str, name: str) -> None:
+    """That a network is called so; no name means all. Raises RemoteError."""
+    there = ask(admin, "GET", "/api/v1/settings")["document"]["networks"] if name else ()
+    if name and name not in there:
+        raise RemoteError(f"no network is called {name}; there is: {', '.join(there)}")
+
+
+class _Stays(HTTPRedirectHandler):
+    """Follows nobody: the password would go along."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _patience(method: str, path: str) -> float:
+    return READING if method == "GET" or path.endswith("/record") else TIMEOUT
+
+
+def failed(error: RemoteError) -> int:
+    """Say why it did not work; the exit code."""
+    typer.echo(f"rpcaccel: {error}", err=True)
+    return 1
+
+
+def told(done: dict[str, Any]) -> str:
+    """What a change did, in a line: "revision 5: harmony-s0 a: weight 1 to 5 (2 workers)"."""
+    if done["change"] is None:
+        return f"nothing to change; revision {done['revision']}"
+    adopted = done["adopted"]
+    line = f"revision {done['revision']}: {done['change']['text']} ({adopted} worker{'' if adopted == 1 else 's'})"
+    waiting = f"waits for a restart: {', '.join(done['waiting'])}" if done["waiting"] else ""
+    return "\n".join(filter(None, [line, waiting, done["note"]]))
+
+
+def _base(admin: str) -> str:
+    """The address as a URL. Raises RemoteError; a bare name needs its port, since 80 is never meant."""
+    if "@" in admin:
+        raise RemoteError("--admin: expected an address alone; RPCACCEL_TOKEN=NAME:PASSWORD says who asks")
+    is_url = admin.startswith(("http://", "https://"))
+    base = admin.rstrip("/") if is_url else f"http://{admin}"
+    try:
+        parts = urlsplit(base)
+        found = parts.hostname and (is_url or parts.port)
+    except ValueError:
+        found = None
+    if not found:
+        raise RemoteError(f"--admin: found {admin!r}, expected HOST:PORT such as {DEFAULT}, or a URL")
+    return base
+
+
+def _headers() -> dict[str, str]:
+    """Raises RemoteError for a token that cannot be sent."""
+    token = _token()
+    if not token.isprintable():
+        raise RemoteError("RPCACCEL_TOKEN: expected NAME:PASSWORD in one line")
+    token = token.encode().decode("latin-1")  # as which headers are written: UTF-8 arrives
+    headers = {"Content-Type": "application/json", "X-Rpcaccel-Request": "cli"}
+    return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _token() -> str:
+    return os.environ.get("RPCACCEL_TOKEN", "").strip()
+
+
+def _refusal(error: HTTPError, admin: str) -> str:
+    """The problem document's own words (RFC 9457), the status else."""
+    if 300 <= error.code < 400:
+        where = shown_url(error.headers.get("Location", ""))
+        return f"what answers at {admin} sends on to {where}: say --admin {where} if that is the admin side"
+    if error.code == HTTPStatus.UNAUTHORIZED:
+        if _token():
+            return "the name or the password in RPCACCEL_TOKEN is wrong"
+        return "the admin side asks who it is: set RPCACCEL_TOKEN to NAME:PASSWORD"
+    try:
+        document = json.loads(error.read())
+        return str(document.get("detail") or document["title"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        if error.code in {404, 405}:
+            return f"what answers at {admin} is not the admin side of rpcaccel (HTTP {error.code})"
+        return f"the admin side answered {error.code} {error.reason}"

@@ -1,0 +1,320 @@
+"""`rpcaccel bench`: measure endpoints, one's own nodes among them, with and without the proxy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+import typer
+
+from rpcaccel.bench.load.client import Target, parse
+from rpcaccel.bench.load.workload import Call, NoEndpointError, written
+from rpcaccel.bench.report.report import Report
+from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.config.types import parse_duration
+
+if TYPE_CHECKING:
+    from rpcaccel.bench.load.progress import Watch
+    from rpcaccel.bench.runs.table import Column
+    from rpcaccel.core.stats.histogram import Histogram
+
+INTERRUPTED = 130
+Mix = Literal["table", "dapp"]
+T = TypeVar("T")
+
+app = typer.Typer(
+    name="bench", help="Measure endpoints: side by side, at a rate, in pairs, from inside.", no_args_is_help=True
+)
+
+Out = Annotated[
+    list[Path] | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Also into a file: .html, .md or .json. May be repeated."),
+]
+Method = Annotated[
+    list[str] | None, typer.Option("--method", "-m", metavar="NAME", help="Only this method. May be repeated.")
+]
+Single = Annotated[
+    str, typer.Option("--call", metavar="JSON", help='This call alone: \'{"method": "eth_gasPrice", "params": []}\'.')
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Other seeds ask about other blocks and addresses.")]
+Timeout = Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="After that a call has failed.")]
+Connections = Annotated[int, typer.Option(min=1, max=20000, metavar="N", help="Connections at the most.")]
+
+
+@app.command()
+def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    direct: Annotated[str, typer.Option(metavar="URL", help="A node, asked directly.")],
+    proxy: Annotated[
+        str, typer.Option(metavar="URL", help="The proxy in front of it: asked twice, cold and warm.")
+    ] = "",
+    serve: Annotated[
+        str, typer.Option(metavar="CHAIN", help="Or start a proxy for it meanwhile: auto, harmony or ethereum.")
+    ] = "",
+    redis_proxy: Annotated[
+        str, typer.Option(metavar="URL", help="Another proxy on the same Redis that was not asked before.")
+    ] = "",
+    also: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=URL", help="A further column, between them. May be repeated.")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Calls of each method.")] = 50,
+    concurrency: Annotated[int, typer.Option("-c", min=1, max=10000, metavar="N", help="Calls at once.")] = 15,
+    method: Method = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Empty all its caches before the cold column: not on a proxy in use.")
+    ] = False,
+    seed: Annotated[int, typer.Option(metavar="N", help="What is asked about; otherwise something new each time.")] = 0,
+    timeout: Timeout = 30.0,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    out: Out = None,
+) -> int:
+    """Compare a node with and without the proxy: so many calls of each of ten methods, side by side.
+
+    Examples:
+    rpcaccel bench table --direct http://node:9500 --serve auto -o table.html
+    rpcaccel bench table --direct http://node:9500 --proxy http://127.0.0.1:8888
+    rpcaccel bench table --direct http://node:9500 --serve auto -n 200 -c 50
+    """
+    from rpcaccel.bench.runs import table as measuring
+    from rpcaccel.cli import bench_targets
+
+    target(direct)  # its faults are told before anything is started
+    with bench_targets.meanwhile(direct, "" if proxy else serve) as served:
+        columns = _columns(direct, also or (), proxy or served, redis_proxy)
+        asked = measuring.Asked(
+            tuple(columns), number, concurrency, tuple(method or ()), timeout, seed or time.time_ns() % (1 << 31)
+        )
+
+        def before(column: Column) -> None:
+            if purge and column.name == COLD:
+                admin_client.post(admin, "/api/v1/purge", '{"all": true}')
+
+        async def measure(watch: Watch) -> tuple[Report, int]:
+            found = await measuring.table(asked, watch, before)
+            bad = any(series.errors for cells in found.cells.values() for series in cells.values())
+            return measuring.reported(found, stopped=watch.stopped), int(bad)
+
+        return measured(measure, out)
+
+
+COLD, WARM = "proxy cold", "proxy warm"
+
+
+def _columns(direct: str, also: list[str] | tuple[()], proxy: str, redis_proxy: str) -> list[Column]:
+    from rpcaccel.bench.runs.table import Column
+
+    columns = [Column("direct", target(direct))]
+    for text in also:
+        name, equals, url = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--also {name}: expected NAME=URL")
+        columns.append(Column(name, target(url)))
+    if proxy:
+        columns += [Column(COLD, target(proxy)), Column(WARM, target(proxy))]
+    if redis_proxy:
+        columns.append(Column("proxy, Redis", target(redis_proxy)))
+    if len({column.name for column in columns}) < len(columns):
+        raise typer.BadParameter("two columns of one name")
+    return columns
+
+
+@app.command()
+def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    url: Annotated[str, typer.Argument(metavar="URL", help="What is measured.")],
+    rate: Annotated[float, typer.Option("--rate", "-r", min=0.1, max=1e6, metavar="N", help="Calls a second.")],
+    duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="How long.")] = "10s",
+    connections: Connections = 512,
+    method: Method = None,
+    call: Single = "",
+    mix: Annotated[
+        Literal["table", "dapp"], typer.Option(help="Its ten methods in turn, or what DApps call.")
+    ] = "table",
+    timeout: Timeout = 10.0,
+    spin: Annotated[
+        bool, typer.Option(help="Keep a core busy to send at exact times; without it up to 1 ms late.")
+    ] = True,
+    seed: Seed = 1,
+    out: Out = None,
+) -> int:
+    """Measure latency at a constant rate: each call counts from the moment it was due, whatever became of those before.
+
+    Exit code 1 when the generator could not hold the rate, and then no latency is reported, or when no call succeeded.
+
+    Examples:
+    rpcaccel bench rate http://127.0.0.1:8888 -r 1000 -d 30s -o rate.html
+    rpcaccel bench rate https://my-node:9500 -r 50 -d 10s -m hmyv2_blockNumber
+    """
+    from rpcaccel.bench.runs import rate as measuring
+
+    methods = tuple(method or ())
+    asked = measuring.Asked(
+        target(url), rate, seconds(duration, some=True), connections, timeout, methods, single(call), mix, seed, spin
+    )
+
+    async def measure(watch: Watch) -> tuple[Report, int]:
+        report, held = await measuring.rate(asked, watch)
+        return report, int(not held)
+
+    return measured(measure, out)
+
+
+@app.command()
+def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    a: Annotated[str, typer.Argument(metavar="A", help="A URL, or a config file that is served for each run.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    runs: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Runs of each.")] = 5,
+    duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="How long one run takes.")] = "5s",
+    connections: Connections = 32,
+    rate: Annotated[float, typer.Option(min=0.0, metavar="N", help="Calls a second; 0: as fast as it goes.")] = 0.0,
+    method: Method = None,
+    call: Single = "",
+    warmup: Annotated[str, typer.Option(metavar="TIME", help="Before each run.")] = "1s",
+    pid_a: Annotated[
+        list[int] | None, typer.Option(metavar="PID", help="A process of A; its port tells it otherwise.")
+    ] = None,
+    pid_b: Annotated[list[int] | None, typer.Option(metavar="PID", help="A process of B.")] = None,
+    timeout: Timeout = 10.0,
+    seed: Seed = 1,
+    out: Out = None,
+) -> int:
+    """Compare two endpoints, or settings, in interleaved runs: means, spreads, ratios, and whether these mean anything.
+
+    Examples:
+    rpcaccel bench compare http://127.0.0.1:9500 http://127.0.0.1:8888
+    rpcaccel bench compare before.toml after.toml --runs 10 -d 10s -o compare.html
+    """
+    from rpcaccel.bench.runs import compare as measuring
+    from rpcaccel.cli import bench_targets
+
+    one, other = bench_targets.names(a, b)
+    asked = measuring.Asked(
+        a=one,
+        b=other,
+        runs=runs,
+        duration=seconds(duration, some=True),
+        warmup=seconds(warmup, "--warmup"),
+        connections=connections,
+        rate=rate,
+        timeout=timeout,
+        methods=tuple(method or ()),
+        call=single(call),
+        seed=seed,
+    )
+    both = (bench_targets.side(a, pid_a or ()), bench_targets.side(b, pid_b or ()))
+
+    async def measure(watch: Watch) -> tuple[Report, int]:
+        found = await measuring.compare(asked, both, watch)
+        return measuring.reported(found, stopped=watch.stopped), int(bool(found.dead))
+
+    return measured(measure, out)
+
+
+@app.command()
+def steps(
+    duration: Annotated[
+        str, typer.Option("--duration", "-d", metavar="TIME", help="How long to watch; 0s: all since its start.")
+    ] = "10s",
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    out: Out = None,
+) -> int:
+    """Tell where calls spend their time inside a running proxy, step by step, under the load that it has.
+
+    Examples:
+    rpcaccel bench steps --duration 30s
+    rpcaccel bench steps -d 0s --admin 127.0.0.1:8889 -o steps.md
+    """
+    from rpcaccel.bench.runs import steps as measuring
+
+    span = seconds(duration)
+
+    def read() -> dict[str, Histogram]:
+        return measuring.read(admin_client.text(admin, "/metrics"))
+
+    async def measure(watch: Watch) -> tuple[Report, int]:
+        before = await watch.unless_stopped(admin_client.meanwhile(read)) if span else {}
+        watch.part(f"watching {admin}", 0, 1)
+        began = time.monotonic()
+        while (left := began + span - time.monotonic()) > 0 and not await watch.pause(min(left, 0.2)):
+            watch.at(1 - left / span)
+        found = measuring.passed(before, await admin_client.meanwhile(read))
+        return measuring.reported(found, span and time.monotonic() - began, admin, stopped=watch.stopped), 0
+
+    return measured(measure, out)
+
+
+# -- what they share ------------------------------------------------------------------------------------------------
+
+
+def target(url: str) -> Target:
+    """The target of a URL. Raises typer.BadParameter."""
+    try:
+        return parse(url)
+    except ValueError as error:
+        raise typer.BadParameter(f"a URL: expected {error}") from None
+
+
+def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float:
+    """Seconds of a duration, where `some` is wanted above 0. Raises typer.BadParameter."""
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{flag}: found {text!r}, expected {error}") from None
+    if some and not found:
+        raise typer.BadParameter(f"{flag}: found {text!r}, expected more than 0")
+    return found
+
+
+def single(text: str) -> Call | None:
+    """The one call to make; None when none was named. Raises typer.BadParameter."""
+    try:
+        return written(text) if text else None
+    except ValueError:
+        raise typer.BadParameter('--call: expected {"method": "...", "params": [...]}') from None
+
+
+def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None) -> int:
+    """Measure, show, write; the exit code. Ctrl-C shows what there is."""
+    from rpcaccel.bench.load.progress import StoppedError, Watch
+    from rpcaccel.bench.report import render
+    from rpcaccel.dataplane import event_loop
+
+    for file in out or ():
+        _check(file)
+
+    async def main() -> tuple[Report, int, bool]:
+        with progress_bar.progress() as progress:
+            watch = Watch(progress)
+            with watch.interruptible():
+                report, code = await measure(watch)
+                return report, code, watch.stopped
+
+    try:
+        report, code, stopped = event_loop.run(main())
+    except StoppedError:
+        return INTERRUPTED
+    except (NoEndpointError, admin_client.RemoteError, ValueError, OSError) as error:
+        typer.echo(f"rpcaccel: {error}", err=True)
+        return 1
+    render.terminal(report, progress_bar.console())
+    for file in out or ():
+        try:
+            render.write(report, file)
+        except OSError as error:
+            typer.echo(f"rpcaccel: {file} cannot be written: {error.strerror}", err=True)
+            return 1
+    return INTERRUPTED if stopped else code
+
+
+def _check(file: Path) -> None:
+    """That a report can go into it, before minutes are spent on measuring. Raises typer.BadParameter."""
+    from rpcaccel.bench.report import render
+
+    try:
+        render.form(file)
+    except ValueError as error:
+        raise typer.BadParameter(f"-o {error}") from None
+    if not file.parent.is_dir():
+        raise typer.BadParameter(f"-o {file}: there is no directory {file.parent}")
+    if file.is_dir():
+        raise typer.BadParameter(f"-o {file} is a directory")

@@ -1,0 +1,96 @@
+"""`rpcaccel check`: is the configuration right, and is every node what it should be?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rpcaccel.cli import options, progress_bar
+
+if TYPE_CHECKING:
+    from rpcaccel.cli.probe import Finding
+    from rpcaccel.config.model import Settings
+
+
+def check(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CONFIG|URL", envvar="RPCACCEL_NODES", help="A TOML file, or nodes."),
+    ] = None,
+    config: options.ConfigFile = None,
+    chain: options.Chain = None,
+    shard: options.Shard = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
+) -> int:
+    """Judge a configuration as `serve` does, then ask every node for chain id, block 0, head, latency and role.
+
+    Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
+
+    Examples:
+    rpcaccel check rpcaccel.toml
+    rpcaccel check https://api.s0.t.hmny.io http://127.0.0.1:9500
+    rpcaccel check --schema > rpcaccel.schema.json
+    """
+    if schema:
+        from rpcaccel.config import schema as made
+
+        typer.echo(json.dumps(made.schema(), indent=2))
+        return 0
+    urls, files = split(what or ())
+    if files and config and str(config) == os.environ.get("RPCACCEL_CONFIG"):
+        config = None  # what is named wins over the environment
+    if len(files) > (0 if config else 1):
+        raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
+    file = Path(files[0]) if files else config
+    settings = options.judged_from(options.source(urls, file, chain, shard)).settings
+    findings = asyncio.run(_probe_all(settings))
+    _print(findings)
+    return 1 if any(finding.trouble for finding in findings) else 0
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Node URLs, and what can only be a file."""
+    urls = [argument for argument in arguments if "://" in argument]
+    return urls, [argument for argument in arguments if "://" not in argument]
+
+
+async def _probe_all(settings: Settings) -> list[Finding]:
+    from rpcaccel.cli.probe import probe_network
+
+    found = await asyncio.gather(*(probe_network(name, network) for name, network in settings.networks.items()))
+    return [finding for findings in found for finding in findings]
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from rpcaccel.bench.report import terminal_table
+
+    table = Table("network", "node", "address", "chain id", "head", "behind", "latency", "role")
+    table.add_column("verdict", overflow="fold")
+    for finding in findings:
+        verdict = Text(finding.trouble or "right", style="bold red" if finding.trouble else "green")
+        table.add_row(*(Text(cell) for cell in cells(finding)), verdict)
+    terminal_table.show(table, progress_bar.console(), named=2)
+
+
+def cells(finding: Finding) -> list[str]:
+    """The row of a finding, without its verdict."""
+    reached = finding.head >= 0
+    return [
+        finding.network,
+        finding.node,
+        finding.url,
+        str(finding.chain_id) if reached else "-",
+        str(finding.head) if reached else "-",
+        str(finding.behind) if reached else "-",
+        f"{finding.latency * 1000:.1f} ms" if reached else "-",
+        finding.role or "-",
+    ]

@@ -1,0 +1,123 @@
+"""`rpcaccel demo`: three simulated nodes, the proxy and a little traffic, to look around in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+from rpcaccel.cli import banner, options
+from rpcaccel.config.load import UrlNetwork
+
+if TYPE_CHECKING:
+    from rpcaccel.config.model import Settings
+    from rpcaccel.controlplane.supervisor import RunningInfo
+    from rpcaccel.simnode.server.server import SimNode
+
+TRY = (
+    "curl -s http://{}/ -H 'Content-Type: application/json'"
+    """ -d '{{"jsonrpc":"2.0","id":1,"method":"hmyv2_blockNumber","params":[]}}'"""
+)
+
+
+class Serve(Protocol):
+    """`controlplane.run.serve`: calls `banner` when it takes calls, drains on a signal or when `stop` is set."""
+
+    async def __call__(self, settings: Settings, *, banner: Callable[[RunningInfo], None], stop: asyncio.Event) -> int:
+        """Serve; the exit code."""
+        ...
+
+
+def demo(
+    listen: options.Listen = None,
+    admin: options.Admin = None,
+    redis: options.Redis = None,
+    balancer: options.Balancer = None,
+    memory: options.Memory = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated chain and of the traffic.")] = 1,
+    traffic: Annotated[
+        float, typer.Option(min=0.0, max=1000.0, metavar="N", help="Built-in calls a second; 0 for none.")
+    ] = 20.0,
+) -> int:
+    """Look around: three simulated Harmony nodes, the proxy with its page, and a little traffic. Ctrl-C ends it.
+
+    Examples:
+    rpcaccel demo
+    rpcaccel demo --listen 127.0.0.1:9000 --redis redis://127.0.0.1
+    """
+
+    def settings_for(nodes: Sequence[SimNode]) -> Settings:
+        # Named, since three ports of one address would tell the reader of a page nothing.
+        named = tuple(f"{node.url},id={node.name}" for node in nodes)
+        source = options.Source([UrlNetwork("harmony-s0", "harmony", 0, named)])
+        given = {"listen": listen, "admin": admin, "redis": redis, "balancer": balancer, "memory": memory}
+        return options.settings_from(source, **given)
+
+    from rpcaccel.controlplane import run
+    from rpcaccel.dataplane import event_loop
+
+    return event_loop.run(look_around(settings_for, run.serve, seed=seed, rate=traffic))
+
+
+async def look_around(
+    settings_for: Callable[[Sequence[SimNode]], Settings],
+    serve: Serve,
+    *,
+    seed: int,
+    rate: float,
+    stop: asyncio.Event | None = None,
+    say: Callable[[str], None] = typer.echo,
+) -> int:
+    """Run nodes, proxy and traffic until `stop` or a signal; the proxy's exit code. Raises what `serve` raises."""
+    from rpcaccel.simnode.chain.blocks import ChainSpec
+    from rpcaccel.simnode.server.factories import demo_nodes
+
+    stop = stop or asyncio.Event()
+    async with AsyncExitStack() as running:
+        nodes = demo_nodes(ChainSpec(seed=seed))
+        for node in nodes:
+            await running.enter_async_context(node)
+
+        def up(info: RunningInfo) -> None:
+            for line in lines(info, nodes, rate):
+                say(line)
+            if rate > 0:
+                busy = asyncio.create_task(_traffic(info.listen, nodes[0], Random(seed), stop, rate))
+                running.push_async_callback(asyncio.wait, {busy})
+                running.callback(stop.set)
+
+        return await serve(settings_for(nodes), banner=up, stop=stop)
+
+
+def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]:
+    """What runs where, and what to try."""
+    simulated = ", ".join(f"{node.name} {node.url} ({node.knobs.latency.mean * 1000:.0f} ms)" for node in nodes)
+    return [
+        *banner.lines(info.settings, info.listen, info.admin),
+        f"  simulated      {simulated}",
+        f"  traffic        {f'{rate:g} calls a second' if rate > 0 else 'none'}",
+        f"  try            {TRY.format(banner.reachable(info.listen))}",
+        "Ctrl-C ends it.",
+    ]
+
+
+async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event, rate: float) -> None:
+    from rpcaccel.cli import traffic
+    from rpcaccel.config.model import NodeSettings
+    from rpcaccel.config.secrets import NodeUrl
+    from rpcaccel.dataplane.upstream.node_client import Upstream
+    from rpcaccel.simnode.chain import addresses
+
+    made = node.chain.generator
+    world = traffic.World(
+        [addresses.to_one(validator) for validator in made.validators], addresses.to_hex(made.contract)
+    )
+    proxy = Upstream(NodeSettings(id="proxy", url=NodeUrl(f"http://{banner.reachable(listen)}/")))
+    try:
+        await traffic.run(proxy, world, rng=rng, stop=stop, rate=rate)
+    finally:
+        await proxy.close()

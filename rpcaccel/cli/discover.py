@@ -1,0 +1,173 @@
+"""What the nodes of a command line serve: each is asked for its chain and shard, those alike make a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from rpcaccel import chains
+from rpcaccel.chains import Chain
+from rpcaccel.cli.probe import Asked, Asks, ProbeError, number
+from rpcaccel.config.load import UrlNetwork
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.config.names import network_name, parse_node
+from rpcaccel.dataplane.upstream.node_client import Upstream
+
+DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
+"""What is served when no node says anything."""
+WAIT = 3.0
+"""Seconds that nodes get to say what they serve: what comes up after them is taken for a node of the same chain."""
+_PAUSE = 0.25
+"""Seconds between two questions to a node that did not answer."""
+
+
+class Said(NamedTuple):
+    """What a node serves, by its own word; None: it does not say."""
+
+    chain: str
+    shard: int
+    eth_chain_id: int | None = None
+
+
+class Found(NamedTuple):
+    """The networks to be served, that of the first node first, and sentences about nodes that said nothing."""
+
+    networks: list[UrlNetwork]
+    notes: list[str]
+
+
+def assumed(texts: Sequence[str], chain: str | None, shard: int | None) -> Found:
+    """One network of all nodes, by what the operator says and the defaults, without asking."""
+    named, number_of_shard = chain or DEFAULT_CHAIN, DEFAULT_SHARD if shard is None else shard
+    return Found([UrlNetwork(network_name(named, number_of_shard), named, number_of_shard, tuple(texts))], [])
+
+
+def is_open(chain: str | None, shard: int | None) -> bool:
+    """Is there anything to ask that the operator has not said?"""
+    if chain is None:
+        return True
+    return shard is None and chain in chains.names() and chains.load(chain).identity.shard is not None
+
+
+async def discover(
+    texts: Sequence[str],
+    chain: str | None,
+    shard: int | None,
+    *,
+    wait: float = WAIT,
+    connect: Callable[[NodeSettings], Asks] = Upstream,
+) -> Found:
+    """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.
+
+    Args:
+        chain: the operator's word, which comes before the nodes'; None: the nodes are asked. So with `shard`.
+        wait: seconds after which a node that has not answered is taken for one like the others.
+    """
+    nodes = [NodeSettings.model_validate({"id": "node", **parse_node(text)}) for text in texts]
+    answered, deadline = asyncio.Event(), asyncio.get_running_loop().time() + wait
+    questions = [_ask(connect(node), chain, shard, answered, deadline) for node in nodes]
+    replies = await asyncio.gather(*questions)
+    said = [_completed(one, replies) if isinstance(one, Said) else one for one in replies]
+    known = [one for one in said if isinstance(one, Said)]
+    if not known:
+        found = assumed(texts, chain, shard)
+        network = found.networks[0]
+        note = (
+            f"no node has said within {wait:g} s what it serves ({said[0]}): taken for nodes of {network.name};"
+            " if they are others, say so with --chain and --shard, or start again when they answer"
+        )
+        return Found(found.networks, [note])
+    names = _names(known)
+    places = [one if isinstance(one, Said) else known[0] for one in said]
+    networks = [
+        UrlNetwork(
+            name,
+            place.chain,
+            place.shard,
+            tuple(text for text, own in zip(texts, places, strict=True) if own == place),
+            None if name == network_name(place.chain, place.shard) else place.eth_chain_id,
+        )
+        for place, name in sorted(names.items(), key=lambda pair: places.index(pair[0]))
+    ]
+    notes = [
+        f"{node.url.shown} has not said what it serves ({one}): taken for a node of {names[known[0]]}"
+        for node, one in zip(nodes, said, strict=True)
+        if isinstance(one, str)
+    ]
+    return Found(networks, notes)
+
+
+def _completed(said: Said, others: Sequence[Said | str]) -> Said:
+    """The same with the chain id that others of its chain and shard tell, where the node tells none."""
+    if said.eth_chain_id is not None:
+        return said
+    alike = (other for other in others if isinstance(other, Said) and other[:2] == said[:2] and other.eth_chain_id)
+    return next(alike, said)
+
+
+def _names(known: Sequence[Said]) -> dict[Said, str]:
+    """A name for each network; the chain id in it where two would be called alike."""
+    names: dict[Said, str] = {}
+    for said in known:
+        plain = network_name(said.chain, said.shard)
+        alike = {other.eth_chain_id for other in known if network_name(other.chain, other.shard) == plain}
+        marked = len(alike) > 1 and said.eth_chain_id is not None
+        names[said] = f"{plain}-{said.eth_chain_id}" if marked else plain
+    return names
+
+
+async def _ask(
+    upstream: Asks, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
+) -> Said | str:
+    """What a node says, or why it does not, in words. It is asked again until `deadline`, or until another answered."""
+    clock = asyncio.get_running_loop().time
+    try:
+        while True:
+            last = answered.is_set()
+            try:
+                said = await _said(Asked(upstream, max(0.05, deadline - clock())), chain, shard)
+            except ProbeError as error:
+                if last or clock() + _PAUSE >= deadline:
+                    return str(error)
+            else:
+                answered.set()
+                return said
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await answered.wait()
+    finally:
+        await upstream.close()
+
+
+async def _said(asked: Asked, chain: str | None, shard: int | None) -> Said:
+    """Raises ProbeError for a node that does not say."""
+    found = chains.load(chain) if chain else await _chain(asked)
+    identity = found.identity
+    if shard is None:
+        shard = DEFAULT_SHARD if identity.shard is None else number(await asked.fact(identity.shard))
+    try:
+        return Said(found.name, shard, number(await asked.fact(identity.eth_chain_id)))
+    except ProbeError:
+        return Said(found.name, shard)
+
+
+async def _chain(asked: Asked) -> Chain:
+    """The chain whose nodes alone tell their head so. Raises ProbeError."""
+    answering, trouble = [], "no chain is known"
+    for name in chains.names():
+        candidate = chains.load(name)
+        try:
+            number(await asked.fact(candidate.identity.head))
+        except ProbeError as error:
+            trouble = str(error)
+            if not asked.answers:
+                break  # it is away, whatever it is
+        else:
+            answering.append(candidate)
+    for candidate in answering:
+        others = [other for other in answering if other is not candidate]
+        if not any(other.rules.get(candidate.identity.head.method).known for other in others):
+            return candidate
+    raise ProbeError(trouble if not answering else "it answers as the nodes of several chains do")

@@ -1,0 +1,147 @@
+"""The arguments that commands share, and the settings they make."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from rpcaccel.config.errors import ConfigError, Fault
+from rpcaccel.config.load import Flag, Loaded, UrlNetwork, load_told, node_flags
+from rpcaccel.config.model import Settings
+from rpcaccel.config.names import NAME, NODE_TEXT, ids_once
+from rpcaccel.config.validate import NO_NETWORK, Judge
+
+Nodes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar=NODE_TEXT, envvar="RPCACCEL_NODES", help="Nodes to serve, without a file."),
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="RPCACCEL_CONFIG", metavar="FILE", help="A TOML file.")
+]
+Chain = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RPCACCEL_CHAIN",
+        metavar="NAME",
+        help="Chain of the URLs: auto (default: they are asked), harmony, ethereum.",
+    ),
+]
+Shard = Annotated[
+    int | None,
+    typer.Option(envvar="RPCACCEL_SHARD", metavar="N", help="Shard of the URLs; they are asked when not given."),
+]
+Listen = Annotated[str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")]
+Admin = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
+Redis = Annotated[str | None, typer.Option(metavar="URL", help="Redis, the second cache tier.")]
+Balancer = Annotated[str | None, typer.Option(metavar="NAME", help="How a node is chosen, in every network.")]
+Memory = Annotated[str | None, typer.Option(metavar="SIZE", help='The memory cache, such as "256MB".')]
+Workers = Annotated[
+    str | None, typer.Option(metavar="N|auto", help="Processes that serve calls; auto: one a processor.")
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="RPCACCEL_STATE",
+        metavar="FILE",
+        help="Where changes made at run time are kept; beside the config file when there is one.",
+    ),
+]
+
+
+class Source(NamedTuple):
+    """What says which networks and nodes there are."""
+
+    networks: Sequence[UrlNetwork] = ()
+    """Those of the command line."""
+    file: Path | None = None
+
+
+def source(
+    nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
+) -> Source:
+    """Where the settings are, from the arguments of a command. Nodes are asked what they serve, as far as `chain` and
+    `shard` do not say that; what could not be found out is told on stderr. Raises ConfigError.
+    """
+    chain = None if chain == AUTO else chain
+    if not nodes:
+        if chain is not None or shard is not None:
+            fault = "--chain and --shard say what the node URLs of the command line serve; none given"
+            raise ConfigError([Fault("", "", fault)])
+        return Source((), file)
+    from rpcaccel.cli import discover
+
+    if not discover.is_open(chain, shard):
+        return Source(discover.assumed(nodes, chain, shard).networks, file)
+    # An id is one in its network, and which nodes make a network is not known yet.
+    found = discover.assumed(ids_once(nodes), chain, shard)
+    _refuse_before_asking(Source(found.networks, file), **values)
+    found = asyncio.run(discover.discover(nodes, chain, shard))
+    for note in found.notes:
+        typer.echo(f"rpcaccel: {note}", err=True)
+    return Source(found.networks, file)
+
+
+def _refuse_before_asking(source: Source, **values: str | None) -> None:
+    """Raise ConfigError for what is wrong whatever the nodes will say: it is told at once. Settings of a network that
+    the nodes are to name are judged when they have."""
+    own = tuple(f"networks.{network.name}." for network in source.networks)
+    try:
+        settings_from(source, **values)
+    except ConfigError as error:
+        if any(fault.path.startswith(own) or not fault.path.startswith("networks.") for fault in error.faults):
+            raise
+
+
+AUTO = "auto"
+"""The chain and the shard of node URLs are those that the nodes tell."""
+_PATHS: dict[str, tuple[str, ...]] = {
+    "--listen": ("listen",),
+    "--admin": ("admin", "listen"),
+    "--redis": ("redis", "url"),
+    "--balancer": ("networks", "*", "balancer"),
+    "--memory": ("memory", "size"),
+    "--workers": ("workers",),
+}
+
+
+def settings_from(source: Source, **values: str | int | None) -> Settings:
+    """The settings of file, environment and flags (by name: listen=, admin=, redis=…). Raises ConfigError."""
+    return _loaded(source, values).settings
+
+
+def judged_from(source: Source, **values: str | int | None) -> Loaded:
+    """The same, with who said what, and judged by what this machine and Redis say of it as well. Raises ConfigError."""
+    from rpcaccel.controlplane.settings.hindrances import hindrances
+
+    return _loaded(source, values, hindrances)
+
+
+def _loaded(source: Source, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
+    given = {f"--{name}": value for name, value in values.items() if value is not None}
+    flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
+    flags = [*node_flags(source.networks), *flags]
+    try:
+        return load_told(source.file, environ=os.environ, flags=flags, judge=judge)
+    except ConfigError as error:
+        raise _with_a_way_out(error) from None
+
+
+def table_header(table: str, name: str, example: str) -> str:
+    """The first line of a named table of the config: "[clients.keys.my-dapp]". Raises typer.BadParameter."""
+    if not re.fullmatch(NAME, name):
+        expected = f"up to 64 small letters, digits, dots, dashes and underscores such as {example!r}"
+        raise typer.BadParameter(f"NAME: found {name!r}, expected {expected}")
+    return f'[{table}."{name}"]' if "." in name else f"[{table}.{name}]"
+
+
+def _with_a_way_out(error: ConfigError) -> ConfigError:
+    """For someone who gave no nodes at all, the command that needs none."""
+    if all(fault.expected != NO_NETWORK for fault in error.faults):
+        return error
+    return ConfigError([*error.faults, Fault("", "", "to look around without nodes: rpcaccel demo")])

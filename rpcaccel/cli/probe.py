@@ -1,0 +1,209 @@
+"""Ask one node who it is: chain id, block 0, head, latency, role. For `check`, before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from rpcaccel import chains
+from rpcaccel.chains import Identity, Probe
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.controlplane.nodes.probes import block_hash
+from rpcaccel.core.heads.identity import Claims, Wanted, wanted_of
+from rpcaccel.core.heads.identity import judge as judge_claims
+from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.failure import Failure
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.upstream.node_client import Upstream
+
+FAR_BEHIND = 20
+"""Blocks under the best head of its network from which a node is called wrong."""
+_MAX_DIGITS = 40
+_LONGEST_TEXT = 48
+_LONGEST_TROUBLE = 120
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a node said. `trouble` is a sentence when it is wrong; numbers are -1 where nothing was said."""
+
+    network: str
+    node: str
+    url: str
+    chain_id: int = -1
+    head: int = -1
+    latency: float = -1.0
+    shard: int = -1
+    genesis: str | None = None
+    """The hash of block 0, in lower case; None where the node does not tell it."""
+    weight: float = 1.0
+    role: str = ""
+    behind: int = 0
+    trouble: str = ""
+
+
+class Asks(Protocol):
+    """What is asked: `dataplane.Upstream`, or a stand-in."""
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        """One call."""
+        ...
+
+    async def close(self) -> None:
+        """No more calls."""
+
+
+class ProbeError(Exception):
+    """A node that did not answer as a node does; the text is for the operator and holds no secret."""
+
+
+async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
+    """Findings about every node of a network, judged against each other and the settings."""
+    found = await asyncio.gather(*(_probe(name, network, node) for node in network.nodes))
+    return judge(found, network)
+
+
+def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
+    """The findings with what is wrong written in: another chain or shard than the running proxy would take for the
+    network's, or far behind the best head."""
+    shard = None if chains.load(network.chain).identity.shard is None else network.shard
+    said = [(_claims(finding), finding.weight) for finding in found if not finding.trouble]
+    wanted = wanted_of(said, network.chain_id, shard)
+    troubles = [finding.trouble or _trouble(_claims(finding), wanted, network) for finding in found]
+    best = max((one.head for one, trouble in zip(found, troubles, strict=True) if not trouble), default=-1)
+    return [
+        replace(one, trouble=trouble) if trouble else _measured(one, best)
+        for one, trouble in zip(found, troubles, strict=True)
+    ]
+
+
+def _claims(finding: Finding) -> Claims:
+    return Claims(finding.chain_id, shard=None if finding.shard < 0 else finding.shard, genesis=finding.genesis)
+
+
+def _trouble(claims: Claims, wanted: Wanted, network: NetworkSettings) -> str:
+    if wanted.eth_chain_id not in (None, claims.eth_chain_id):
+        whose = "the settings say" if network.chain_id is not None else "most nodes say"
+        return f"chain id {claims.eth_chain_id}, {whose} {wanted.eth_chain_id}"
+    verdict = judge_claims(claims, wanted)
+    return verdict.why if verdict.right is False else ""
+
+
+def _measured(finding: Finding, best: int) -> Finding:
+    behind = max(0, best - finding.head)
+    return replace(finding, behind=behind, trouble=f"{behind} blocks behind" if behind > FAR_BEHIND else "")
+
+
+async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
+    asked = Asked(Upstream(node), node.timeout)
+    try:
+        nobody = Finding(network_name, node.id, str(node.url), weight=node.weight)
+        found = await find(nobody, chains.load(network.chain).identity, asked)
+        return await of_its_chain(found, network.chain, asked)
+    finally:
+        await asked.upstream.close()
+
+
+async def find(finding: Finding, identity: Identity, asked: Asked) -> Finding:
+    """The finding with what the node says of itself; a node is wrong only for not saying its chain id and head."""
+    try:
+        chain_id = number(await asked.fact(identity.eth_chain_id))
+        began = time.perf_counter()  # on the connection that is open now: the node's latency, not TLS's
+        head = number(await asked.fact(identity.head))
+        latency = time.perf_counter() - began
+    except ProbeError as error:
+        return replace(finding, trouble=str(error))
+    facts: dict[str, Any] = {}
+    for name in ("shard", "genesis", "role", "archive", "version"):
+        probe: Probe | None = getattr(identity, name)
+        try:
+            facts[name] = await asked.fact(probe) if probe else None
+        except ProbeError:
+            facts[name] = None
+    shard = facts["shard"] if isinstance(facts["shard"], int) else -1
+    known = {"shard": shard, "genesis": block_hash(facts["genesis"]), "role": role_of(facts)}
+    return replace(finding, chain_id=chain_id, head=head, latency=latency, **known)
+
+
+async def of_its_chain(finding: Finding, chain: str, asked: Asked) -> Finding:
+    """The finding, with trouble where the node tells its head as the nodes of another chain do, and those of its own do
+    not. Rules of another chain would take a lagging node's answers for true ones."""
+    own = chains.load(chain)
+    for other in chains.names() if asked.answers else ():
+        head = chains.load(other).identity.head
+        if head == own.identity.head or (not finding.trouble and own.rules.get(head.method).known):
+            continue  # every node of this chain may answer so
+        try:
+            number(await asked.fact(head))
+        except ProbeError:
+            continue
+        if finding.trouble:
+            return replace(finding, trouble=f"{finding.trouble}; it answers {head.method}: a node of {other}?")
+        return replace(finding, trouble=f"answers {head.method}: a {other} node, not one of {chain}")
+    return finding
+
+
+class Asked:
+    """A node that is asked; what it answered once is not asked again."""
+
+    def __init__(self, upstream: Asks, timeout: float) -> None:
+        self.upstream = upstream
+        self.answers = False
+        """Has anything come from it?"""
+        self._timeout = timeout
+        self._results: dict[tuple[str, str], Any] = {}
+
+    async def fact(self, probe: Probe) -> Any:
+        """The fact that a probe is about; None when its result does not hold it. Raises ProbeError."""
+        call = (probe.method, probe.params)
+        if call not in self._results:
+            self._results[call] = await self._result(probe)
+        found = self._results[call]
+        for part in filter(None, probe.at.split(".")):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return found
+
+    async def _result(self, probe: Probe) -> Any:
+        answer = await self.upstream.send(probe.method, probe.params.encode(), timeout=self._timeout)
+        if isinstance(answer, Failure):
+            raise ProbeError(_plain(answer.text, _LONGEST_TROUBLE))
+        self.answers = True
+        if answer.result is None:
+            _, message = error_parts(answer.error or b"")
+            raise ProbeError(f"{probe.method}: {_plain(message, _LONGEST_TROUBLE)}")
+        try:
+            return msgspec.json.decode(answer.result)
+        except UNREADABLE:
+            raise ProbeError(f"{probe.method}: an answer that cannot be read") from None
+
+
+def role_of(facts: Mapping[str, Any]) -> str:
+    """What a node is in a few words: its role, whether it keeps old state, else its software's version."""
+    words = [_plain(facts["role"])] if facts["role"] else []
+    words += ["archive"] if facts["archive"] is True else []
+    return ", ".join(words) or _plain(facts["version"])
+
+
+def _plain(text: object, longest: int = _LONGEST_TEXT) -> str:
+    """One short line without control characters: it comes from a stranger and goes to a terminal."""
+    line = printable(str(text or "unknown"))
+    return line if len(line) <= longest else line[:longest] + "…"
+
+
+def number(said: object) -> int:
+    """A block number or chain id, as Harmony (bare) or EVM nodes (hex) write it. Raises ProbeError."""
+    if isinstance(said, int) and not isinstance(said, bool):
+        return said
+    try:
+        return int(said, 16) if isinstance(said, str) and len(said) < _MAX_DIGITS else _not_a_number()
+    except ValueError:
+        return _not_a_number()
+
+
+def _not_a_number() -> int:
+    raise ProbeError("answered with something that is not a number")

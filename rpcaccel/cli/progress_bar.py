@@ -1,0 +1,52 @@
+"""How commands that take a while show themselves: a bar for people, a line now and then for logs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rpcaccel.bench.report.terminal_table import WIDEST
+
+EVERY = 5.0
+"""Seconds between lines where there is no terminal."""
+
+
+def console() -> Console:
+    """Where results go; as wide as they need where nobody looks at them."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(width=WIDEST, highlight=False)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str, float], None]]:
+    """A function that is told what is done and how much of it (0..1). On stderr, where it mixes with no output."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda text, share: bar.update(task, description=text, completed=share)
+
+
+class _Lines:
+    """Says each new part, and every few seconds how far it is."""
+
+    def __init__(self) -> None:
+        self._said_at = 0.0
+
+    def __call__(self, text: str, share: float) -> None:
+        now = time.monotonic()
+        if now - self._said_at >= EVERY:
+            self._said_at = now
+            typer.echo(f"{share * 100:3.0f} %  {text}", err=True)

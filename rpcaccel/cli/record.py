@@ -1,0 +1,282 @@
+"""`rpcaccel record`: the calls that clients make through a running proxy, into a file that can be replayed.
+
+Addresses that stand for others: the same one always for the same, and none that leads back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from rpcaccel import __version__
+from rpcaccel.cli import admin_client, bench, progress_bar
+from rpcaccel.config.types import parse_size
+from rpcaccel.simnode.chain.addresses import parse as read
+from rpcaccel.simnode.chain.addresses import to_hex, to_one
+
+if TYPE_CHECKING:
+    from rpcaccel.bench.load.progress import Watch
+
+
+_ADDRESS = re.compile(r'"((?:0[xX])?[0-9a-fA-F]{40}|one1[02-9ac-hj-np-z]{38}|ONE1[02-9AC-HJ-NP-Z]{38})"')
+"""In every spelling that some node takes."""
+_ESCAPED = re.compile(r'"(?=[^"]*\\)(?:[^"\\]|\\.)*"')
+_DATA = re.compile(r'"0[xX]((?:[0-9a-fA-F]{2}){32,})"')
+"""Calldata (a selector, then words, perhaps a tag behind them), or words alone, as topics are."""
+_SELECTOR, _ADDRESS_LENGTH, _WORD_LENGTH = 8, 40, 64
+"""Hex digits."""
+_WORD = re.compile(r"^0{24}([0-9a-fA-F]{40})$")
+_SMALL = bytes(8)
+"""What begins so is a number, or a contract that every chain has."""
+
+
+class Pseudonyms:
+    """Puts addresses in place of those in the params of calls, for one recording."""
+
+    def __init__(self, salt: bytes) -> None:
+        """`salt` is thrown away with the recording: without it nobody can try addresses out."""
+        self._salt = salt
+        self._other = lru_cache(maxsize=65536)(self._made)
+
+    def __repr__(self) -> str:
+        return "<Pseudonyms>"
+
+    def params(self, text: str) -> str:
+        """Raw JSON text with other addresses in it: where one stands for itself, and in the words of calldata."""
+        plain = _ESCAPED.sub(_unescaped, text) if "\\" in text else text
+        return _DATA.sub(self._data, _ADDRESS.sub(self._named, plain))
+
+    def _named(self, found: re.Match[str]) -> str:
+        text = found[1].lower()
+        if not text.startswith("one1"):
+            return f'"{to_hex(self._other(bytes.fromhex(text[-_ADDRESS_LENGTH:])))}"'
+        try:
+            return f'"{to_one(self._other(read(text)))}"'
+        except ValueError:
+            return found[0]
+
+    def _data(self, found: re.Match[str]) -> str:
+        return f'"0x{self._call(found[1]) if len(found[1]) % _WORD_LENGTH else self._words(found[1])}"'
+
+    def _call(self, data: str) -> str:
+        return data[:_SELECTOR] + self._words(data[_SELECTOR:])
+
+    def _words(self, data: str) -> str:
+        """Words, and the calls that stand among them as bytes (Solidity's ABI): so do those of a multicall."""
+        told: list[str] = []
+        at = 0
+        while at + _WORD_LENGTH <= len(data):
+            word = data[at : at + _WORD_LENGTH]
+            told.append(self._word(word))
+            at += _WORD_LENGTH
+            if length := _call_length(word, data, at):
+                told.append(self._call(data[at : at + length]))
+                at += length
+                told.append(data[at : at + _WORD_LENGTH - _SELECTOR])
+                at += _WORD_LENGTH - _SELECTOR
+        return "".join(told) + data[at:]
+
+    def _word(self, word: str) -> str:
+        found = _WORD.match(word)
+        return word if found is None else "0" * 24 + self._other(bytes.fromhex(found[1])).hex()
+
+    def _made(self, address: bytes) -> bytes:
+        if address.startswith(_SMALL):
+            return address
+        return blake2b(address, digest_size=20, key=self._salt).digest()
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """A JSON text without escapes, if it is an address or data."""
+    try:
+        plain = f'"{json.loads(found[0])}"'
+    except ValueError:
+        return found[0]
+    return plain if _ADDRESS.fullmatch(plain) or _DATA.fullmatch(plain) else found[0]
+
+
+def _call_length(word: str, data: str, at: int) -> int:
+    """Hex digits of the call that begins here, if the word before says how long it is; 0: it does not.
+
+    A number may look like a length: a call has a selector, and zeros behind it up to the next word.
+    """
+    if word[:48].strip("0"):
+        return 0
+    length = 2 * int(word, 16)
+    end = at + length
+    padding = data[end : end + _WORD_LENGTH - _SELECTOR]
+    fits = length % _WORD_LENGTH == _SELECTOR and end <= len(data) and not padding.strip("0")
+    return length if fits and data[at : at + _SELECTOR].strip("0") else 0
+
+
+EVERY = 0.5
+"""Seconds between two times that the proxy is asked for what it kept."""
+
+
+class Written:
+    """The file while it is written."""
+
+    def __init__(self, file: BinaryIO, limit: int, network: str, hidden: Pseudonyms | None) -> None:
+        """`limit` in bytes."""
+        self.calls = self.writes = self.missed = self.size = 0
+        self.full = False
+        self._file = file
+        self._limit = limit
+        self._network = network
+        self._hidden = hidden
+        self._began: float | None = None
+
+    def head(self, sample: float) -> None:
+        """The first line."""
+        from rpcaccel.bench.runs import recording
+
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        said = recording.Head(recording.VERSION, __version__, started, sample, self._hidden is not None)
+        self._write(recording.encode(said))
+
+    def add(self, document: dict[str, Any]) -> None:
+        """What the proxy handed over; what does not fit is left out."""
+        self.missed += document["missed"]
+        for seen in document["calls"]:
+            if self._network in ("", seen["network"]):
+                self._one(seen)
+        self._file.flush()
+
+    def _one(self, seen: dict[str, Any]) -> None:
+        from msgspec import Raw
+
+        from rpcaccel.bench.runs import recording
+
+        if self._began is None:
+            self._began = seen["at"]
+        params = self._hidden.params(seen["params"]) if self._hidden is not None else seen["params"]
+        line = recording.Line(
+            at=round(seen["at"] - self._began, 6),
+            method=seen["method"],
+            params=Raw(" ".join(params.split("\n")).encode()),
+            network=seen["network"],
+            head=seen["head"],
+            block=seen["block"],
+            first=seen["first"],
+            source=seen["source"],
+            ms=round(seen["seconds"] * 1000, 3),
+            hashed=seen["hashed"],
+        )
+        text = recording.encode(line)
+        if self.full or self.size + len(text) >= self._limit:
+            self.full = True
+            return
+        self._write(text)
+        self.calls += 1
+        self.writes += line.hashed
+
+    def _write(self, text: bytes) -> None:
+        self.size += self._file.write(text + b"\n")
+
+
+def record(
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="Where to; a new file of JSON lines.")],
+    duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="How long.")] = "60s",
+    sample: Annotated[
+        float, typer.Option(min=0.000001, max=1.0, metavar="SHARE", help="The share of all calls that is kept.")
+    ] = 1.0,
+    limit: Annotated[str, typer.Option(metavar="SIZE", help="The file grows no larger.")] = "100MB",
+    network: Annotated[str, typer.Option(metavar="NAME", help="Calls of this network alone.")] = "",
+    hash_addresses: Annotated[
+        bool, typer.Option("--hash-addresses", help="Other addresses in place of the real ones, the same for the same.")
+    ] = False,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+) -> int:
+    """Record what clients call through a running proxy: methods and params, when, and at which head; never who.
+
+    No keys, headers or addresses of clients; transactions as hashes; nothing of methods that no rule knows.
+
+    Ctrl-C ends it early. `rpcaccel replay` makes the calls again.
+
+    Examples:
+    rpcaccel record --to calls.jsonl --duration 60s
+    rpcaccel record --to calls.jsonl --sample 0.1 --limit 20MB --hash-addresses
+    """
+    seconds, most = _read(duration, limit)
+    try:
+        admin_client.known_network(admin, network)
+    except admin_client.RemoteError as error:
+        return admin_client.failed(error)
+    try:
+        descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise typer.BadParameter(f"--to {to} exists; a recording does not overwrite it") from None
+    except OSError as error:
+        raise typer.BadParameter(f"--to {to} cannot be written: {error.strerror}") from None
+    with open(descriptor, "wb") as file:
+        written = Written(file, most, network, Pseudonyms(secrets.token_bytes(32)) if hash_addresses else None)
+        written.head(sample)
+        code = _recorded(written, seconds, sample, admin)
+    if code and not written.calls:
+        to.unlink()
+        return code
+    _tell(written, to)
+    return code
+
+
+def _read(duration: str, limit: str) -> tuple[float, int]:
+    seconds = bench.seconds(duration)
+    try:
+        return seconds, parse_size(limit)
+    except ValueError as error:
+        raise typer.BadParameter(f"--limit: found {limit!r}, expected {error}") from None
+
+
+def _recorded(written: Written, seconds: float, sample: float, admin: str) -> int:
+    """Ask the proxy again and again; the exit code."""
+    from rpcaccel.bench.load.progress import StoppedError, Watch
+    from rpcaccel.dataplane import event_loop
+
+    async def ask(*, stop: bool = False) -> dict[str, Any]:
+        order = f'{{"sample": {sample!r}, "stop": {"true" if stop else "false"}}}'
+        return await admin_client.meanwhile(lambda: admin_client.post(admin, "/api/v1/record", order))
+
+    async def watched(watch: Watch) -> None:
+        written.add(await watch.unless_stopped(ask()))
+        began = time.monotonic()
+        while (left := began + seconds - time.monotonic()) > 0 and not written.full:
+            if await watch.pause(min(left, EVERY)):
+                break
+            written.add(await ask())
+            watch.part(f"recording: {written.calls} calls, {written.size} bytes", 0, 1)
+            watch.at(1 - max(0.0, left - EVERY) / seconds)
+        written.add(await ask(stop=True))
+
+    async def main() -> None:
+        with progress_bar.progress() as progress:
+            watch = Watch(progress)
+            with watch.interruptible():
+                await watched(watch)
+
+    try:
+        event_loop.run(main())
+    except StoppedError:
+        return bench.INTERRUPTED
+    except admin_client.RemoteError as error:
+        return admin_client.failed(error)
+    return 0
+
+
+def _tell(written: Written, to: Path) -> None:
+    typer.echo(f"{written.calls} calls, {written.size} bytes: {to}")
+    if written.writes:
+        typer.echo(f"transactions among them, as hashes, which are not replayed: {written.writes}")
+    if written.missed:
+        typer.echo(f"rpcaccel: {written.missed} calls found no room in the proxy: try a smaller --sample", err=True)
+    if written.full:
+        typer.echo("rpcaccel: --limit was reached: what came later is not in it", err=True)

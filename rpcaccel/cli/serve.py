@@ -1,0 +1,66 @@
+"""`rpcaccel serve`: serve nodes until told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcaccel.cli import options
+from rpcaccel.cli.banner import announce
+
+if TYPE_CHECKING:
+    from rpcaccel.config.load import Loaded
+
+
+def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    nodes: options.Nodes = None,
+    config: options.ConfigFile = None,
+    chain: options.Chain = None,
+    shard: options.Shard = None,
+    listen: options.Listen = None,
+    admin: options.Admin = None,
+    redis: options.Redis = None,
+    balancer: options.Balancer = None,
+    memory: options.Memory = None,
+    workers: options.Workers = None,
+    state: options.State = None,
+) -> int:
+    """Serve nodes behind one cached, balanced endpoint, until Ctrl-C or SIGTERM.
+
+    Nodes are asked which chain and shard they serve, unless --chain and --shard say so; each makes a network with a
+    path of its own, and that of the first URL is on /.
+    Flags win over environment variables (RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, …), those over the file.
+
+    Examples:
+    rpcaccel serve https://api.s0.t.hmny.io
+    rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
+    rpcaccel serve https://api.s0.t.hmny.io https://api.s1.t.hmny.io
+    rpcaccel serve --chain ethereum http://127.0.0.1:8545 --memory 1GB
+    rpcaccel serve --config rpcaccel.toml
+    """
+
+    given = {
+        "listen": listen,
+        "admin": admin,
+        "redis": redis,
+        "balancer": balancer,
+        "memory": memory,
+        "workers": workers,
+    }
+    source = options.source(nodes or (), config, chain, shard, **given)
+
+    def read() -> Loaded:
+        return options.judged_from(source, **given)
+
+    settings, told = read()
+    from rpcaccel.controlplane import run
+    from rpcaccel.controlplane.settings.ledger import Origin
+    from rpcaccel.controlplane.settings.state_file import StateFile
+
+    kept = state or (config.with_suffix(".state.json") if config else None)
+    origin = Origin(
+        source=str(config) if config else None,
+        reread=(lambda: read().settings) if config else None,
+        state=StateFile(kept.absolute()) if kept else None,
+        told=told,
+    )
+    return run.run(settings, banner=announce, origin=origin)

@@ -1,0 +1,168 @@
+"""`rpcaccel settings get|set|undo|export`: the settings of a running proxy."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Annotated, Any
+
+import typer
+
+from rpcaccel.cli import admin_client
+
+SETTINGS = "/api/v1/settings"
+
+settings = typer.Typer(
+    name="settings", help="See and change the settings of a running proxy.", no_args_is_help=True, add_completion=False
+)
+
+
+@settings.command()
+def get(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Such as memory.size; everything when empty.")] = "",
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    difference: Annotated[bool, typer.Option("--difference", help="What differs from the config file.")] = False,
+) -> int:
+    """Print the settings in force, or one of them. Secrets are hidden.
+
+    Examples:
+    rpcaccel settings get networks.harmony-s0.nodes
+    rpcaccel settings get --difference
+    """
+    try:
+        found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
+        shown = _below(found["difference"], path) if difference else _at(found["document"], path)
+    except admin_client.RemoteError as error:
+        return admin_client.failed(error)
+    typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    return 0
+
+
+@settings.command(name="set")
+def set_(
+    changes: Annotated[list[str], typer.Argument(metavar="PATH=VALUE…", help="Written as in the config file.")],
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+) -> int:
+    """Change settings of a running proxy, all together or none; PATH= puts a setting back to its default.
+
+    Examples:
+    rpcaccel settings set memory.size=512MB log.level=debug
+    rpcaccel settings set networks.harmony-s0.balancer=peak_ewma
+    rpcaccel settings set 'networks.harmony-s0.nodes."a:9500".weight=3'
+    """
+    patch: Any = {}
+    for change in changes:
+        patch = _merged(patch, parse(change))
+    try:
+        if dry_run:
+            found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
+            typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
+            return 0
+        revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
+        done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
+    except admin_client.RemoteError as error:
+        return admin_client.failed(error)
+    typer.echo(admin_client.told(done))
+    return 0
+
+
+@settings.command()
+def undo(
+    to: Annotated[int | None, typer.Option(metavar="REVISION", help="To this one, over all changes since.")] = None,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+) -> int:
+    """Go back to the settings before the last change, or to those of a revision.
+
+    Examples:
+    rpcaccel settings undo
+    rpcaccel settings undo --to 12
+    """
+    try:
+        revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
+        done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
+    except admin_client.RemoteError as error:
+        return admin_client.failed(error)
+    typer.echo(admin_client.told(done))
+    return 0
+
+
+@settings.command()
+def export(admin: admin_client.Admin = admin_client.DEFAULT) -> int:
+    """Print the settings in force as a config file, secrets hidden and listed.
+
+    Examples:
+    rpcaccel settings export > rpcaccel.toml
+    """
+    try:
+        typer.echo(admin_client.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
+    except admin_client.RemoteError as error:
+        return admin_client.failed(error)
+    return 0
+
+
+def parse(change: str) -> dict[str, Any]:
+    """The merge patch of PATH=VALUE; the value is TOML, or a text without quotes. Raises typer.BadParameter."""
+    path, value = _parted(change)
+    for written in (value, json.dumps(value)):
+        try:
+            found: dict[str, Any] = tomllib.loads(f"{path} = {written}")
+        except tomllib.TOMLDecodeError:
+            continue
+        try:
+            json.dumps(found, allow_nan=False)
+        except (TypeError, ValueError):
+            raise typer.BadParameter(f"found a date, a time or no finite number in {change!r}") from None
+        return found if value else _emptied(found)
+    raise typer.BadParameter(f"{change!r} is not PATH=VALUE, such as memory.size=512MB")
+
+
+def _parted(change: str) -> tuple[str, str]:
+    """Split at the first = outside of quotes: an id in a path may hold one."""
+    quoted = False
+    for place, char in enumerate(change):
+        quoted ^= char == '"'
+        if char == "=" and not quoted:
+            return change[:place].strip(), change[place + 1 :].strip()
+    return "", ""
+
+
+def _emptied(found: Any) -> Any:
+    """The same path with null at its end: the default."""
+    return {key: _emptied(inner) for key, inner in found.items()} if isinstance(found, dict) else None
+
+
+def _merged(one: Any, other: Any) -> Any:
+    """Both patches as one. Not RFC 7396: null is kept, since it is what is to be sent."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return other
+    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
+
+
+def _at(document: Any, path: str) -> Any:
+    """What stands at a dotted path. Raises RemoteError."""
+    for key in _keys(path):
+        if not isinstance(document, dict) or key not in document:
+            raise admin_client.RemoteError(f"there is no setting {path}")
+        document = document[key]
+    return document
+
+
+def _below(edits: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
+    """Those at a dotted path or under it. Raises RemoteError for what is no path."""
+    keys = _keys(path)
+    return [edit for edit in edits if _keys(edit["path"])[: len(keys)] == keys]
+
+
+def _keys(path: str) -> list[str]:
+    if not path:
+        return []
+    keys: list[str] = []
+    try:
+        here: Any = tomllib.loads(f"{path} = 0")
+    except tomllib.TOMLDecodeError:
+        raise admin_client.RemoteError(f"there is no setting {path}") from None
+    while isinstance(here, dict):
+        ((key, here),) = here.items()
+        keys.append(key)
+    return keys

@@ -1,0 +1,89 @@
+"""`rpcaccel simnode`: one simulated node, to try the proxy or a client against."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rpcaccel.cli.banner import reachable
+from rpcaccel.cli.bench import seconds
+from rpcaccel.config.secrets import Listen, format_listen
+from rpcaccel.controlplane.workers.sockets import ListenError, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rpcaccel.simnode.server.server import SimNode
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def simnode(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Where it listens; 0 takes a free port.")
+    ] = 0,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address it listens on.")] = "127.0.0.1",
+    seed: Annotated[int, typer.Option(metavar="N", help="Equal seeds are equal chains, in any process.")] = 1,
+    kind: Annotated[Literal["harmony", "ethereum"], typer.Option(help="What it imitates.")] = "harmony",
+    shard: Annotated[int, typer.Option(min=0, max=3, metavar="N", help="Shard of a Harmony node.")] = 0,
+    latency: Annotated[
+        str, typer.Option(metavar="TIME", help="40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms.")
+    ] = "0ms",
+    lag: Annotated[int, typer.Option(min=0, metavar="N", help="Blocks it is behind the chain.")] = 0,
+    block_time: Annotated[
+        str, typer.Option(metavar="TIME", help="Time between blocks; 2s, or 12s for ethereum, when not given.")
+    ] = "",
+) -> int:
+    """Run a simulated node: deterministic from its seed, truthful, with faults to turn on while it runs.
+
+    Examples:
+    rpcaccel simnode --port 9500 --latency jitter:40ms+10ms
+    rpcaccel simnode --kind ethereum --block-time 2s
+    curl -d '{"lag": 3}' http://127.0.0.1:9500/simnode/knobs
+    """
+    spec: dict[str, Any] = {"seed": seed, "shard": shard}
+    if block_time:
+        spec["block_time"] = seconds(block_time, "--block-time", some=True)
+    try:
+        node = build(kind, spec, port=port, latency=latency, lag=lag)
+    except ValueError as error:
+        raise typer.BadParameter(f"--latency: {error}") from None
+    return asyncio.run(serve(node, host))
+
+
+def build(kind: str, spec: dict[str, Any], *, port: int, **positions: Any) -> SimNode:
+    """The node, not started. Raises ValueError for what cannot be simulated."""
+    from rpcaccel.simnode.chain.blocks import ChainSpec
+    from rpcaccel.simnode.chain.chain import SimChain
+    from rpcaccel.simnode.server.factories import ethereum_spec, knobs
+    from rpcaccel.simnode.server.server import SimNode
+
+    made = ethereum_spec(**spec) if kind == "ethereum" else ChainSpec(**spec)
+    return SimNode(SimChain(made), name=f"sim-{kind}", port=port, knobs=knobs(**positions))
+
+
+async def serve(
+    node: SimNode, host: str, *, stop: asyncio.Event | None = None, say: Callable[[str], None] = typer.echo
+) -> int:
+    """Serve until `stop` or a signal. Raises ListenError."""
+    stop = stop or asyncio.Event()
+    try:
+        await node.start(host)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {host}:{node.port}: {reason_of(error)}") from None
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        place = reachable(format_listen(Listen(host or "0.0.0.0", node.port)))
+        say(f"{node.name} at http://{place}, head {node.head}; knobs at /simnode/knobs")
+        await stop.wait()
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        await node.stop()
+    return 0

@@ -1,1 +1,0 @@
-"""The commands of the program, a file each: read the arguments, build, run."""

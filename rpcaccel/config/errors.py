@@ -1,0 +1,203 @@
+"""What is wrong with a configuration: all of it at once, where it is, and never a secret in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
+
+import msgspec
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from rpcaccel.config.expand import Expanded
+from rpcaccel.config.names import NODE_TEXT, CrossFault
+from rpcaccel.config.secrets import Secret, shown_url
+
+Path = tuple[str | int, ...]
+
+NOT_SHOWN = "a value that is not shown"
+_SECRET_KEYS = frozenset({"url", "replicas", "headers", "hashes", "password"})
+_LONGEST = 60
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_KEY = "[key]"
+_TABLES = frozenset({"dict_type", "model_type", "model_attributes_type"})
+"""Errors about what should have been a table."""
+_EXPECTED = {
+    "missing": "a value, which is required",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of a sensible size",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "tuple_type": "a list",
+    "frozen_set_type": "a list",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "too_short": "at least {min_length}",
+    "too_long": "at most {max_length}",
+    "literal_error": "one of {expected}",
+    "string_pattern_mismatch": "a name of a-z, 0-9, dots, dashes and underscores that begins with a letter or digit",
+}
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing wrong: where (empty for the whole), what was found, what was expected, and where that was said."""
+
+    path: str
+    found: str
+    expected: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        found = f"found {self.found}, " if self.found else ""
+        expected = f"expected {self.expected}" if found else self.expected
+        return f"{place}{found}{expected}" + (f" ({self.source})" if self.source else "")
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; prints a line for each fault."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults: tuple[Fault, ...] = tuple(faults)
+        super().__init__(self.faults)
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """A path as it is written in a TOML document: networks.harmony-s0.nodes[1].weight."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part) else json.dumps(part[:_LONGEST]))
+    return text
+
+
+def shown(value: object, path: Sequence[str | int] = ()) -> str:
+    """What may be said of a value found at this path."""
+    if isinstance(value, Expanded):
+        return json.dumps(value.written) if "${" in value.written else NOT_SHOWN
+    if isinstance(value, Secret):
+        return str(value) or NOT_SHOWN
+    if isinstance(value, str):
+        return _shown_text(value, path)
+    return NOT_SHOWN if _SECRET_KEYS.intersection(path) and not _is_whole(value) else _shown_other(value)
+
+
+def _is_whole(value: object) -> bool:
+    """Whether this is a value whose kind alone is told."""
+    return value is None or isinstance(value, (Mapping, list, tuple, set, frozenset))
+
+
+def _shown_other(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a table"
+    if _is_whole(value):
+        return "nothing" if value is None else "a list" if value else "an empty list"
+    return str(value).lower() if isinstance(value, bool) else _short(str(value))
+
+
+def _shown_text(text: str, path: Sequence[str | int]) -> str:
+    if "://" in text:
+        place = shown_url(text.partition(",")[0])
+        return NOT_SHOWN if "*" in place else place
+    inside_node_text = len(path) >= 2 and path[-2] == "nodes"
+    if text and (inside_node_text or _SECRET_KEYS.intersection(path)):
+        return NOT_SHOWN
+    return json.dumps(_short(text), ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+def from_pydantic(errors: Iterable[ErrorDetails], model: type[BaseModel], sources: Mapping[Path, str]) -> list[Fault]:
+    """Faults of pydantic's errors about a document of this model; `sources` says who set what outside the file."""
+    return [_fault(error, model, sources) for error in errors if not _said_elsewhere(error)]
+
+
+def _said_elsewhere(error: ErrorDetails) -> bool:
+    """A cross fault, or a list that is too short only without its faulty members."""
+    context = error.get("ctx", {})
+    if error["type"] == "too_short" and isinstance(error["input"], (list, tuple, dict)):
+        return len(error["input"]) >= int(context["min_length"])
+    return isinstance(context.get("error"), CrossFault)
+
+
+def _fault(error: ErrorDetails, model: type[BaseModel], sources: Mapping[Path, str]) -> Fault:
+    is_name = error["loc"][-1:] == (_KEY,) and error["type"] != "extra_forbidden"
+    path: Path = error["loc"][:-1] if is_name else error["loc"]
+    source = source_of(path, sources)
+    if error["type"] == "extra_forbidden":
+        return unknown_key(path, known_keys(model, path[:-1]), source)
+    if error["type"] == "missing":
+        return Fault(dotted(path), "nothing", expected_of(error), source)
+    found = _in_place_of_a_table if error["type"] in _TABLES else shown
+    return Fault(dotted(path), "this name" if is_name else found(error["input"], path), expected_of(error), source)
+
+
+def _in_place_of_a_table(value: object, path: Path) -> str:
+    """What may be said of it: a password or a key, where the table that it belongs into was forgotten, is not shown."""
+    if isinstance(value, str) and "://" not in value:
+        return "a text"
+    return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value, path)
+
+
+def unknown_key(path: Path, known: Iterable[str], source: str = "") -> Fault:
+    """The fault of a key that does not exist, with the nearest that does."""
+    close = get_close_matches(str(path[-1]), list(known), n=1)
+    return Fault(dotted(path), "", f"unknown key{f'; did you mean {close[0]}?' if close else ''}", source)
+
+
+def expected_of(error: ErrorDetails) -> str:
+    """What an error's value should have been, in words."""
+    context = error.get("ctx", {})
+    if error["type"] == "value_error":
+        return str(context.get("error", "another value"))
+    if error["type"] == "model_type" and error["loc"][-2:-1] == ("nodes",):
+        return f"a table or {NODE_TEXT}"
+    template = _EXPECTED.get(error["type"])
+    return template.format(**context) if template else error["msg"]
+
+
+def source_of(path: Path, sources: Mapping[Path, str]) -> str:
+    """Who said what stands at this path, or at the nearest above it."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in sources:
+            return sources[path[:length]]
+    return ""
+
+
+def known_keys(model: type[BaseModel], path: Path) -> list[str]:
+    """The keys that may stand in the table at this path of a model's document."""
+    here = annotation_at(model, path)
+    return list(here.model_fields) if isinstance(here, type) and issubclass(here, BaseModel) else []
+
+
+def annotation_at(model: type[BaseModel], path: Path) -> Any:
+    """The type that the model has at this path; None where it has nothing."""
+    here: Any = model
+    for part in path:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            field = here.model_fields.get(str(part))
+            here = field.annotation if field else None
+        else:
+            here = next((inner for inner in reversed(get_args(here)) if inner is not Ellipsis), None)
+    return here

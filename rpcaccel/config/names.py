@@ -1,0 +1,124 @@
+"""Names of networks and nodes, and nodes written in one text: URL[,weight=N][,id=NAME]."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from rpcaccel.config.secrets import NodeUrl
+
+NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+"""Networks: what is safe in a path, a metric and a log."""
+NODE_ID = r"^[a-z0-9][a-z0-9._:-]{0,254}$"
+"""Nodes: the same and a colon, since the default is host:port."""
+NODE_TEXT = "URL[,weight=N][,id=NAME]"
+OPTIONS = ("weight", "id")
+SHARDED = frozenset({"harmony"})
+
+
+_OPTION = re.compile(r"(?s)(.*),([a-z_]+)=([^,=&?#/]*)")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS = frozenset(
+    {"connection", "content-encoding", "content-length", "content-type", "te", "trailer", "transfer-encoding"}
+)
+
+
+class CrossFault(ValueError):
+    """Values that are right each by itself and do not fit together."""
+
+
+def network_name(chain: str, shard: int = 0) -> str:
+    """What a network of this chain is called when the operator does not say: harmony-s0, ethereum."""
+    return f"{chain}-s{shard}" if chain in SHARDED else chain
+
+
+def parse_node(text: str) -> dict[str, Any]:
+    """A node's document of URL[,weight=N][,id=NAME]; values are judged by the model.
+
+    Commas may be part of the URL: options are read from the end. Raises ValueError for a repeated or misspelt option.
+    """
+    node: dict[str, Any] = {}
+    rest = text.strip()
+    while match := _OPTION.fullmatch(rest):
+        before, option, value = match.groups()
+        if option not in OPTIONS:
+            if close := get_close_matches(option, OPTIONS, n=1):
+                raise ValueError(f"{NODE_TEXT}; did you mean {close[0]}= for {option}=?")
+            break
+        if option in node:
+            raise ValueError(f"{NODE_TEXT} with {option}= once")
+        node[option] = value
+        rest = before
+    return {"url": rest, **dict(reversed(node.items()))}
+
+
+def ids_once(texts: Sequence[str]) -> list[str]:
+    """The same URL[,weight=N][,id=NAME], without the ids that stand earlier in the list as well."""
+    once: list[str] = []
+    seen: set[str] = set()
+    for text in texts:
+        try:
+            node = parse_node(text)
+        except ValueError:
+            node = {}
+        name = node.pop("id", "")
+        once.append(",".join([node.pop("url"), *(f"{key}={node[key]}" for key in node)]) if name in seen else text)
+        seen |= {name} - {""}
+    return once
+
+
+def named_nodes(nodes: Sequence[Any]) -> list[Any]:
+    """The same nodes as tables, each with an id; what is not understood is left for the model to refuse."""
+    tables = [_table(node) for node in nodes]
+    taken = {node["id"] for node in tables if isinstance(node, dict) and isinstance(node.get("id"), str)}
+    for node in tables:
+        if isinstance(node, dict) and node.get("id") in (None, ""):
+            node["id"] = _free(default_id(node.get("url")), taken)
+            taken.add(node["id"])
+    return tables
+
+
+def default_id(url: object) -> str:
+    """The host, and the port when written, of a node's URL, in letters an id may have."""
+    try:
+        host = (url if isinstance(url, NodeUrl) else NodeUrl(str(url))).host
+    except ValueError:
+        return "node"
+    if host.startswith("["):
+        host = host.replace("[", "").replace("]", "").replace("::", ":").replace("%", "-")
+    return re.sub(r"[^a-z0-9._:-]", "-", host.lower()).lstrip("._:-")[:240] or "node"
+
+
+def header_name(name: str) -> str:
+    """The name of a header that can be sent to a node. Raises ValueError saying what was expected."""
+    if not _HEADER.fullmatch(name):
+        raise ValueError("a header name of letters, digits and dashes")
+    if name.lower() in _OURS:
+        raise ValueError("another header; the proxy sets this one itself")
+    return name
+
+
+def repeats(ids: Sequence[object]) -> list[int]:
+    """Positions of ids that stand earlier in the list as well."""
+    return [index for index, name in enumerate(ids) if name in ids[:index]]
+
+
+def _table(node: Any) -> Any:
+    if isinstance(node, str):
+        try:
+            return parse_node(node)
+        except ValueError:
+            return node
+    return dict(node) if isinstance(node, Mapping) else node
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    used = set(taken)
+    number = 2
+    unique = name
+    while unique in used:
+        unique = f"{name}-{number}"
+        number += 1
+    return unique

@@ -1,0 +1,147 @@
+"""What every part of the settings is.
+
+The settings of who may call: API keys, callers without one, and the proxies in front.
+
+The settings of what the program tells about its work beside page and metrics: the log, and traces.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from rpcaccel.config.names import NAME
+from rpcaccel.config.types import Duration, MethodPatterns, Number, Whole, listed, trace_receiver
+from rpcaccel.core.client_limits import ANONYMOUS, Limits
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, no unknown keys, no values in error texts."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+    )
+
+
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def _hash(text: str) -> str:
+    if not _HASH.fullmatch(text.lower()):
+        raise ValueError('the hash of a key, "sha256:" and 64 hex digits, as `rpcaccel key` prints it')
+    return text.lower()
+
+
+def _range(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise ValueError('an address or a range such as "10.0.0.0/8"') from None
+
+
+KeyHashes = Annotated[tuple[Annotated[str, AfterValidator(_hash)], ...], BeforeValidator(listed)]
+Ranges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeValidator(listed)]
+
+
+class LimitSettings(Section):
+    """What a caller may do; 0 and empty lists limit nothing."""
+
+    rate: Number = Field(
+        default=0.0, ge=0, le=1e9, allow_inf_nan=False, description="Calls a second; heavy ones count as heavy_cost."
+    )
+    burst: Whole = Field(default=0, ge=0, le=10**9, description="Calls that may come at once; those of a second if 0.")
+    concurrency: Whole = Field(
+        default=0, ge=0, le=1_000_000, description="Requests answered at once per worker, a batch being one."
+    )
+    batch: Whole = Field(default=0, ge=0, le=100_000, description="Calls in one batch, within http.max_batch.")
+    allow: MethodPatterns = Field(default=(), description="Methods that may be called, as names or patterns.")
+    deny: MethodPatterns = Field(default=(), description="Methods that may not, whatever is allowed.")
+
+    def limits(self, heavy_cost: int) -> Limits:
+        """The limits as the core reads them."""
+        return Limits(
+            rate=self.rate,
+            burst=float(self.burst),
+            heavy_cost=heavy_cost,
+            concurrency=self.concurrency,
+            batch=self.batch,
+            allow=self.allow,
+            deny=self.deny,
+        )
+
+
+class KeySettings(LimitSettings):
+    """One holder of keys."""
+
+    hashes: KeyHashes = Field(
+        min_length=1, description="Hashes of the holder's keys, as `rpcaccel key` prints them; several to change keys."
+    )
+    enabled: bool = Field(default=True, description="Whether its keys are accepted; false turns them away for a while.")
+
+
+class ClientsSettings(Section):
+    """Who may call, and how much."""
+
+    require_key: bool = Field(default=False, description="Whether callers without a key are refused.")
+    keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(
+        default={}, description="Holders of API keys, by name; the name is what metrics and the page show."
+    )
+    anonymous: LimitSettings = Field(
+        default=LimitSettings(), description="Limits of each address that calls without a key (IPv6: of each /64)."
+    )
+    heavy_cost: Whole = Field(
+        default=10, ge=1, le=10_000, description="What a heavy method counts, where others count one."
+    )
+    trusted_proxies: Ranges = Field(
+        default=(), description="Addresses or ranges of proxies in front that are believed about who calls."
+    )
+    forwarded_header: Literal["x-forwarded-for", "forwarded"] = Field(
+        default="x-forwarded-for", description="Header in which those proxies say it; no other is read."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ClientsSettings:
+        hashes = [text for key in self.keys.values() for text in key.hashes]
+        if len(set(hashes)) < len(hashes):
+            raise ValueError("a different key for every holder in keys")
+        if ANONYMOUS in self.keys:
+            raise ValueError(f"another name than {ANONYMOUS} in keys: it stands for callers without one")
+        if self.require_key and not self.keys:
+            raise ValueError("at least one holder in keys when require_key is true")
+        return self
+
+
+class LogSettings(Section):
+    """The log, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe level written."
+    )
+    format: Literal["console", "json"] = Field(
+        default="console", description="Lines for people, or a JSON object a line."
+    )
+    access: bool = Field(default=False, description="Whether calls write a line each, at level info.")
+    access_share: Number = Field(
+        default=1.0, gt=0, le=1, description="Share of the requests whose calls do; slow ones write theirs anyway."
+    )
+    slow: Duration = Field(
+        default=0.0, le=3600, description="Seconds from which a call writes a line with what made it slow; 0 for none."
+    )
+
+
+class TracingSettings(Section):
+    """OpenTelemetry traces, sent by OTLP over HTTP; they need the extra: pip install "rpcaccel[otel]"."""
+
+    endpoint: Annotated[str, AfterValidator(trace_receiver)] = Field(
+        default="",
+        description="http:// or https:// address of the receiver, /v1/traces if it has no path; empty: none.",
+    )
+    sample: Number = Field(
+        default=0.01, ge=0, le=1, description="Share of the requests that are traced, where a client does not say so."
+    )
+    service: str = Field(
+        default="rpcaccel", pattern=r"^[!-~]{1,100}$", description="service.name that the spans go under."
+    )

@@ -1,0 +1,251 @@
+"""The kinds of values that settings have: each reads what people write and keeps one form of it.
+
+Sizes and durations as people write them: "256MB", "5 MiB", "30ms", "2m".
+
+Sizes follow IEC 80000-13: MB is 1,000,000 bytes, MiB is 1,048,576. Bare numbers are bytes, or seconds.
+
+What settings name and others bring: chains, balancers, the extra for traces. Asked late, so that reading settings
+loads none of them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Collection
+from decimal import Decimal
+from importlib.util import find_spec
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
+
+from rpcaccel.config.names import header_name
+from rpcaccel.config.secrets import RedisUrl, format_listen, parse_listen
+
+SIZE = 'a size such as 262144, "256MB" or "5 MiB"'
+DURATION = 'a duration such as 2.5 (seconds), "30ms", "10s", "2m" or "1h"'
+
+SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]?[iI]?[bB]?)\s*$"
+DURATION_PATTERN = r"^\s*\d+(\.\d+)?\s*(us|µs|ms|s|m|h|d)?\s*$"
+
+_LONGEST = 40
+_LARGEST_SIZE = 1 << 62
+_LONGEST_SECONDS = 1e10
+_LETTERS = "kmgt"
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_SECONDS = {
+    "": Decimal(1),
+    "us": Decimal("0.000001"),
+    "µs": Decimal("0.000001"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+}
+
+
+def _byte_units() -> dict[str, int]:
+    units = {"": 1, "b": 1}
+    for power, letter in enumerate(_LETTERS, start=1):
+        units[letter] = units[letter + "b"] = 1000**power
+        units[letter + "i"] = units[letter + "ib"] = 1024**power
+    return units
+
+
+_BYTES = _byte_units()
+
+
+def _split(text: str, expected: str) -> tuple[Decimal, str]:
+    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(expected)
+    return Decimal(match[1]), match[2]
+
+
+def parse_size(value: object) -> int:
+    """Bytes of a size; a fraction of a byte is dropped. Raises ValueError naming what was expected."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    elif isinstance(value, str):
+        number, unit = _split(value, SIZE)
+        if unit.lower() not in _BYTES:
+            raise ValueError(SIZE)
+        size = int(number * _BYTES[unit.lower()])
+    else:
+        raise ValueError(SIZE)  # noqa: TRY004 -- pydantic turns only ValueError into a fault
+    if not 0 <= size <= _LARGEST_SIZE:
+        raise ValueError(SIZE)
+    return size
+
+
+def format_size(size: int) -> str:
+    """The shortest text that parses back to exactly this many bytes."""
+    for power in range(len(_LETTERS), 0, -1):
+        letter = _LETTERS[power - 1].upper()
+        for unit, name in ((1000**power, f"{letter}B"), (1024**power, f"{letter}iB")):
+            if size and size % unit == 0:
+                return f"{size // unit}{name.replace('KB', 'kB')}"
+    return f"{size}B"
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of a duration. Raises ValueError naming what was expected."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        in_range = not isinstance(value, float) or math.isfinite(value)
+        seconds = float(min(value, int(_LONGEST_SECONDS) * 2)) if in_range else -1.0
+    elif isinstance(value, str):
+        number, unit = _split(value, DURATION)
+        if unit.lower() not in _SECONDS:
+            raise ValueError(DURATION)
+        seconds = float(number * _SECONDS[unit.lower()])
+    else:
+        raise ValueError(DURATION)  # noqa: TRY004 -- pydantic turns only ValueError into a fault
+    if not 0 <= seconds <= _LONGEST_SECONDS:
+        raise ValueError(DURATION)
+    return seconds
+
+
+_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+
+
+def known_chain(name: str) -> str:
+    """The name, if a chain has it. Raises ValueError listing those there are."""
+    from rpcaccel import chains  # noqa: PLC0415 -- settings are read without it until a chain is named
+
+    return _known(name, chains.names(), "chain")
+
+
+def known_balancer(name: str) -> str:
+    """The name, if a balancer has it. Raises ValueError listing those there are."""
+    from rpcaccel import balancers  # noqa: PLC0415 -- likewise
+
+    return _known(name, balancers.names(), "balancer")
+
+
+def methods_of(chain: str) -> frozenset[str]:
+    """The methods that the chain's table names."""
+    from rpcaccel.chains.load import load  # noqa: PLC0415 -- likewise
+
+    return frozenset(rule.method for rule in load(chain).rules)
+
+
+def trace_receiver(address: str) -> str:
+    """Where spans are sent, with its path. Raises ValueError for what is no address, and without the extra."""
+    if not address:
+        return ""
+    try:
+        parts = urlsplit(address)
+        there = bool(parts.hostname) and parts.port != 0 and parts.scheme in ("http", "https")
+    except ValueError:
+        there = False
+    if not there or "@" in parts.netloc or any(char.isspace() for char in address):
+        raise ValueError('an address such as "http://127.0.0.1:4318" without user and password')
+    try:
+        installed = find_spec(_EXPORTER) is not None
+    except ModuleNotFoundError:
+        installed = False
+    if not installed:
+        raise ValueError('the extra for traces, which is not installed: pip install "rpcaccel[otel]"')
+    return address if parts.path.strip("/") else parts._replace(path="/v1/traces").geturl()
+
+
+def _known(name: str, names: Collection[str], kind: str) -> str:
+    if name not in names:
+        raise ValueError(f"a {kind}: {', '.join(sorted(names))}")
+    return name
+
+
+LEAST_WORKER_TIMEOUT = 3.0
+"""Seconds: a worker that is only busy is not to be taken for one that hangs."""
+_METHOD_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/,]+")
+
+
+def _listen(text: str) -> str:
+    return format_listen(parse_listen(text))
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a whole number")  # noqa: TRY004 -- pydantic turns only ValueError into a fault
+    if isinstance(value, str) and re.fullmatch(r"\s*0[xX][0-9a-fA-F]{1,16}\s*", value):
+        return int(value, 16)
+    return value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number")  # noqa: TRY004 -- pydantic turns only ValueError into a fault
+    return value
+
+
+def _worker_count(value: object) -> object:
+    """ "auto" is one for each processor that this program may use."""
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _whole(value)
+
+
+def _method_pattern(text: str) -> str:
+    if not _METHOD_PATTERN.fullmatch(text):
+        raise ValueError('a method name or pattern such as "debug_*"')
+    return text
+
+
+def _host_name(text: str) -> str:
+    if not _HOST_NAME.fullmatch(text):
+        raise ValueError('a host name such as "rpc.example.com"')
+    return text.lower()
+
+
+def _origin(text: str) -> str:
+    if not _ORIGIN.fullmatch(text):
+        raise ValueError('"*" or an origin such as "https://app.example.com"')
+    return text
+
+
+def _worker_timeout(seconds: float) -> float:
+    if 0 < seconds < LEAST_WORKER_TIMEOUT:
+        raise ValueError(f"0, or at least {LEAST_WORKER_TIMEOUT:g} seconds, since workers report once a second")
+    return seconds
+
+
+def listed(value: object) -> object:
+    """A list written as one text, as an environment variable has to: separated by commas or spaces."""
+    return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
+
+
+def _unit(pattern: str, number: str) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": number, "minimum": 0}, {"type": "string", "pattern": pattern}]})
+
+
+Size = Annotated[int, BeforeValidator(parse_size), _unit(SIZE_PATTERN, "integer")]
+Duration = Annotated[float, BeforeValidator(parse_duration), _unit(DURATION_PATTERN, "number")]
+WorkerTimeout = Annotated[Duration, AfterValidator(_worker_timeout)]
+Number = Annotated[float, BeforeValidator(_number)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+WorkerCount = Annotated[
+    int,
+    BeforeValidator(_worker_count),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, {"const": "auto"}]}),
+]
+ListenText = Annotated[str, AfterValidator(_listen)]
+MethodPatterns = Annotated[tuple[Annotated[str, AfterValidator(_method_pattern)], ...], BeforeValidator(listed)]
+MethodPattern = Annotated[str, AfterValidator(_method_pattern)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(listed)]
+HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], BeforeValidator(listed)]
+_IN_ORDER = PlainSerializer(sorted, return_type=list[str], when_used="json")
+"""A set has no order of its own: written down, equal ones are to be equal."""
+Roles = Annotated[
+    frozenset[Literal["archive", "explorer", "beacon", "auth", "debug"]], BeforeValidator(listed), _IN_ORDER
+]
+Tag = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Tags = Annotated[frozenset[Tag], BeforeValidator(listed), _IN_ORDER]
+HeaderName = Annotated[str, AfterValidator(header_name)]
+ChainName = Annotated[str, AfterValidator(known_chain)]
+BalancerName = Annotated[str, AfterValidator(known_balancer)]
+RedisUrls = Annotated[tuple[RedisUrl, ...], BeforeValidator(listed)]

@@ -1,0 +1,374 @@
+"""The admin side: metrics, health, the API that the page reads, and the page itself.
+
+Beyond this machine only with accounts. Every route is in ROUTES with the guard that stands before it; a test walks the
+table. The Host header is checked against DNS rebinding: a web page elsewhere can make a browser send requests here, but
+not under a name we answer to.
+
+The files of the dashboard, found in a checkout and in an installed wheel alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+
+import orjson
+import structlog
+from aiohttp import HttpVersion11, web
+from aiohttp.http_exceptions import HttpProcessingError
+from msgspec import Struct
+
+import rpcaccel
+from rpcaccel.config.model import AdminSettings
+from rpcaccel.config.secrets import is_loopback, parse_listen
+from rpcaccel.config.validate import OPEN, is_open
+from rpcaccel.controlplane.admin import clients, documents, openapi
+from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
+from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
+from rpcaccel.controlplane.admin.event_stream import LiveEvents
+from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, problem
+from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, Control, Route
+from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
+from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.stats import node_errors, prometheus
+from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
+from rpcaccel.controlplane.stats.snapshot import Frame, View
+from rpcaccel.controlplane.workers.link import Link
+from rpcaccel.controlplane.workers.operations import Refusal, purge, read, record, wanted_of
+from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
+from rpcaccel.core.wire.forwarded_for import Trust
+from rpcaccel.dataplane.http.server import Quiet
+from rpcaccel.dataplane.rpc.recorder import PATIENCE
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+"""What is served, and as what; other files in the folder are not."""
+
+
+class Page(Struct, frozen=True):
+    """One file."""
+
+    body: bytes
+    content_type: str
+
+
+def dashboard_home(package: Path | None = None) -> Path | None:
+    """The folder of the page: inside the installed package, or beside it in a checkout; None when it is in neither."""
+    package = package or Path(rpcaccel.__file__).parent
+    for folder in (package / "dashboard", package.parent / "dashboard"):
+        if (folder / "index.html").is_file():
+            return folder
+    return None
+
+
+def page_files(home: Path | None = None) -> dict[str, Page]:
+    """Every file to be served, by its path below the folder; none when there is no folder."""
+    home = home or dashboard_home()
+    if home is None:
+        return {}
+    return {
+        path.relative_to(home).as_posix(): Page(path.read_bytes(), TYPES[path.suffix])
+        for path in sorted(home.rglob("*"))
+        if path.suffix in TYPES and path.is_file() and not path.is_symlink()
+    }
+
+
+log = structlog.get_logger("rpcaccel.admin")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+BODY_WITHIN = 30.0
+"""Seconds in which the body of a request has to be there."""
+
+
+class Admin:
+    """The admin side over one view; `start` listens, `close` ends."""
+
+    def __init__(  # noqa: PLR0913 -- all but the view have defaults
+        self,
+        view: View,
+        listen: str = "127.0.0.1:8889",
+        *,
+        links: Sequence[Link] = (),
+        control: Control | None = None,
+        settings: Callable[[], AdminSettings] = AdminSettings,
+        files: dict[str, Page] | None = None,
+        interval: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`settings` gives the accounts of the moment; `interval`: seconds between two points of the history.
+
+        Raises ValueError with the fault of `listen`.
+        """
+        place = parse_listen(listen)
+        if is_open(listen, settings()):
+            raise ValueError(f"admin.listen: found {listen}, expected {OPEN}")
+        self.view = view
+        self.history = History()
+        self.address = listen
+        self._failed_logins = FailedLogins(control.events if control is not None else None, clock, wall)
+        self.gate = Gate(settings, clock, failed=self._failed_logins.tell)
+        self.change_routes = ChangeRoutes(control)
+        self.session = Login(self.gate, settings, self._address_of)
+        self.query_routes = QueryRoutes(self.history, view)
+        self._settings = settings
+        self._control = control
+        self._live_events = LiveEvents(control) if control is not None else None
+        self._host, self._port = place
+        self._name = name_asked(f"{self._host}:0")
+        self._links = links
+        self._files = page_files() if files is None else files
+        self._interval, self._clock, self._wall = interval, clock, wall
+        self._frame: Frame = view.frame()
+        self._logged: Frame | None = None
+        self._recording_until = -math.inf
+        self._runner: web.AppRunner | None = None
+
+    def __repr__(self) -> str:
+        return f"<Admin {self.address} {'up' if self._runner else 'down'}>"
+
+    async def start(self) -> str:
+        """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError, ListenError."""
+        tls = tls_context(self._settings())
+        # What this program does wrong is logged by `_around`; what is left is what strangers send.
+        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0, logger=Quiet())
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port, ssl_context=tls).start()
+        host, port = self._runner.addresses[0][:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return self.address
+
+    async def close(self) -> None:
+        """Stop listening and sampling, and end every stream."""
+        if self._control is not None:
+            self._control.events.close()
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+    def application(self) -> web.Application:
+        """The application by itself, for tests and for mounting elsewhere."""
+        app = web.Application(middlewares=[self._around], client_max_size=LARGEST)
+        for route in ROUTES:
+            app.router.add_route(route.method, route.path, self._guarded(route), expect_handler=_expected)
+        app.router.add_route("*", "/{nowhere:.*}", _nowhere, expect_handler=_expected)
+        app.cleanup_ctx.append(self._sampling)
+        return app
+
+    def sample(self) -> None:
+        """Look once, and add a point to the history."""
+        self._frame = self.view.frame()
+        for notice in tier_changes(self._logged, self._frame):
+            log.log(LEVELS[notice.level], notice.text)
+        self._logged = self._frame
+        self.history.add(self._frame.snapshot, self._clock(), self._wall())
+        if self._live_events is not None:
+            self._live_events.tell(self._frame, self.history, self._wall())
+
+    async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
+        self.sample()
+        task = asyncio.create_task(self._sample_forever(), name="admin-sampling")
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def _sample_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            try:
+                self.sample()
+            except Exception:
+                # The page then shows an older second; the next one is tried all the same.
+                log.exception("sampling failed")
+
+    @web.middleware
+    async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[STREAM_HEADERS] = HEADERS
+        try:
+            self._check_name(request.host)
+            response = await handler(request)
+        except ProblemError as error:
+            response = error.response()
+        except Refusal as error:
+            response = ProblemError(error.status, error.code, error.detail).response()
+        except web.HTTPException as error:
+            code = {404: "not-found", 413: "too-large"}.get(error.status)
+            response = problem(error.status, TITLES[code] if code else error.reason, {"code": code} if code else None)
+            if "Allow" in error.headers:
+                response.headers["Allow"] = error.headers["Allow"]
+        except Exception as error:
+            if not (isinstance(error, ConnectionError) and has_left(request)):
+                log.exception("admin request failed", path=request.path)
+            response = problem(500, "Internal Server Error")
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    def _guarded(self, route: Route) -> Handler:
+        """The handler of a route behind its guard. There is no other way to a handler."""
+        handler: Handler = attrgetter(route.handler)(self)
+
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            if route.guard in ("login", "change"):
+                same_site(request.headers)
+            who = None
+            if route.guard != "open" or route.handler == "session.show":
+                gone = partial(has_left, request)
+                who = await self.gate.who(request.headers, request.cookies, self._address_of(request), gone)
+            admit(who, route.guard)
+            request[WHO] = who
+            request[AUTHOR] = Author(who.name if who else "", _via(request))
+            request[STILL_ALLOWED] = lambda: self.gate.still(request.headers, request.cookies)
+            await _have_body(request)
+            response = await handler(request)
+            if route.guard == "change":
+                self._frame = self.view.frame()  # whoever made the change sees it with the next question
+            return response
+
+        return guarded
+
+    def _address_of(self, request: web.Request) -> str:
+        """Where a request comes from: what counts for its logins, and is written into the log. The proxies that are
+        believed about clients are believed here, too; they say nothing that lets anybody in."""
+        peer = request.remote or ""
+        clients = self._control.ledger.settings.clients if self._control is not None else None
+        if clients is None or not clients.trusted_proxies:
+            return peer
+        trust = Trust(clients.trusted_proxies, clients.forwarded_header)
+        return trust.client(peer, request.headers.getall(clients.forwarded_header, ()))
+
+    def _check_name(self, host: str) -> None:
+        """Raises ProblemError for a request under a name that is not ours."""
+        name = name_asked(host)
+        if not is_loopback(name) and name not in (self._name, *self._settings().names):
+            raise ProblemError(421, "wrong-host")
+
+    async def healthz(self, _request: web.Request) -> web.Response:
+        """This program is alive."""
+        return web.Response(text="ok\n")
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        """Prometheus' text format. Made in a thread: calls go on being answered meanwhile."""
+        body = await asyncio.to_thread(prometheus.render, self.view.frame())
+        return web.Response(body=body, headers={"Content-Type": prometheus.CONTENT_TYPE})
+
+    async def openapi(self, _request: web.Request) -> web.Response:
+        """This API, described (OpenAPI 3.1)."""
+        described = openapi.describe(ROUTES, lambda name: attrgetter(name)(self))
+        return web.json_response(described)  # its bounds go beyond the 64 bits that orjson writes
+
+    async def overview(self, _request: web.Request) -> web.Response:
+        """The first view."""
+        return _json(documents.overview(self._frame, self.history, self.view.settings(), self._wall()))
+
+    async def nodes(self, _request: web.Request) -> web.Response:
+        """Every node."""
+        return _json(documents.nodes(self._frame, self.history))
+
+    async def methods(self, _request: web.Request) -> web.Response:
+        """Every method called."""
+        return _json(documents.methods(self._frame, self.history))
+
+    async def cache(self, _request: web.Request) -> web.Response:
+        """Tiers and classes."""
+        return _json(documents.cache(self._frame, self.history))
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """How a call would be treated."""
+        return _json(await explain(await request.read(), self._links))
+
+    async def purge(self, request: web.Request) -> web.Response:
+        """Remove kept answers, here and on the hosts that share this one's Redis."""
+        body = await request.read()
+        done = await purge(body, self._links)
+        if not done["dry_run"]:
+            about = {"memory": done["memory"], "store": done["store"]}
+            log.info("kept answers are purged", by=request[AUTHOR].name, **about)
+            if self._control is not None:
+                await self._control.purged(body)
+        return _json(done)
+
+    async def record(self, request: web.Request) -> web.Response:
+        """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
+        wanted, now = wanted_of(await request.read()), self._clock()
+        if not wanted.stop and now > self._recording_until:
+            log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
+        self._recording_until = -math.inf if wanted.stop else now + PATIENCE
+        return _json(await record(wanted, self._links))
+
+    async def clients(self, _request: web.Request) -> web.Response:
+        """Holders of API keys."""
+        window = self.history.window(documents.WHILE)
+        return _json(clients.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
+
+    async def errors(self, _request: web.Request) -> web.Response:
+        """Errors of nodes that no rule knew."""
+        return _json(node_errors.unclassed(self.view.errors()))
+
+    async def try_error(self, request: web.Request) -> web.Response:
+        """What would be done with an error: it changes nothing."""
+        try:
+            return _json(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
+        except ValueError as error:
+            raise ProblemError(400, "invalid-question", str(error)) from None
+
+    async def page(self, request: web.Request) -> web.Response:
+        """A file of the dashboard, by its name in a list made at the start: no path is ever taken from a request."""
+        found = self._files.get(request.match_info["file"] or "index.html")
+        if found is None:
+            raise web.HTTPNotFound
+        return web.Response(body=found.body, headers={"Content-Type": found.content_type})
+
+
+async def _expected(request: web.Request) -> None:
+    """Answer Expect (RFC 9110 section 10.1.1). aiohttp's own answer quotes the header, and fails at one not UTF-8."""
+    if request.version < HttpVersion11:
+        return
+    if request.headers["Expect"].strip().lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text="the only expectation that can be met is 100-continue\n")
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+async def _nowhere(request: web.Request) -> web.StreamResponse:
+    """What no route serves: another method of a path that is there, or nothing at all."""
+    *resources, _this = request.app.router.resources()
+    allowed = set[str]().union(*[(await resource.resolve(request))[1] for resource in resources])
+    if allowed:
+        raise web.HTTPMethodNotAllowed(request.method, allowed)
+    raise web.HTTPNotFound
+
+
+async def _have_body(request: web.Request) -> None:
+    """Wait for the whole body, which the handler then finds there. Raises ProblemError."""
+    try:
+        async with asyncio.timeout(BODY_WITHIN):
+            await request.read()
+    except TimeoutError:
+        raise ProblemError(408, "too-slow", f"the body was not there within {BODY_WITHIN:g} s") from None
+    except (HttpProcessingError, web.RequestPayloadError):
+        raise ProblemError(400, "malformed-body") from None
+
+
+def _via(request: web.Request) -> str:
+    """Through what a change came, as the client says."""
+    said = request.headers.get(PROOF, "")
+    return said if said in ("page", "cli") else "api"
+
+
+def _json(document: Mapping[str, object]) -> web.Response:
+    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -1,0 +1,351 @@
+"""Who may pass: accounts, sessions, the roles, and the proof that a change was not sent by a page elsewhere.
+
+Logging in and out of the admin side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+from urllib.parse import urlsplit
+
+import orjson
+import structlog
+from aiohttp import web
+from msgspec import Struct
+
+from rpcaccel.config.model import AccountSettings, AdminSettings
+from rpcaccel.config.secrets import PasswordHash, unmatched
+from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
+from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.stats.events import Events
+
+Guard = Literal["open", "login", "read", "change"]
+"""Who may pass: anyone who asks under a right name ("open"), and not from a page elsewhere ("login"); who may read; who
+may change, and not from a page elsewhere."""
+
+COOKIE = "rpcaccel_session"
+PROOF = "X-Rpcaccel-Request"
+"""A header that a page elsewhere cannot send: a browser asks first, and is not answered."""
+_SESSIONS = 1000
+_WRONG = 1000
+"""Wrong passwords that are remembered, by digest."""
+_LONGEST_NAME = 64
+"""Characters of an account's name, as the settings have it."""
+
+LOCAL = "local"
+
+
+class Who(Struct, frozen=True):
+    """Somebody who may pass."""
+
+    name: str
+    role: Literal["admin", "read"]
+
+
+class _Session(Struct, frozen=True):
+    name: str
+    password: PasswordHash
+    """What the account had at login: a session ends when the password is changed."""
+    expires: float
+    """Monotonic seconds."""
+
+
+class Gate:
+    """Knows who is logged in. `settings` gives the accounts of this moment; `failed` is told the name, the address and
+    the reason of each login that fails.
+
+    Comparing a password is slow on purpose, so what has been compared is remembered by a digest that only this run of
+    the program can make. A right password that comes again waits for nothing, whatever else is being tried, and a wrong
+    one that comes again, as from a program with an old password, costs nothing.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], AdminSettings],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        failed: Callable[[str, str, str], None] = lambda _name, _remote, _why: None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._sessions: dict[bytes, _Session] = {}
+        self._failed = failed
+        self._tries = Tries(clock, sleep)
+        self._secret = secrets.token_bytes(32)
+        self._right: dict[str, bytes] = {}
+        """By account, the digest of its password."""
+        self._wrong: dict[bytes, None] = {}
+        self._nobody = unmatched()
+
+    def __repr__(self) -> str:
+        return f"<Gate {len(self._sessions)} sessions>"
+
+    @property
+    def required(self) -> bool:
+        """Does one have to log in at all?"""
+        return bool(self._settings().accounts)
+
+    async def who(
+        self,
+        headers: Mapping[str, str],
+        cookies: Mapping[str, str],
+        remote: str,
+        gone: Callable[[], bool] = never,
+    ) -> Who | None:
+        """Who asks; None for somebody unknown. `gone` says whether the client has closed its connection meanwhile.
+
+        Raises ProblemError when too many passwords are being tried.
+        """
+        accounts = self._settings().accounts
+        if not accounts:
+            return Who(LOCAL, "admin")
+        if (token := bearer(headers)) is not None:
+            return await self._by_token(token, remote, gone)
+        return self._by_cookie(cookies)
+
+    def still(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+        """Would who was let in with these be known now? Compares no password, so that it can be asked often."""
+        accounts = self._settings().accounts
+        if not accounts:
+            return True
+        if (token := bearer(headers)) is not None:
+            name, _, password = token.partition(":")
+            return self._verdict(name, password) is True
+        return self._by_cookie(cookies) is not None
+
+    def _by_cookie(self, cookies: Mapping[str, str]) -> Who | None:
+        session = self._sessions.get(_digest(cookies.get(COOKIE, "")))
+        account = self._settings().accounts.get(session.name) if session else None
+        if session is None or account is None or not self._holds(session, account):
+            return None
+        return Who(session.name, account.role)
+
+    def _holds(self, session: _Session, account: AccountSettings) -> bool:
+        return session.expires > self._clock() and session.password == account.password
+
+    async def _by_token(self, token: str, remote: str, gone: Callable[[], bool]) -> Who | None:
+        """A token is NAME:PASSWORD."""
+        name, _, password = token.partition(":")
+        if not await self._compare(name, password, remote, gone):
+            return None
+        return Who(name, self._settings().accounts[name].role)
+
+    async def login(self, name: str, password: str, remote: str, gone: Callable[[], bool] = never) -> str:
+        """A new session's secret, for the cookie. Raises ProblemError."""
+        if not await self._compare(name, password, remote, gone):
+            raise ProblemError(401, "wrong-password")
+        settings = self._settings()
+        now = self._clock()
+        self._sessions = {key: one for key, one in self._sessions.items() if one.expires > now}
+        while len(self._sessions) >= _SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        secret = secrets.token_urlsafe(32)
+        session = _Session(name, settings.accounts[name].password, now + settings.session)
+        self._sessions[_digest(secret)] = session
+        return secret
+
+    def logout(self, secret: str) -> None:
+        """End a session."""
+        self._sessions.pop(_digest(secret), None)
+
+    async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
+        """Is it the account's password? An unknown name takes as long. Raises ProblemError when too many are tried."""
+        verdict = self._verdict(name, password) if len(name) <= _LONGEST_NAME else False
+        if verdict is None:
+            try:
+                await self._tries.look(remote, lambda: self._look(name, password), gone)
+            except ProblemError:
+                self._failed(name, remote, "too many passwords are being tried")
+                raise
+            verdict = self._verdict(name, password)
+        if verdict is None:
+            self._failed(name, remote, "the client hung up, or the account was changed, before it was compared")
+        elif not verdict:
+            self._failed(name, remote, "wrong password" if name in self._settings().accounts else "no such account")
+        return bool(verdict)
+
+    async def _look(self, name: str, password: str) -> bool | None:
+        """Compare it, and remember what it was; None when that was found out while this password waited."""
+        if self._verdict(name, password) is not None:
+            return None
+        wanted = self._wanted(name)
+        sealed = self._sealed(name, wanted, password)
+        if await asyncio.to_thread(wanted.admits, password):
+            self._right = {known: self._right[known] for known in self._right if known in self._settings().accounts}
+            self._right[name] = sealed
+            return True
+        self._wrong[sealed] = None
+        while len(self._wrong) > _WRONG:
+            del self._wrong[next(iter(self._wrong))]
+        return False
+
+    def _verdict(self, name: str, password: str) -> bool | None:
+        """Is it the password that the account has now? None when it has not been compared, or not lately."""
+        sealed = self._sealed(name, self._wanted(name), password)
+        if hmac.compare_digest(self._right.get(name, b""), sealed):
+            return name in self._settings().accounts
+        return False if sealed in self._wrong else None
+
+    def _wanted(self, name: str) -> PasswordHash:
+        account = self._settings().accounts.get(name)
+        return account.password if account else self._nobody
+
+    def _sealed(self, name: str, wanted: PasswordHash, password: str) -> bytes:
+        """A digest of the password that fits this account with this hash alone, and this run of the program."""
+        text = f"{name}\0{wanted.reveal()}\0{password}"
+        return hmac.digest(self._secret, text.encode("utf-8", "surrogatepass"), "sha256")
+
+
+def admit(who: Who | None, guard: Guard) -> None:
+    """Let pass, or not. Raises ProblemError."""
+    if guard in ("open", "login"):
+        return
+    if who is None:
+        raise ProblemError(401, "not-logged-in")
+    if guard == "change" and who.role != "admin":
+        raise ProblemError(403, "not-allowed", f"{who.name} may read only")
+
+
+def same_site(headers: Mapping[str, str]) -> None:
+    """The proof that no page elsewhere sent this. Raises ProblemError.
+
+    A browser adds neither a token nor PROOF to what another site has it send, and says by Origin and Sec-Fetch-Site
+    where it comes from. Host has been found to be ours before.
+    """
+    if bearer(headers) is not None:
+        return
+    origin = headers.get("Origin")
+    elsewhere = origin is not None and _place(origin) != headers.get("Host", "").lower()
+    if PROOF not in headers or elsewhere or headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        raise ProblemError(403, "cross-site")
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; None when it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The token of an Authorization header (RFC 6750)."""
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _digest(secret: str) -> bytes:
+    """Secrets are looked up by digest: neither memory nor the time of a look-up tells them."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+LINES = 20
+"""Failed logins that are told of within WITHIN seconds; more are counted in the next line."""
+WITHIN = 60.0
+_LONGEST = 64
+
+log = structlog.get_logger("rpcaccel.admin")
+
+WHO: web.RequestKey[Who | None] = web.RequestKey("who")
+"""Who asks, as the guard found out."""
+
+
+class FailedLogins:
+    """Tells the log and the event stream of each login that fails, within bounds."""
+
+    def __init__(self, events: Events | None, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._events = events
+        self._clock = clock
+        self._wall = wall
+        self._since = -WITHIN
+        self._told = 0
+        self._left_out = 0
+
+    def __repr__(self) -> str:
+        return f"<FailedLogins {self._told} told, {self._left_out} left out>"
+
+    def tell(self, name: str, remote: str, why: str) -> None:
+        """A login under this name from this address failed. The name is what a stranger says: it is cut and escaped."""
+        now = self._clock()
+        if now - self._since >= WITHIN:
+            self._since, self._told = now, 0
+        if self._told >= LINES:
+            self._left_out += 1
+            return
+        self._told += 1
+        about: dict[str, str | int] = {"user": ascii(name[:_LONGEST])[1:-1], "address": remote, "why": why}
+        if self._left_out:
+            about["left_out"], self._left_out = self._left_out, 0
+        log.warning("a login failed", **about)
+        if self._events is not None:
+            self._events.tell("login", {**about, "at": self._wall()})
+
+
+class Login:
+    """Handlers of /api/v1/session."""
+
+    def __init__(
+        self, gate: Gate, settings: Callable[[], AdminSettings], address: Callable[[web.Request], str]
+    ) -> None:
+        """`address` says where a request comes from."""
+        self._gate = gate
+        self._settings = settings
+        self._address = address
+
+    def __repr__(self) -> str:
+        return f"<Login {self._gate!r}>"
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Who is logged in, and whether one has to be."""
+        return self._told(request[WHO])
+
+    async def begin(self, request: web.Request) -> web.Response:
+        """Log in."""
+        try:
+            asked = orjson.loads(await request.read())
+        except orjson.JSONDecodeError:
+            asked = None
+        name, password = (asked.get("user"), asked.get("password")) if isinstance(asked, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(password, str):
+            raise ProblemError(400, "not-json", 'send {"user": "...", "password": "..."}')
+        secret = await self._gate.login(name, password, self._address(request), partial(has_left, request))
+        settings = self._settings()
+        response = self._told(Who(name, settings.accounts[name].role))
+        response.set_cookie(
+            COOKIE,
+            secret,
+            max_age=int(settings.session),
+            httponly=True,
+            samesite="Strict",
+            secure=request.secure,
+            path="/",
+        )
+        return response
+
+    async def end(self, request: web.Request) -> web.Response:
+        """Log out."""
+        self._gate.logout(request.cookies.get(COOKIE, ""))
+        response = web.Response(status=204)
+        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict", secure=request.secure)
+        return response
+
+    def _told(self, who: Who | None) -> web.Response:
+        document = {
+            "required": self._gate.required,
+            "user": who.name if who else None,
+            "role": who.role if who else None,
+        }
+        return web.Response(body=orjson.dumps(document), content_type="application/json")
+
+
+def has_left(request: web.Request) -> bool:
+    """Has the client closed its connection?"""
+    return request.transport is None or request.transport.is_closing()

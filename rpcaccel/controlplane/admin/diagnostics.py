@@ -1,0 +1,169 @@
+"""The part of the admin API that looks closer: the past in ranges, that of one method, and how a single call goes.
+
+`POST /api/v1/explain`: how a call would be treated, and what every process holds of it.
+
+`POST /api/v1/run`: one call sent through the proxy's own front, as a client's would be, and how it went.
+
+Over a connection of its own, as a client would. No thread waits for it, for there are few, and others need them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import orjson
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from msgspec import Raw, Struct
+from yarl import URL
+
+from rpcaccel.config.secrets import parse_listen
+from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.series import RANGES, method_past, past
+from rpcaccel.controlplane.stats.snapshot import View
+from rpcaccel.controlplane.workers.link import Link
+from rpcaccel.controlplane.workers.operations import Refusal, read
+from rpcaccel.core.explanation import Explanation
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.core.wire.jsonrpc import Invalid
+
+PATIENCE = 40.0
+"""Seconds: longer than any deadline of a call is by default."""
+
+LARGEST = 200_000
+"""Bytes of the answer that are shown."""
+
+SHOWN = ("content-type", "server-timing", "retry-after")
+"""Headers told beside our own."""
+
+
+class Trial(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of the request."""
+
+    call: Raw
+    """A JSON-RPC call or batch."""
+    network: str = ""
+    """Where it is sent; the default network when empty."""
+
+
+async def run(trial: Trial, listen: tuple[str, int], patience: float = PATIENCE) -> dict[str, Any]:
+    """Send it, and say how it went. Raises OSError when there is no whole answer."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen[0], listen[0])
+    place = f"[{host}]:{listen[1]}" if ":" in host else f"{host}:{listen[1]}"
+    url = URL(f"http://{place}/{quote(trial.network, safe='')}", encoded=True)
+    try:
+        async with asyncio.timeout(patience):
+            return await _run(url, bytes(trial.call))
+    except TimeoutError:
+        raise TimeoutError(f"not within {patience:g} s") from None
+    except ClientError as error:
+        raise ConnectionError(str(error)) from error
+
+
+async def _run(url: URL, call: bytes) -> dict[str, Any]:
+    started = time.perf_counter()
+    own = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    async with (
+        ClientSession(timeout=ClientTimeout(), trust_env=False) as session,
+        session.post(url, data=call, headers=own, allow_redirects=False) as reply,
+    ):
+        kept, size = bytearray(), 0
+        async for chunk in reply.content.iter_any():
+            kept += chunk[: LARGEST - len(kept)]
+            size += len(chunk)
+        return {
+            "status": reply.status,
+            "headers": _shown(reply.headers),
+            "seconds": time.perf_counter() - started,
+            "size": size,
+            "body": kept.decode("utf-8", "replace"),
+        }
+
+
+def _shown(headers: Mapping[str, str]) -> dict[str, str]:
+    lowered = {name.lower(): value for name, value in headers.items()}
+    return {name: value for name, value in lowered.items() if name in SHOWN or name.startswith("x-rpcaccel-")}
+
+
+class QueryRoutes:
+    """Handlers over one history, and the front that `view` knows the address of."""
+
+    def __init__(self, history: History, view: View) -> None:
+        self._history = history
+        self._view = view
+
+    def __repr__(self) -> str:
+        return f"<QueryRoutes over {self._history!r}>"
+
+    async def past(self, request: web.Request) -> web.Response:
+        """The last `range`: 5m, 1h or 24h."""
+        document = past(self._history, request.query.get("range", "5m"))
+        if document is None:
+            raise ProblemError(404, "not-found", RANGES)
+        return _json(document)
+
+    async def method(self, request: web.Request) -> web.Response:
+        """The last five minutes of one method."""
+        return _json(method_past(self._history, request.query.get("network", ""), request.query.get("method", "")))
+
+    async def run(self, request: web.Request) -> web.Response:
+        """Send a call through the front as a client would, and tell how it went."""
+        asked = read(await request.read(), Trial)
+        front = parse_listen(str(self._view.settings().get("listen", "")))
+        try:
+            return _json(await run(asked, front))
+        except OSError as error:
+            raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
+
+
+def _json(document: Mapping[str, object]) -> web.Response:
+    return web.Response(body=orjson.dumps(document), content_type="application/json")
+
+
+class Question(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of the request."""
+
+    call: Raw
+    """A JSON-RPC call, as a client would send it."""
+    network: str = ""
+    """Where it would be sent; the main network when empty."""
+
+
+async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
+    """The document. Raises Refusal for a question that cannot be answered."""
+    question = asked(body)
+    call = jsonrpc.decode(bytes(question.call))
+    if isinstance(call, list):
+        raise Refusal(400, "not-a-call", "a batch is explained call by call: send one of them")
+    if isinstance(call, Invalid):
+        raise Refusal(400, "not-a-call", call.message)
+    told = await asyncio.gather(*(link.explain(question.network, call.method, call.params) for link in links))
+    explanations = [one for one in told if one is not None]
+    if not explanations:
+        missing = f"no network is called {question.network!r}" if links else "no worker is running"
+        raise Refusal(404, "not-found", missing)
+    return document(explanations)
+
+
+def asked(body: bytes) -> Question:
+    """The question in a body: `{"call": ..., "network": ...}`, or the call alone. Raises Refusal."""
+    try:
+        return read(body, Question) if "call" in read(body, dict[str, Raw]) else Question(Raw(body))
+    except Refusal as error:
+        raise Refusal(400, "not-json", f'expected {{"call": {{...}}, "network": "..."}}: {error.detail}') from None
+
+
+def document(explanations: Sequence[Explanation]) -> dict[str, Any]:
+    """One worker's plan, and what all of them hold. The tier they share is named once."""
+    first = explanations[0]
+    made: dict[str, Any] = msgspec.to_builtins(first)
+    others = [held for one in explanations[1:] for held in one.held if held.tier == "memory"]
+    made["held"] = msgspec.to_builtins([*first.held, *others])
+    made["in_flight"] = any(one.in_flight for one in explanations)
+    made["workers"] = [one.worker for one in explanations]
+    return made

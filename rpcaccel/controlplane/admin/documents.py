@@ -1,0 +1,283 @@
+"""The JSON documents of the admin API, made from a frame and the history.
+
+What is picked is shown; nothing is passed on whole, so no secret in the settings can slip out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Literal, cast
+
+from msgspec import structs
+
+import rpcaccel
+from rpcaccel import balancers
+from rpcaccel.controlplane.admin.types import (
+    Attention,
+    Cache,
+    Methods,
+    Moment,
+    NetworkNow,
+    Nodes,
+    NodeStanding,
+    Overview,
+    QuotaNow,
+    Saved,
+    StepNow,
+    TierNow,
+)
+from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
+from rpcaccel.controlplane.stats.notices import not_reached
+from rpcaccel.controlplane.stats.series import columns
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
+from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
+from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.stats.tally import Cell, NodeCell, TallySnapshot, Tier
+
+SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
+    ("listen",),
+    ("admin", "listen"),
+    ("workers",),
+    ("default_network",),
+    ("memory", "size"),
+    ("memory", "max_entry"),
+    ("redis", "prefix"),
+)
+"""The only settings the page is told, by path."""
+
+WHILE = 10.0
+"""Seconds that a rate looks back."""
+
+MINUTE = 60.0
+"""Seconds that percentiles and reasons look back."""
+
+
+def overview(frame: Frame, history: History, settings: Mapping[str, object], at: float) -> Overview:
+    """What the first view shows; `at` is the time in seconds since 1970."""
+    return {
+        "version": rpcaccel.__version__,
+        "at": at,
+        "revision": max((worker.revision for worker in frame.workers), default=0),
+        "workers": [
+            {"id": worker.id, "revision": worker.revision, "uptime": worker.uptime} for worker in frame.workers
+        ],
+        **moment(frame, history),
+        "history": columns(history.points()),
+        "saved": _saved(frame.snapshot),
+        "attention": attention(frame),
+        "settings": _shown(settings),
+        "balancers": list(balancers.names()),
+        "steps": _steps(history.window(MINUTE)),
+    }
+
+
+def moment(frame: Frame, history: History) -> Moment:
+    """The part of it that readers of the stream get each second."""
+    return {
+        "networks": [_network(head, frame.nodes) for head in frame.heads],
+        "readings": readings(history.window(WHILE)),
+        "in_flight": frame.snapshot.in_flight,
+        "connections": frame.snapshot.connections,
+    }
+
+
+def nodes(frame: Frame, history: History) -> Nodes:
+    """Every node with its state, its share of traffic wanted and got, and its figures of the last while."""
+    window, minute = history.window(WHILE), history.window(MINUTE)
+    now = {(cell.network, cell.node): cell for cell in frame.snapshot.nodes}
+    recent = _node_cells(window)
+    lately = _node_cells(minute)
+    return {
+        "window": window.seconds if window else None,
+        "minute": minute.seconds if minute else None,
+        "nodes": [
+            {
+                **_node_state(node, frame.nodes),
+                **node_figures(now.get((node.network, node.id)), lately.get((node.network, node.id))),
+                "calls_per_second": rate(_attempts(recent, node), window),
+                "share_got": ratio(_attempts(recent, node), _network_attempts(recent, node.network)),
+            }
+            for node in frame.nodes
+        ],
+    }
+
+
+def methods(frame: Frame, history: History) -> Methods:
+    """Every method called since the start, with its figures of the last minute."""
+    minute = history.window(MINUTE)
+    recent = by_method(minute.passed.cells) if minute else {}
+    calls = sum(cell.calls for cell in minute.passed.cells) if minute else 0
+    return {
+        "minute": minute.seconds if minute else None,
+        "methods": [
+            {
+                "network": network,
+                "method": method,
+                "classes": sorted({str(cell.cache) for cell in cells if cell.calls}),
+                "calls_total": sum(cell.calls for cell in cells),
+                **method_figures(recent.get((network, method), []), minute),
+                "share": ratio(sum(cell.calls for cell in recent.get((network, method), [])), calls),
+            }
+            for (network, method), cells in by_method(frame.snapshot.cells).items()
+            if any(cell.calls for cell in cells)
+        ],
+    }
+
+
+def cache(frame: Frame, history: History) -> Cache:
+    """The tiers since the start, and the last minute by cache class."""
+    minute = history.window(MINUTE)
+    classes: dict[str, list[Cell]] = {}
+    for cell in minute.passed.cells if minute else ():
+        classes.setdefault(str(cell.cache), []).append(cell)
+    return {
+        "minute": minute.seconds if minute else None,
+        "tiers": [_tier(tier) for tier in frame.snapshot.tiers],
+        "warnings": [notice.text for notice in frame.notices if notice.subject == "redis"],
+        "classes": [
+            {"class": name, **method_figures(cells, minute)}
+            for name, cells in classes.items()
+            if any(cell.calls for cell in cells)
+        ],
+    }
+
+
+def attention(frame: Frame) -> list[Attention]:
+    """What somebody should look at, each a sentence."""
+    found: list[Attention] = []
+    for head in frame.heads:
+        mine = [node for node in frame.nodes if node.network == head.network]
+        if not any(node.eligible for node in mine):
+            found.append(_notice("bad", head.network, f"{head.network} has no node that can take calls"))
+        if head.age is not None and head.age > max(10 * head.block_time, 15.0):
+            text = f"{head.network} has seen no new block for {head.age:.0f} s (a block takes {head.block_time:g} s)"
+            found.append(_notice("warn", head.network, text))
+        if head.note:
+            found.append(_notice("warn", head.network, f"{head.network}: {head.note}"))
+    for node in frame.nodes:
+        if node.state not in {"serving", "cordoned", "drained"} and node.why:
+            level: Literal["bad", "warn"] = "bad" if node.state in {"failing", "wrong-chain"} else "warn"
+            found.append(_notice(level, f"{node.network}/{node.id}", _about(node)))
+    found += [_notice("warn", tier.name, not_reached(tier.name)) for tier in frame.snapshot.tiers if not tier.up]
+    found += [_notice(notice.level, notice.subject, notice.text) for notice in frame.notices]
+    return found
+
+
+def _about(node: NodeView) -> str:
+    """The sentence about a node, which names it once."""
+    return node.why if node.why.startswith(f"node {node.id} ") else f"node {node.id}: {node.why}"
+
+
+def _notice(level: Literal["bad", "warn"], subject: str, text: str) -> Attention:
+    return {"level": level, "subject": subject, "text": text}
+
+
+def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
+    mine = [node for node in all_nodes if node.network == head.network]
+    eligible = sum(node.eligible for node in mine)
+    state: Literal["ok", "part", "down"] = "down" if not eligible else "part" if eligible < len(mine) else "ok"
+    return {
+        "network": head.network,
+        "chain": head.chain,
+        "shard": head.shard,
+        "balancer": head.balancer,
+        "head": head.head if head.head >= 0 else None,
+        "age": head.age,
+        "block_time": head.block_time,
+        "nodes": len(mine),
+        "eligible": eligible,
+        "state": state,
+        "note": head.note,
+    }
+
+
+def _saved(snapshot: TallySnapshot) -> Saved:
+    """Spared since the start."""
+    saved = spared(snapshot, {})
+    return {"node_calls": saved.calls, "seconds": saved.seconds}
+
+
+def _steps(window: Window | None) -> list[StepNow]:
+    """Where the time went: each stage of a call that was timed, in the order of the way."""
+    steps = window.passed.steps if window else {}
+    return [
+        {
+            "step": step,
+            "count": taken.count,
+            "seconds": taken.seconds,
+            "p50": taken.quantile(0.5),
+            "p99": taken.quantile(0.99),
+        }
+        for step, taken in steps.items()
+        if taken.count
+    ]
+
+
+def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
+    fit = [other for other in all_nodes if other.network == node.network and other.eligible]
+    lowest = min((other.tier for other in fit), default=0)
+    taken = sum(other.weight for other in fit if other.tier == lowest)
+    return {
+        "network": node.network,
+        "id": node.id,
+        "address": node.address,
+        "roles": list(node.roles),
+        "says": dict(node.says),
+        "weight": node.weight,
+        "share_wanted": ratio(node.weight if node.eligible and node.tier == lowest else 0, taken),
+        "eligible": node.eligible,
+        "state": node.state,
+        "why": node.why,
+        "since": node.since,
+        "head": node.head if node.head >= 0 else None,
+        "head_age": node.head_age,
+        "lag": node.lag,
+        "tier": node.tier,
+        "limit": node.limit,
+        "quota": [_quota(use) for use in node.quota],
+    }
+
+
+def _quota(use: QuotaUse) -> QuotaNow:
+    """One quota; times are ISO 8601 in UTC."""
+    return {
+        "window": use.window,
+        "used": use.used,
+        "limit": use.limit,
+        "since": _iso(use.since),
+        "renews": _iso(use.renews),
+        "runs_out": None if use.runs_out is None else _iso(use.runs_out),
+    }
+
+
+def _iso(unix: float) -> str:
+    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="seconds")
+
+
+def _node_cells(window: Window | None) -> dict[tuple[str, str], NodeCell]:
+    return {(cell.network, cell.node): cell for cell in window.passed.nodes} if window else {}
+
+
+def _attempts(cells: Mapping[tuple[str, str], NodeCell], node: NodeView) -> int:
+    cell = cells.get((node.network, node.id))
+    return cell.calls if cell else 0
+
+
+def _network_attempts(cells: Mapping[tuple[str, str], NodeCell], network: str) -> int:
+    return sum(cell.calls for cell in cells.values() if cell.network == network)
+
+
+def _tier(tier: Tier) -> TierNow:
+    return cast(TierNow, {**structs.asdict(tier), "hit_ratio": ratio(tier.hits, tier.hits + tier.misses)})
+
+
+def _shown(settings: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    shown: dict[str, str | int | float | bool] = {}
+    for path in SHOWN_SETTINGS:
+        found: object = settings
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if isinstance(found, str | int | float | bool):
+            shown[".".join(path)] = found
+    return shown

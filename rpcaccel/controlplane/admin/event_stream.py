@@ -1,0 +1,50 @@
+"""What is told to the readers of the event stream each second, made of the frame that was just looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rpcaccel.controlplane.admin import documents
+from rpcaccel.controlplane.admin.routes import Control
+from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.series import columns
+from rpcaccel.controlplane.stats.snapshot import Frame
+
+
+class LiveEvents:
+    """Turns frames into events."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._states: dict[tuple[str, str], str] = {}
+
+    def __repr__(self) -> str:
+        return f"<LiveEvents of {len(self._states)} nodes>"
+
+    def tell(self, frame: Frame, history: History, at: float) -> None:
+        """Tell the figures of this second, and what has changed about nodes; `at` in seconds since 1970."""
+        self._tell_nodes(frame, at)
+        events = self._control.events
+        if events.readers:
+            events.tell("stats", self._stats(frame, history, at), keep=False)
+
+    def _tell_nodes(self, frame: Frame, at: float) -> None:
+        states = {(node.network, node.id): node for node in frame.nodes}
+        for key, node in states.items():
+            was = self._states.get(key)
+            if was is not None and was != node.state:
+                told = {"network": node.network, "id": node.id, "state": node.state, "was": was, "why": node.why}
+                self._control.events.tell("node", {**told, "at": at})
+        self._states = {key: node.state for key, node in states.items()}
+
+    def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
+        newest: Mapping[str, Any] = columns(history.points()[-1:])
+        return {
+            "at": at,
+            "revision": self._control.ledger.revision,
+            "adopted": self._control.adopted(),
+            "workers": len(self._control.workers()),
+            "point": {name: column[0] for name, column in newest.items()} if newest["at"] else None,
+            **documents.moment(frame, history),
+        }

@@ -1,0 +1,275 @@
+"""The part of the admin API that changes things: settings, undo, reload, probes, and the audit of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+from aiohttp import web
+
+from rpcaccel.config.patch import difference, to_table, touches
+from rpcaccel.config.schema import described
+from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.routes import Control
+from rpcaccel.controlplane.settings.audit import Author, Change
+from rpcaccel.controlplane.settings.export import to_toml
+from rpcaccel.controlplane.settings.ledger import (
+    OF_A_WORKER,
+    OF_THE_PROGRAM,
+    ChangedMeanwhileError,
+    InvalidSettingsError,
+    Ledger,
+    NoFileError,
+    RefusedError,
+    UnknownRevisionError,
+)
+from rpcaccel.core import client_limits
+
+LARGEST = 1 << 20
+"""Bytes of a change."""
+PROBE_WITHIN = 10.0
+"""Seconds."""
+STALLED = 30.0
+"""Seconds in which a reader of the stream takes nothing, after which its connection is closed."""
+RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
+_TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})"\s*')
+_TOO_DEEP = "it is nested too deeply"
+_JSON = ("application/json", "application/merge-patch+json")
+
+AUTHOR = web.RequestKey("author", Author)
+"""Who asks, as the guard found out."""
+
+
+class ChangeRoutes:
+    """Handlers over one control."""
+
+    def __init__(self, control: Control | None, stalled: float = STALLED) -> None:
+        self._control = control
+        self._stalled = stalled
+
+    def __repr__(self) -> str:
+        return f"<ChangeRoutes {self._control!r}>"
+
+    @property
+    def control(self) -> Control:
+        """Raises ProblemError where nothing can be changed."""
+        if self._control is None:
+            raise ProblemError(404, "not-here")
+        return self._control
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    async def settings(self, _request: web.Request) -> web.Response:
+        """The settings in force."""
+        return self._document()
+
+    async def patch(self, request: web.Request) -> web.Response:
+        """Change the settings by a merge patch."""
+        ledger = self.control.ledger
+        change = await _object(request)
+        if request.query.get("dry_run", "") not in ("", "0"):
+            return _json(await self._previewed(ledger, change))
+        expected = _expected(request, ledger)
+        return await self._changed(ledger.change(change, request[AUTHOR], expected))
+
+    async def undo(self, request: web.Request) -> web.Response:
+        """Publish the settings of an older revision as a new one."""
+        ledger = self.control.ledger
+        to = (await _object(request)).get("to")
+        if to is not None and (not isinstance(to, int) or isinstance(to, bool)):
+            raise ProblemError(400, "not-json", '"to" is the number of a revision')
+        return await self._changed(ledger.undo(request[AUTHOR], to, _expected(request, ledger)))
+
+    async def reload(self, request: web.Request) -> web.Response:
+        """Read the config file again."""
+        await _object(request)
+        return await self._changed(self.control.ledger.reload(request[AUTHOR]))
+
+    async def difference(self, _request: web.Request) -> web.Response:
+        """What differs from the config file, environment and flags."""
+        ledger = self.control.ledger
+        edits = difference(ledger.base, ledger.settings)
+        found = {"revision": ledger.revision, "base": ledger.origin.source, "difference": msgspec.to_builtins(edits)}
+        return _json(found)
+
+    async def described(self, _request: web.Request) -> web.Response:
+        """What can be set: each setting with its kind, explanation, default and bounds."""
+        return _json({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
+
+    async def key(self, request: web.Request) -> web.Response:
+        """A new API key and its hash. Neither is kept here: the hash is for the settings, the key for its holder."""
+        await _object(request)
+        made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
+        return _json({"key": made, "hash": client_limits.hashed(made)})
+
+    async def export(self, _request: web.Request) -> web.Response:
+        """The settings as a config file."""
+        ledger = self.control.ledger
+        text = to_toml(ledger.settings, f"rpcaccel settings, revision {ledger.revision}")
+        named = {"Content-Disposition": 'attachment; filename="rpcaccel.toml"'}
+        return web.Response(text=text, content_type="application/toml", headers=named)
+
+    async def changes(self, request: web.Request) -> web.Response:
+        """The audit, newest first."""
+        ledger = self.control.ledger
+        asked = request.query.get("limit", "100")
+        limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
+        return _json({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
+
+    # -- workers, nodes, events ----------------------------------------------------------------------------------
+
+    async def workers(self, _request: web.Request) -> web.Response:
+        """The workers."""
+        return _json({"workers": list(self.control.workers()), "replaced": self.control.replaced})
+
+    async def probe(self, request: web.Request) -> web.Response:
+        """Look at a node now."""
+        network, node = request.match_info["network"], request.match_info["id"]
+        try:
+            async with asyncio.timeout(PROBE_WITHIN):
+                head = await self.control.probe(network, node)
+        except TimeoutError:
+            detail = f"it did not answer within {PROBE_WITHIN:g} s"
+            return _json({"network": network, "id": node, **dict.fromkeys(("head", "chain_ok", "latency")),
+                          "answering": False, "note": detail})  # fmt: skip
+        if head is None:
+            raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
+        return _json(
+            {
+                "network": network,
+                "id": node,
+                "head": head.head if head.head >= 0 else None,
+                "chain_ok": head.chain_ok,
+                "answering": head.answering,
+                "latency": head.latency,
+                "note": head.note,
+            }
+        )
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """The stream of events, until the reader leaves."""
+        control = self.control
+        response = web.StreamResponse(headers=request[STREAM_HEADERS])
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        last = request.headers.get("Last-Event-ID") or request.query.get("last", "")
+        # Subscribed before anything is said: what happens from here on is in the stream.
+        place = control.events.subscribe(last)
+        try:
+            async for frame in control.events.frames(place, {"revision": control.ledger.revision}):
+                if not request[STILL_ALLOWED]():
+                    break
+                async with asyncio.timeout(self._stalled):
+                    await response.write(frame)
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            control.events.leave(place)
+        return response
+
+    # -- documents -----------------------------------------------------------------------------------------------
+
+    async def _changed(self, making: Awaitable[Change | None]) -> web.Response:
+        ledger = self.control.ledger
+        try:
+            change = await making
+        except ChangedMeanwhileError:
+            raise ProblemError(412, "changed-meanwhile", revision=ledger.revision) from None
+        except InvalidSettingsError as error:
+            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
+        except RefusedError as error:
+            raise ProblemError(409, "refused", str(error), revision=ledger.revision) from None
+        except UnknownRevisionError:
+            raise ProblemError(404, "not-found", "that revision is not kept", revision=ledger.revision) from None
+        except NoFileError:
+            raise ProblemError(409, "no-file", "it was started without --config") from None
+        except RecursionError:
+            raise ProblemError(400, "not-json", _TOO_DEEP) from None
+        return self._document(change=line(ledger, change) if change else None)
+
+    def _document(self, **more: Any) -> web.Response:
+        control, ledger = self.control, self.control.ledger
+        waiting = ledger.waiting()
+        document = {
+            "revision": ledger.revision,
+            "document": to_table(ledger.settings),
+            "workers": [{"id": one["id"], "revision": one["revision"]} for one in control.workers()],
+            "adopted": control.adopted(),
+            "restart": list(RESTART),
+            "waiting": [*waiting.program, *waiting.workers],
+            "persisted": str(ledger.origin.state.path) if ledger.origin.state else None,
+            "note": ledger.note,
+            "shared": control.shared(),
+            "undo": ledger.undo_to,
+            **more,
+        }
+        response = _json(document)
+        response.headers["ETag"] = f'"{ledger.revision}"'
+        return response
+
+    @staticmethod
+    async def _previewed(ledger: Ledger, change: dict[str, Any]) -> dict[str, Any]:
+        try:
+            edits = difference(ledger.settings, await ledger.preview(change))
+        except InvalidSettingsError as error:
+            raise ProblemError(422, "invalid-settings", str(error), faults=error.faults) from None
+        except RecursionError:
+            raise ProblemError(400, "not-json", _TOO_DEEP) from None
+        found = {"revision": ledger.revision, "difference": msgspec.to_builtins(edits)}
+        return {**found, "restart": list(touches(edits, RESTART))}
+
+
+STREAM_HEADERS = web.RequestKey("stream_headers", dict[str, str])
+"""What every answer carries; a stream has to be given it before it begins."""
+STILL_ALLOWED: web.RequestKey[Callable[[], bool]] = web.RequestKey("still_allowed")
+"""A function: may who opened the stream still read?"""
+
+
+def line(ledger: Ledger, change: Change) -> dict[str, Any]:
+    """A line of the audit as it is shown."""
+    found: dict[str, Any] = msgspec.to_builtins(change)
+    return {**found, "undo": change.outcome == "adopted" and ledger.knows(change.before)}
+
+
+def _expected(request: web.Request, ledger: Ledger) -> int | None:
+    """The revision in If-Match (RFC 9110, section 13.1.1); None for any. Raises ProblemError."""
+    asked = request.headers.get("If-Match")
+    if asked is None:
+        raise ProblemError(428, "if-match-required", revision=ledger.revision)
+    if asked.strip() == "*":
+        return None
+    match = _TAG.fullmatch(asked)
+    if match is None or int(match[1]) != ledger.revision:
+        raise ProblemError(412, "changed-meanwhile", revision=ledger.revision)
+    return int(match[1])
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
+    """The JSON object in the body; an empty body is an empty one. Raises ProblemError."""
+    try:
+        body = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise ProblemError(413, "too-large", f"at most {LARGEST} bytes are read") from None
+    if not body:
+        return {}
+    if request.content_type not in _JSON:
+        raise ProblemError(415, "not-json", f"send {_JSON[0]} or {_JSON[1]}")
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise ProblemError(400, "not-json") from None
+    if not isinstance(found, dict):
+        raise ProblemError(400, "not-json")
+    return found
+
+
+def _json(document: Mapping[str, object]) -> web.Response:
+    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -1,0 +1,350 @@
+"""What is told of the moment, as types: `documents` is checked against them, and OpenAPI is made of them.
+
+What is not known is None, never 0.
+
+What the admin API answers beside figures, as types that OpenAPI is made of; tests hold real answers against them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+from rpcaccel.config.patch import Edit
+from rpcaccel.config.schema import Described
+from rpcaccel.controlplane.stats.series import Columns
+from rpcaccel.controlplane.stats.snapshot import NodeState
+from rpcaccel.controlplane.stats.summaries import (
+    At,
+    Looked,
+    MethodFigures,
+    NodeFigures,
+    PerSecond,
+    Readings,
+    Seconds,
+    Share,
+)
+from rpcaccel.core.explanation import Explanation
+from rpcaccel.core.replies.unknown_errors import UnclassedError
+
+Iso = Annotated[str, Meta(description="ISO 8601, in UTC.")]
+Bytes = Annotated[int, Meta(description="Bytes.")]
+
+
+class NetworkNow(TypedDict):
+    """One network: its served head, and how many of its nodes take calls."""
+
+    network: str
+    chain: str
+    shard: int
+    balancer: str
+    head: int | None
+    age: Annotated[float | None, Meta(description="Seconds since the head moved.")]
+    block_time: Annotated[float, Meta(description="Seconds that a block of this chain takes, normally.")]
+    nodes: int
+    eligible: int
+    state: Literal["ok", "part", "down"]
+    note: Annotated[str, Meta(description="A sentence when something is unusual.")]
+
+
+class Moment(TypedDict):
+    """What the event stream tells each second as well."""
+
+    networks: list[NetworkNow]
+    readings: Readings | None
+    in_flight: int
+    connections: Annotated[int, Meta(description="Of clients.")]
+
+
+class Attention(TypedDict):
+    """Something to look at, in a sentence."""
+
+    level: Literal["bad", "warn"]
+    subject: Annotated[str, Meta(description="A network, NETWORK/NODE, a tier, or what else it is about.")]
+    text: str
+
+
+class WorkerNow(TypedDict):
+    """A worker, and the settings it runs."""
+
+    id: str
+    revision: int
+    uptime: Seconds
+
+
+class Saved(TypedDict):
+    """Spared by the cache since the start."""
+
+    node_calls: int
+    seconds: Annotated[float, Meta(description="That callers would have waited longer.")]
+
+
+class StepNow(TypedDict):
+    """A stage of calls in the last minute."""
+
+    step: str
+    count: int
+    seconds: Annotated[float, Meta(description="Spent in it, together.")]
+    p50: Seconds | None
+    p99: Seconds | None
+
+
+class Overview(Moment):
+    """What the first view of the page shows."""
+
+    version: str
+    at: At
+    revision: int
+    workers: list[WorkerNow]
+    history: Columns
+    saved: Saved
+    attention: list[Attention]
+    settings: Annotated[dict[str, str | int | float | bool], Meta(description="Some of them, by dotted path.")]
+    balancers: Annotated[list[str], Meta(description="Those there are to choose from.")]
+    steps: list[StepNow]
+
+
+class QuotaNow(TypedDict):
+    """What is used of a quota, all workers together."""
+
+    window: Literal["day", "month"]
+    used: float
+    limit: float
+    since: Annotated[str, Meta(description="ISO 8601: when counting began.")]
+    renews: Iso
+    runs_out: Annotated[str | None, Meta(description="ISO 8601: when it is used up at this pace; null: it will last.")]
+
+
+class NodeStanding(TypedDict):
+    """How a node is, and what it should carry."""
+
+    network: str
+    id: str
+    address: Annotated[str, Meta(description="Host and port alone.")]
+    roles: Annotated[list[str], Meta(description="What the operator says it has.")]
+    says: Annotated[
+        dict[str, bool],
+        Meta(description="Which roles it has by its own word, as far as it speaks of them; `roles` come before that."),
+    ]
+    weight: int
+    share_wanted: Annotated[float | None, Meta(description="Of the calls of its network, as the weights ask for.")]
+    eligible: bool
+    state: NodeState
+    why: Annotated[str, Meta(description="A sentence: why it is in this state, and what would end it.")]
+    since: Annotated[float | None, Meta(description="Seconds it has been in this state.")]
+    head: int | None
+    head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")]
+    lag: Annotated[int | None, Meta(description="Blocks behind the served head.")]
+    tier: int
+    limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
+    quota: list[QuotaNow]
+
+
+class NodeNow(NodeStanding, NodeFigures):
+    """A node."""
+
+    calls_per_second: PerSecond | None
+    share_got: Annotated[float | None, Meta(description="Of the calls of its network, in the last 10 s.")]
+
+
+class Nodes(TypedDict):
+    """Every node, in the order of the settings."""
+
+    window: Looked
+    minute: Looked
+    nodes: list[NodeNow]
+
+
+class MethodNow(MethodFigures):
+    """A method of a network."""
+
+    network: str
+    method: str
+    classes: Annotated[list[str], Meta(description="Cache classes it was called under.")]
+    calls_total: Annotated[int, Meta(description="Since the start.")]
+    share: Annotated[float | None, Meta(description="Of all calls in the last minute.")]
+
+
+class Methods(TypedDict):
+    """Every method called since the start."""
+
+    minute: Looked
+    methods: list[MethodNow]
+
+
+class TierNow(TypedDict):
+    """A cache tier since the start."""
+
+    name: str
+    shared: Annotated[bool, Meta(description="One tier for all workers.")]
+    up: bool
+    entries: int
+    bytes: Bytes
+    limit: Annotated[int, Meta(description="Bytes; 0 when it is not this program that limits it.")]
+    hits: int
+    misses: int
+    hit_ratio: Share | None
+    stored: int
+    evicted: int
+    expired: int
+    purged: int
+    refused: Annotated[int, Meta(description="Answers too large to keep.")]
+    errors: int
+    timeouts: int
+    dropped: Annotated[int, Meta(description="Writes given up because too many waited.")]
+
+
+_Class = TypedDict("_Class", {"class": str})
+
+
+class ClassNow(MethodFigures, _Class):
+    """A cache class."""
+
+
+class Cache(TypedDict):
+    """The tiers since the start, and the last minute by cache class."""
+
+    minute: Looked
+    tiers: list[TierNow]
+    warnings: list[str]
+    classes: list[ClassNow]
+
+
+class Workers(TypedDict):
+    """The workers that run."""
+
+    workers: list[WorkerStanding]
+    replaced: Annotated[int, Meta(description="Those that died or hung and were replaced since the start.")]
+
+
+class WorkerStanding(TypedDict):
+    """A worker process."""
+
+    id: str
+    pid: int
+    revision: Annotated[int, Meta(description="Of the settings it runs.")]
+    uptime: Annotated[float | None, Meta(description="Seconds; null before it has reported.")]
+    state: Literal["starting", "serving", "draining"]
+
+
+class Probed(TypedDict):
+    """A node as it was just found."""
+
+    network: str
+    id: str
+    head: int | None
+    chain_ok: Annotated[bool | None, Meta(description="Does it serve the right chain? null: it did not say.")]
+    answering: bool
+    latency: Annotated[float | None, Meta(description="Seconds.")]
+    note: Annotated[str, Meta(description="A sentence when something is wrong.")]
+
+
+class Difference(TypedDict):
+    """What differs from the config file, environment and flags."""
+
+    revision: int
+    base: Annotated[str | None, Meta(description="The config file; null without one.")]
+    difference: list[Edit]
+
+
+class Preview(TypedDict):
+    """What a change would make differ, asked for with dry_run."""
+
+    revision: int
+    difference: list[Edit]
+    restart: Annotated[list[str], Meta(description="Paths of those that would wait for a restart.")]
+
+
+class SettingsDescribed(TypedDict):
+    """What can be set."""
+
+    settings: list[Described]
+    restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
+
+
+class NewKey(TypedDict):
+    """An API key, told this once."""
+
+    key: str
+    hash: Annotated[str, Meta(description="What the settings hold of it.")]
+
+
+class Session(TypedDict):
+    """Who is logged in."""
+
+    required: Annotated[bool, Meta(description="Has one to be?")]
+    user: str | None
+    role: Literal["admin", "read"] | None
+
+
+class Purged(TypedDict):
+    """How many kept answers went, or would."""
+
+    memory: Annotated[int, Meta(description="From the memory of all workers of this host.")]
+    store: Annotated[int, Meta(description="From Redis.")]
+    complete: Annotated[bool, Meta(description="Was everything looked through? Redis may have been away.")]
+    dry_run: bool
+    workers: int
+
+
+class RecordedCall(TypedDict):
+    """A call that a client made, without anything about the client."""
+
+    at: Annotated[float, Meta(description="When it came, in the monotonic seconds of that machine.")]
+    network: str
+    method: str
+    params: Annotated[str, Meta(description="JSON, as sent.")]
+    head: Annotated[int, Meta(description="The served head it was answered at.")]
+    block: Annotated[int | None, Meta(description="The block it was about.")]
+    first: Annotated[int | None, Meta(description="The first block, of a range.")]
+    source: Annotated[str, Meta(description="Where the answer came from.")]
+    seconds: float
+    hashed: Annotated[bool, Meta(description="Do the params stand for a transaction, as its hash?")]
+
+
+class Recorded(TypedDict):
+    """The calls of all workers since the last time, oldest first."""
+
+    calls: list[RecordedCall]
+    missed: Annotated[int, Meta(description="Those that found no room.")]
+    workers: int
+
+
+class Ran(TypedDict):
+    """How a call went that was sent through the proxy's own front."""
+
+    status: int
+    headers: Annotated[dict[str, str], Meta(description="The telling ones, in lower case.")]
+    seconds: float
+    size: Annotated[int, Meta(description="Bytes of the body.")]
+    body: Annotated[str, Meta(description="Its beginning, as text.")]
+
+
+class UnclassedErrors(TypedDict):
+    """Errors of nodes that no rule knew, the most frequent first."""
+
+    errors: list[UnclassedError]
+
+
+class Treatment(TypedDict):
+    """What would be done with an error."""
+
+    kind: str
+    why: str
+    by: Annotated[
+        Literal["tried", "settings", "chain", "nobody"],
+        Meta(description="Whose rule says so: the one tried, the settings', the chain's, nobody's."),
+    ]
+    folded: Annotated[str, Meta(description="The message as it is compared with others.")]
+    retry: str
+    breaker: str
+    client: str
+    client_code: int
+
+
+class Explained(Explanation, frozen=True, kw_only=True):
+    """One call, as the workers would treat it now."""
+
+    workers: tuple[str, ...]
+    """Those that were asked."""

@@ -1,0 +1,1 @@
+"""Probes of the nodes, and their quotas."""

@@ -1,0 +1,114 @@
+"""One node as its probes have shown it."""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+
+from msgspec.structs import replace
+
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.controlplane.nodes.probes import Asker
+from rpcaccel.core.heads.chain_view import REMEMBERED
+from rpcaccel.core.heads.identity import Claims, Verdict, Wanted, judge
+
+_UNCHECKED = Verdict(None)
+
+
+class Probed:
+    """What is known of one node, and the task that follows it."""
+
+    __slots__ = (
+        "asker",
+        "barred",
+        "checked_at",
+        "claims",
+        "fails",
+        "fault",
+        "head_since",
+        "latency",
+        "lock",
+        "seen_at",
+        "settings",
+        "task",
+        "told",
+        "verdict",
+    )
+
+    def __init__(self, settings: NodeSettings, asker: Asker) -> None:
+        self.settings = settings
+        self.asker = asker
+        self.claims: Claims | None = None
+        self.checked_at = 0.0
+        self.verdict = _UNCHECKED
+        self.fails = 0
+        self.fault = ""
+        self.barred = False
+        """Was its last look one at a closed door?"""
+        self.latency: float | None = None
+        self.seen_at: float | None = None
+        self.told = -1
+        """The head in its last answer; a hint may have shown a newer one since."""
+        self.head_since = 0.0
+        self.lock = asyncio.Lock()
+        self.task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Probed {self.settings.id} head {self.told}, {self.fails} fails, right: {self.verdict.right}>"
+
+    @property
+    def counts(self) -> bool:
+        """Does its word count for the head? Not before it has said what it serves, nor when that is something else."""
+        asked = self.claims is not None
+        return asked and self.verdict.right is not False and not self.settings.drain
+
+    @property
+    def looked_at(self) -> bool:
+        """Has a first look at it ended, well or not?"""
+        return self.seen_at is not None or self.fails > 0
+
+    @property
+    def answering(self) -> bool:
+        """Did it answer the last look?"""
+        return self.seen_at is not None and self.fails == 0
+
+    def due(self, now: float, every: float) -> bool:
+        """Is it to be asked what it serves: at first, now and then, and after it was away?"""
+        return self.claims is None or self.fails > 0 or now - self.checked_at >= every
+
+    def claim(self, claims: Claims, now: float) -> None:
+        """It said what it serves. A block 0 that it does not tell this time is the one it told before, and so are its
+        roles, unless it was away: it may have come back as something else."""
+        before = self.claims
+        if before is not None:
+            says = claims.says if claims.says or self.fails else before.says
+            claims = replace(claims, genesis=claims.genesis or before.genesis, says=says)
+        self.claims, self.checked_at = claims, now
+
+    def judge(self, wanted: Wanted) -> None:
+        """Weigh what it says it serves."""
+        self.verdict = _UNCHECKED if self.claims is None else judge(self.claims, wanted)
+
+    def see(self, head: int, latency: float, now: float) -> None:
+        """It answered."""
+        if head < self.told - REMEMBERED:
+            self.checked_at = -inf  # the chain may have begun anew: it is asked at once what it serves
+        if head != self.told:
+            self.told, self.head_since = head, now
+        self.fails, self.fault, self.barred = 0, "", False
+        self.latency, self.seen_at = latency, now
+
+    def fail(self, fault: str, *, barred: bool = False) -> None:
+        """It did not."""
+        self.fails += 1
+        self.fault, self.barred = fault, barred
+
+    def note(self, now: float, lag: int | None, stall: float) -> str:
+        """What the operator should know, in a sentence; empty when all is well. `stall` in seconds."""
+        if self.verdict.right is False:
+            return self.verdict.why
+        if self.fails:
+            return self.fault if self.fails == 1 else f"{self.fault} ({self.fails} times in a row)"
+        if lag and self.told >= 0 and now - self.head_since > stall:
+            return f"its head has not moved for {now - self.head_since:.0f} s"
+        return self.verdict.why

@@ -1,0 +1,298 @@
+"""Follows the head of every node of a network, checks what it serves, and tells the workers.
+
+A node that does not answer, or serves another chain, is probed on: it may come back. Nothing a node says or does ends
+the probing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from rpcaccel import chains
+from rpcaccel.chains import Chain
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.controlplane.nodes.probe_state import Probed
+from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
+from rpcaccel.core.heads.block_time import BlockPace
+from rpcaccel.core.heads.identity import Wanted, most_said, wanted_of
+from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
+from rpcaccel.dataplane.upstream.node_client import Upstream
+
+QUICKEST, SLOWEST = 0.1, 5.0
+"""Seconds: bounds of the time between two looks at a node that answers, and of the back-off from one that does not."""
+UNASKED = 1.0
+"""Seconds between two looks at the least, as long as nobody said how long a block takes: providers charge for them."""
+CHECK_EVERY = 60.0
+"""Seconds after which a node is asked again what it serves."""
+TELL_EVERY = 1.0
+"""Seconds after which the heads are told again though only latencies and times have changed."""
+FIRST_WITHIN = 0.3
+"""Seconds that the first heads wait for all nodes to be looked at: the workers are not to begin with half of them."""
+_PATIENCE = 5.0
+_CONNECTIONS = 4
+_LARGEST = 16 << 20
+"""Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
+_GONE_AFTER = 2
+"""Looks in a row without an answer after which a node's last head no longer counts."""
+
+
+def _address(settings: NodeSettings) -> object:
+    """What a session is made from: when it changes, another one is needed."""
+    return (settings.url, settings.headers, settings.connect_timeout)
+
+
+def _connect(settings: NodeSettings) -> Upstream:
+    return Upstream(settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST}))
+
+
+class Prober:
+    """The prober of one network. `publish` is called with every change, from the loop it was started in."""
+
+    def __init__(
+        self,
+        network: str,
+        settings: NetworkSettings,
+        *,
+        publish: Callable[[NetworkHeads], None],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+        connect: Callable[[NodeSettings], Asker] = _connect,
+        fork_epoch: int = 0,
+    ) -> None:
+        """`fork_epoch`: where to go on counting, when there was a prober of this network before."""
+        self.network = network
+        self._settings = settings
+        self._publish = publish
+        self._clock = clock
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+        self._connect = connect
+        self._chain = chains.load(settings.chain)
+        block_time = settings.block_time or self._chain.block_time
+        self._pace = BlockPace(block_time)
+        self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
+        self._stall = max(45.0, 20 * block_time)
+        self._finality, depth = _finality(settings, self._chain)
+        self._book = HeadBook(
+            self._finality,
+            depth=depth,
+            wait=min(15.0, max(2.0, 3 * block_time)),
+            fresh=max(15.0, 4 * self._interval),
+            stall=self._stall,
+            fork_epoch=fork_epoch,
+        )
+        self._questions = Questions(self._chain.identity, _PATIENCE)
+        self._nodes: dict[str, Probed] = {}
+        self._running = False
+        self._opening: asyncio.Task[None] | None = None
+        self._last: NetworkHeads | None = None
+        self._told_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Prober {self.network} {len(self._nodes)} nodes, {self._book!r}>"
+
+    async def start(self) -> None:
+        """Begin to follow every node; the first looks are under way when this returns."""
+        self._running = True
+        self._opening = asyncio.create_task(self._open(), name=f"first heads of {self.network}")
+        await self.adopt(self._settings)
+
+    async def stop(self) -> None:
+        """End every probe and close the sockets."""
+        self._running = False
+        if self._opening is not None:
+            self._opening.cancel()
+        await asyncio.gather(*(self._leave(node_id) for node_id in list(self._nodes)))
+
+    async def adopt(self, settings: NetworkSettings) -> None:
+        """Take over nodes, weights, drains and the wanted chain; another chain or finality needs another prober."""
+        self._settings = settings
+        wanted = {node.id: node for node in settings.nodes}
+        for node_id, probed in list(self._nodes.items()):
+            node = wanted.get(node_id)
+            if node is None or _address(node) != _address(probed.settings):
+                await self._leave(node_id)
+        for node_id, node in wanted.items():
+            known = self._nodes.get(node_id)
+            if known is None:
+                self._join(node)
+            else:
+                known.settings = node
+        self._judge()
+        self._tell()
+
+    def hint(self, node_id: str, head: int) -> None:
+        """An answer to a worker named block `head`: the node is believed to have it as far as block time allows."""
+        probed = self._nodes.get(node_id)
+        if probed is None or probed.verdict.right is False:
+            return
+        if self._book.hint(node_id, head, self._clock(), self._pace.seconds):
+            self._tell()
+
+    async def probe_now(self, node_id: str) -> NodeHead | None:
+        """Look at a node at once, its identity included; None when there is no such node."""
+        probed = self._nodes.get(node_id)
+        if probed is None:
+            return None
+        probed.claims = None
+        await self._probe(probed)
+        return self._node_head(probed, self._clock())
+
+    def heads(self) -> NetworkHeads:
+        """Everything known at this moment."""
+        now = self._clock()
+        served = self._book.served(now)
+        right = [
+            (probed.claims, probed.settings.weight)
+            for probed in self._nodes.values()
+            if probed.claims is not None and probed.verdict.right is not False
+        ]
+        return NetworkHeads(
+            network=self.network,
+            served=served,
+            finalized=self._book.finalized,
+            epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
+            eth_chain_id=self._wanted().eth_chain_id,
+            network_id=most_said((claims.network_id, weight) for claims, weight in right),
+            genesis=(most_said((claims.genesis, weight) for claims, weight in right) or "") if right else None,
+            nodes=tuple(self._node_head(probed, now) for probed in self._nodes.values()),
+        )
+
+    def _node_head(self, probed: Probed, now: float) -> NodeHead:
+        node_id = probed.settings.id
+        return NodeHead(
+            id=node_id,
+            head=self._book.usable_head_of(node_id),
+            chain_ok=probed.verdict.right,
+            says={} if probed.claims is None else probed.claims.says,
+            answering=probed.answering,
+            barred=probed.fault if probed.barred else "",
+            note=probed.note(now, self._book.lag_of(node_id), self._stall),
+            latency=probed.latency,
+            seen_at=probed.seen_at,
+        )
+
+    # -- nodes come and go ---------------------------------------------------------------------------------------
+
+    def _join(self, settings: NodeSettings) -> None:
+        probed = self._nodes[settings.id] = Probed(settings, self._connect(settings))
+        if self._running:
+            probed.task = asyncio.create_task(self._follow(probed), name=f"probe {self.network} {settings.id}")
+
+    async def _leave(self, node_id: str) -> None:
+        probed = self._nodes.pop(node_id)
+        self._book.forget(node_id)
+        if probed.task is not None:
+            probed.task.cancel()
+            await asyncio.gather(probed.task, return_exceptions=True)
+        await probed.asker.close()
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        await self._sleep(FIRST_WITHIN)
+        self._opening = None
+        self._tell()
+
+    async def _follow(self, probed: Probed) -> None:
+        while True:
+            try:
+                await self._probe(probed)
+            except Exception as error:  # whatever it was: the node is followed on, and it is said
+                probed.fail(f"the probe itself failed: {type(error).__name__}")
+            await self._sleep(self._pause(probed))
+
+    def _pause(self, probed: Probed) -> float:
+        """Seconds until the next look: half a block, longer and longer for a node that does not answer; not quite even,
+        so that many probers do not come in step."""
+        interval = self._interval
+        if self._settings.block_time is None:
+            interval = min(interval, max(UNASKED, self._pace.seconds / 2))
+        backed_off = interval * 2 ** min(probed.fails, 10)
+        jitter: float = self._rng.uniform(0.9, 1.1)
+        return float(min(backed_off, SLOWEST) * jitter)
+
+    async def _probe(self, probed: Probed) -> None:
+        async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
+            asked_at = self._clock()
+            deep = self._finality != "instant"
+            again = probed.told if deep and probed.told >= 0 else None
+            question = self._book.in_question(probed.settings.id) if deep else None
+            looking = self._questions.look(
+                probed.asker, again=again, hashes=deep, final=self._finality == "tag", question=question
+            )
+            if probed.due(asked_at, CHECK_EVERY):
+                look, claims = await asyncio.gather(looking, self._questions.claims(probed.asker))
+            else:
+                look, claims = await looking, None
+        if self._nodes.get(probed.settings.id) is not probed:
+            return  # it left the network meanwhile
+        now = self._clock()
+        if claims is not None:
+            probed.claim(claims, now)
+            self._judge()
+        if isinstance(look, Look):
+            self._see(probed, look, (again, look.old_hash), (question, look.other_hash), asked_at=asked_at)
+        else:
+            probed.fail(look.text, barred=look.barred)
+            if probed.fails >= _GONE_AFTER:
+                self._book.gone(probed.settings.id)
+        self._tell()
+
+    def _see(self, probed: Probed, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
+        now, node_id = self._clock(), probed.settings.id
+        for number, block_hash in hashes:
+            if number is not None and block_hash is not None:
+                self._book.confirm(node_id, number, block_hash)
+        self._book.observe(node_id, replace(look.sighting, asked_at=asked_at), now)
+        probed.see(look.sighting.number, look.latency, now)
+
+    # -- judging and telling -------------------------------------------------------------------------------------
+
+    def _wanted(self) -> Wanted:
+        """What every node has to serve."""
+        shard = None if self._chain.identity.shard is None else self._settings.shard
+        said = [(probed.claims, probed.settings.weight) for probed in self._nodes.values() if probed.claims is not None]
+        return wanted_of(said, self._settings.chain_id, shard)
+
+    def _judge(self) -> None:
+        wanted = self._wanted()
+        for node_id, probed in self._nodes.items():
+            probed.judge(wanted)
+            self._book.weigh(node_id, probed.settings.weight, eligible=probed.counts)
+
+    def _tell(self) -> None:
+        """Publish what is known now, unless nothing of weight has changed since it was published."""
+        if not self._running:
+            return
+        if self._opening is not None:
+            if not all(probed.looked_at for probed in self._nodes.values()):
+                return
+            self._opening.cancel()
+            self._opening = None
+        heads, now = self.heads(), self._clock()
+        self._pace.see(self._book.told(now), now)
+        if now - self._told_at < TELL_EVERY and self._last is not None and _essence(heads) == _essence(self._last):
+            return
+        self._last, self._told_at = heads, now
+        self._publish(heads)
+
+
+def _essence(heads: NetworkHeads) -> tuple[object, ...]:
+    """What is told at once when it changes: everything but times."""
+    nodes = tuple(replace(node, latency=None, seen_at=None) for node in heads.nodes)
+    return (replace(heads, nodes=()), nodes)
+
+
+def _finality(settings: NetworkSettings, chain: Chain) -> tuple[Finality, int]:
+    """The operator's depth comes before the chain's own finality."""
+    depth = settings.finality_depth
+    if depth is None:
+        return chain.finality, chain.finality_depth
+    return ("instant", 0) if depth == 0 and chain.finality == "instant" else ("depth", depth)

@@ -1,0 +1,184 @@
+"""What a node is asked to learn who and where it is: the probes of its chain (data), and how answers are read."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from rpcaccel.chains import Identity, Probe
+from rpcaccel.core.heads.chain_view import Sighting
+from rpcaccel.core.heads.identity import Claims
+from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.failure import BARRING, Failure, policy
+from rpcaccel.core.wire.json_params import number_at, value_at
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.printable import printable
+
+_LATEST = '"latest"'
+_BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+_NOTHING = Probe("")
+_ROLE_PATIENCE = 1.0
+"""Seconds that a node may take to say its roles: its head waits for that, and calls find out the rest."""
+
+
+class Asker(Protocol):
+    """One node's session (dataplane.upstream.node_client.Upstream)."""
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        """One call; never raises."""
+        ...
+
+    async def close(self) -> None:
+        """Close its sockets."""
+        ...
+
+
+class Block(Struct, rename="camel"):
+    """What is read of a block."""
+
+    number: str | int
+    hash: str
+    parent_hash: str
+
+
+class Look(Struct, frozen=True):
+    """What one look at a node showed."""
+
+    sighting: Sighting
+    latency: float
+    """Seconds of the question for the head."""
+    old_hash: str | None = None
+    """The hash the node now tells for the block that was asked for again."""
+    other_hash: str | None = None
+    """The hash of the block in question."""
+
+
+class Unseen(Struct, frozen=True):
+    """Why a look showed nothing, in a sentence."""
+
+    text: str
+    barred: bool = False
+    """Was it the operator's matter: a key that is not let in, or a URL without JSON-RPC?"""
+
+
+class Questions:
+    """The questions of one chain; `timeout` in seconds each."""
+
+    def __init__(self, identity: Identity, timeout: float) -> None:
+        self._identity = identity
+        self._timeout = timeout
+
+    async def look(
+        self, asker: Asker, *, again: int | None, hashes: bool, final: bool, question: int | None = None
+    ) -> Look | Unseen:
+        """Where the node is, or why that is not known. `again` and `question`: the numbers of older
+        blocks whose hashes are wanted; `hashes` and `final`: whether those matter on this chain."""
+        probes = [self._identity.head]
+        block = self._identity.block if hashes else None
+        if block is not None:
+            numbered = (_NOTHING if number is None else _at(block, f'"{number:#x}"') for number in (again, question))
+            probes = [_at(block, _LATEST), *numbered]
+        if final and self._identity.final is not None:
+            probes.append(self._identity.final)
+        replies = await asyncio.gather(*(self._ask(asker, probe) for probe in probes))
+        first = replies[0]
+        if not isinstance(first, Answer):
+            return Unseen(first.text, first.kind in BARRING)
+        if first.result is None:
+            return Unseen(f"it answers its head with an error: {_message(first)}")
+        sighting = _sighting(first, self._identity.head.at) if block is None else _block_sighting(first)
+        if sighting is None:
+            return Unseen("what it tells as its head is no block number")
+        told = number_at(_result(replies[-1]), self._identity.final.at) if final and self._identity.final else None
+        final_hash = None if told is None else _hash(replies[-1])
+        seen = Sighting(sighting.number, sighting.hash, sighting.parent, told, final_hash)
+        if block is None:
+            return Look(seen, first.elapsed)
+        return Look(seen, first.elapsed, _hash(replies[1]), _hash(replies[2]))
+
+    async def claims(self, asker: Asker) -> Claims | None:
+        """What the node says it serves; None when one of the questions got no answer at all."""
+        identity = self._identity
+        known = (identity.eth_chain_id, identity.network_id, identity.shard, identity.epoch)
+        probes = [probe or _NOTHING for probe in (*known, identity.genesis)]
+        asking = asyncio.gather(*(self._ask(asker, probe) for probe in probes))
+        says, (*numbered, first) = await asyncio.gather(self._says(asker), asking)
+        if any(isinstance(reply, Failure) for reply in numbered):
+            return None  # a node may keep block 0 to itself, or have dropped it, and be a good one
+        numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(numbered, probes, strict=False)]
+        eth_chain_id, network_id, shard, epoch = numbers
+        genesis = block_hash(value_at(_result(first), probes[-1].at))
+        return Claims(eth_chain_id, network_id, shard, epoch, genesis, says)
+
+    async def _says(self, asker: Asker) -> dict[str, bool]:
+        """Which roles the node says it has and has not; empty where it does not say. Providers keep the call to
+        themselves, so that no answer to it says nothing about the node."""
+        role, archive = self._identity.role, self._identity.archive
+        calls = {(probe.method, probe.params): probe for probe in (role, archive) if probe is not None}
+        replies = await asyncio.gather(*(self._ask(asker, probe, _ROLE_PATIENCE) for probe in calls.values()))
+        results = {call: _result(reply) for call, reply in zip(calls, replies, strict=True)}
+        says: dict[str, bool] = {}
+        if role is not None and isinstance(word := value_at(results[role.method, role.params], role.at), str):
+            says |= {ours: word == theirs for theirs, ours in self._identity.roles.items()}
+        if archive is not None:
+            kept = value_at(results[archive.method, archive.params], archive.at)
+            says |= {"archive": kept} if isinstance(kept, bool) else {}
+        return says
+
+    async def _ask(self, asker: Asker, probe: Probe, timeout: float = math.inf) -> Answer | Failure:
+        if not probe.method:
+            return Answer(result=b"null")
+        timeout = min(timeout, self._timeout)
+        reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
+        if isinstance(reply, Failure) and policy(reply.kind).retry == "same-node":
+            # It closed an idle connection as we wrote: what it has to say is on a new one.
+            reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
+        return reply
+
+
+def block_hash(said: object) -> str | None:
+    """The hash of a block as it is compared; None for what is none."""
+    return said.lower() if isinstance(said, str) and _BLOCK_HASH.fullmatch(said) else None
+
+
+def _at(probe: Probe, block: str) -> Probe:
+    return Probe(probe.method, probe.params.replace("{block}", block), probe.at)
+
+
+def _result(reply: Answer | Failure) -> bytes:
+    return bytes(reply.result) if isinstance(reply, Answer) and reply.result is not None else b"null"
+
+
+def _sighting(answer: Answer, path: str) -> Sighting | None:
+    number = number_at(_result(answer), path)
+    return None if number is None or number < 0 else Sighting(number)
+
+
+def _block(reply: Answer | Failure) -> Block | None:
+    try:
+        return msgspec.json.decode(_result(reply), type=Block | None)
+    except UNREADABLE:
+        return None
+
+
+def _block_sighting(answer: Answer) -> Sighting | None:
+    block = _block(answer)
+    number = None if block is None else number_at(msgspec.json.encode(block.number), ".")
+    if block is None or number is None or number < 0:
+        return None
+    return Sighting(number, block.hash, block.parent_hash)
+
+
+def _hash(reply: Answer | Failure) -> str | None:
+    block = _block(reply)
+    return None if block is None else block.hash
+
+
+def _message(answer: Answer) -> str:
+    _, message = error_parts(answer.error or b"{}")
+    return printable(message[:120]) or "without a message"

@@ -1,0 +1,100 @@
+"""What of the settings would keep the program from starting on this machine: files that cannot be used, addresses that
+are not its own, a Redis that lets nobody in. What is merely down, or taken for the moment, is none of these.
+
+Everything here blocks, within bounds: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Iterator
+
+from rpcaccel.config.errors import Path, shown
+from rpcaccel.config.model import AdminSettings, RedisSettings, Settings
+from rpcaccel.config.secrets import parse_listen
+from rpcaccel.config.validate import Misfit
+from rpcaccel.controlplane.workers.sockets import CertificateError, reason_of, tls_context
+from rpcaccel.stores.redis import redis_url
+
+REDIS_WITHIN = 3.0
+"""Seconds in which Redis has to say that it lets nobody in; one that is slower than that is taken for down."""
+
+
+def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfit]:
+    """What hinders a start with these settings; with `before`, of what differs from those alone."""
+    admin, redis = settings.admin, settings.redis
+    found: list[Misfit] = []
+    if before is None or settings.listen != before.listen:
+        found += _place(("listen",), settings.listen)
+    if before is None or admin.listen != before.admin.listen:
+        found += _place(("admin", "listen"), admin.listen)
+    if before is None or (admin.tls_cert, admin.tls_key) != (before.admin.tls_cert, before.admin.tls_key):
+        found += _certificate(admin)
+    if redis.url and (before is None or redis != before.redis):
+        found += list(_redis_files(redis)) or asyncio.run(_redis(redis))
+    return found
+
+
+def _place(path: Path, listen: str) -> Iterator[Misfit]:
+    """A host that this machine does not have. Its port is left alone: who has it now may be gone by then."""
+    place = parse_listen(listen)
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            place.host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind) as sock:
+            sock.bind(address)
+    except (OSError, ValueError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "no name of a host"
+        yield Misfit(path, shown(listen), f"an address of this machine: {reason}")
+
+
+def _certificate(admin: AdminSettings) -> Iterator[Misfit]:
+    usable = bool(admin.tls_cert and admin.tls_key)  # one without the other is a fault of its own
+    for name, file in (("tls_cert", admin.tls_cert), ("tls_key", admin.tls_key)):
+        if file and (why := _unreadable(file)):
+            usable = False
+            yield Misfit(("admin", name), shown(file), f"a file that can be read: {why}")
+    if not usable:
+        return
+    try:
+        tls_context(admin)
+    except CertificateError as error:
+        yield Misfit(("admin", error.name), shown(getattr(admin, error.name)), error.expected)
+
+
+def _redis_files(redis: RedisSettings) -> Iterator[Misfit]:
+    for path, url in _redis_urls(redis):
+        for name, file in redis_url.parse(url).tls_options:
+            if name in redis_url.TLS_FILES and (why := _unreadable(str(file))):
+                yield Misfit(path, shown(url), f"a file that can be read in {name}: {why}")
+
+
+def _redis_urls(redis: RedisSettings) -> list[tuple[Path, str]]:
+    replicas = [(("redis", "replicas", index), url.reveal()) for index, url in enumerate(redis.replicas) if url]
+    return [(("redis", "url"), redis.url.reveal()), *replicas]
+
+
+async def _redis(redis: RedisSettings) -> list[Misfit]:
+    """Ask Redis, all servers at once. It is imported where there is one: that takes a tenth of a second."""
+    from rpcaccel.stores.redis.refusal import refusal  # noqa: PLC0415
+
+    asked = _redis_urls(redis)
+    told = await asyncio.gather(*(refusal(url, redis, REDIS_WITHIN) for _, url in asked))
+    return [Misfit(path, shown(url), why) for (path, url), why in zip(asked, told, strict=True) if why]
+
+
+def _unreadable(file: str) -> str:
+    """Why a file cannot be read; empty when it can."""
+    try:
+        if not stat.S_ISREG(os.stat(file).st_mode):  # opening a pipe would wait for its other end
+            return "it is not a plain file"
+        os.close(os.open(file, os.O_RDONLY))
+    except OSError as error:
+        return reason_of(error)
+    except ValueError:  # a zero byte, or half of a character
+        return "it is not the name of a file"
+    return ""

@@ -1,0 +1,330 @@
+"""The settings as they are wanted: revisions, and the one way to make a new one.
+
+A change is checked, adopted by every worker, then kept; a refusal anywhere leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from rpcaccel.config.errors import ConfigError, Fault, Path
+from rpcaccel.config.model import Settings
+from rpcaccel.config.patch import Edit, apply, difference, patch_between, sentence, touches
+from rpcaccel.config.validate import Misfit
+from rpcaccel.controlplane.settings.audit import SYSTEM, Action, Audit, Author, Change
+from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
+from rpcaccel.controlplane.settings.state_file import Earlier, Saved, StateFile
+
+OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
+"""What only a restart of the program changes: it is bound or decided once."""
+OF_A_WORKER = ("redis", "http.keepalive", "http.max_header")
+"""What a worker is made with: new workers, as SIGHUP starts them, have it."""
+FIRST_REVISION = 1
+KEEP = 50
+"""Older revisions that Undo may go back to; the state file keeps the newest of them."""
+KEEP_SAVED = 10
+
+
+class ChangedMeanwhileError(Exception):
+    """The change was made for another revision than the one in force."""
+
+
+class InvalidSettingsError(Exception):
+    """What the change would make is no settings."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("; ".join(map(str, faults)))
+        self.faults = tuple(faults)
+
+
+class RefusedError(Exception):
+    """A worker did not take the revision; nothing is changed anywhere."""
+
+
+class UnknownRevisionError(Exception):
+    """The revision is not kept (any more)."""
+
+
+class NoFileError(Exception):
+    """There is no file to be read again."""
+
+
+class Origin(Struct, frozen=True):
+    """Where the settings came from, and where changes are kept."""
+
+    source: str | None = None
+    """The config file; None when only flags and environment said it."""
+    reread: Callable[[], Settings] | None = None
+    """Reads file, environment and flags again; raises ConfigError."""
+    state: StateFile | None = None
+    told: Mapping[Path, str] = {}
+    """What flags and variables said at this start, and their names."""
+
+
+class Waiting(NamedTuple):
+    """Paths that were changed and are not in force."""
+
+    program: tuple[str, ...]
+    workers: tuple[str, ...]
+
+
+Publish = Callable[[Settings, int], Awaitable[str]]
+"""Have a revision adopted everywhere, or nowhere; the reason of a refusal, empty when it is in force."""
+Offer = Callable[[Mapping[str, Any], str], Awaitable[bool]]
+"""Offer a change that is in force here, as a merge patch with its author, to other hosts; False: one was quicker."""
+
+
+async def _nobody(_settings: Settings, _revision: int) -> str:
+    return ""
+
+
+class Ledger:
+    """The settings in force and how they came to be. `open` before use; one change at a time."""
+
+    def __init__(
+        self,
+        base: Settings,
+        origin: Origin | None = None,
+        *,
+        check: Callable[[Settings, Settings], Sequence[Misfit]] = lambda _settings, _before: (),
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`check` says what is wrong with settings that are to follow others. It may block: it is asked in a thread."""
+        self.base = base
+        self.origin = origin or Origin()
+        self.settings = base
+        self.revision = FIRST_REVISION
+        self.audit = Audit()
+        self.met: tuple[str, ...] = ()
+        """Where a flag or variable and a change at run time say different things: which of them holds, in sentences."""
+        self.note = "" if self.origin.state else "changes live until the restart: there is no state file"
+        self.publish: Publish = _nobody
+        self.offer: Offer | None = None
+        self.heard: Callable[[Change], None] = lambda _change: None
+        self._told = told_of(base, self.origin.told)
+        self._check = check
+        self._wall = wall
+        self.changing = asyncio.Lock()
+        """Held while a change is being made."""
+        self._last_number = FIRST_REVISION
+        self._earlier: dict[int, Settings] = {}
+        self._program = self._workers = base
+
+    def __repr__(self) -> str:
+        return f"<Ledger r{self.revision}, {len(self._earlier)} earlier>"
+
+    def open(self) -> tuple[str, ...]:
+        """Lay the state file over the config; in sentences what of it had no place. Raises ConfigError."""
+        left_out: tuple[str, ...] = ()
+        saved = self.origin.state.load() if self.origin.state else None
+        if saved is not None and self.origin.state is not None:
+            try:
+                overlay, self.met = newest(saved.overlay, self._told, saved.told)
+                self.settings, left_out = lay(self.base, overlay)
+            except ConfigError as error:
+                raise self._of_the_state(error.faults) from None
+            self.revision = saved.revision
+            self.audit = Audit(saved.changes)
+            self._recall(saved.earlier)
+        self._last_number = self.revision
+        self._program = self._workers = self.settings
+        self._write("start", SYSTEM, self.revision, edits=difference(self.base, self.settings))
+        return left_out
+
+    async def check(self) -> None:
+        """Have what was changed at run time checked for this start. Raises ConfigError."""
+        faults = await asyncio.to_thread(self._faults, self.settings, self.base)
+        if faults:
+            raise self._of_the_state(faults)
+
+    def _faults(self, settings: Settings, before: Settings) -> list[Fault]:
+        return [one.fault({}) for one in self._check(settings, before)]
+
+    def _of_the_state(self, faults: Sequence[Fault]) -> ConfigError:
+        where = f"from {self.origin.state.path}" if self.origin.state else ""
+        return ConfigError([Fault(fault.path, fault.found, fault.expected, where) for fault in faults])
+
+    def _recall(self, earlier: Sequence[Earlier]) -> None:
+        for old in earlier:
+            try:
+                self._earlier[old.revision] = lay(self.base, old.overlay).settings
+            except ConfigError:
+                continue  # it fits the config file no more, so there is no going back to it
+
+    # -- what there is to see ------------------------------------------------------------------------------------
+
+    @property
+    def undo_to(self) -> int | None:
+        """The revision that Undo goes back to."""
+        return next(reversed(self._earlier), None)
+
+    def knows(self, revision: int) -> bool:
+        """May Undo go back to this revision?"""
+        return revision in self._earlier
+
+    def waiting(self) -> Waiting:
+        """What was changed and is not in force before a restart, of the program or of the workers."""
+        return Waiting(
+            touches(difference(self._program, self.settings), OF_THE_PROGRAM),
+            touches(difference(self._workers, self.settings), OF_A_WORKER),
+        )
+
+    def overlay(self) -> dict[str, Any]:
+        """What was changed at run time, as a merge patch that holds the secrets themselves."""
+        return patch_between(self.base, self.settings)
+
+    def renewed(self) -> None:
+        """Every worker was made anew: what only new workers have is in force."""
+        self._workers = self.settings
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    async def preview(self, patch: Mapping[str, Any]) -> Settings:
+        """The settings that a merge patch would make. Raises InvalidSettingsError."""
+        if hidden := _hidden(patch):
+            raise InvalidSettingsError([Fault(hidden, '"***"', "the value itself: *** stands for a hidden one")])
+        before = self.settings
+        result = await asyncio.to_thread(apply, before, patch, lambda settings: self._check(settings, before))
+        if isinstance(result, list):
+            raise InvalidSettingsError(result)
+        return result
+
+    async def change(self, patch: Mapping[str, Any], author: Author, expected: int | None = None) -> Change | None:
+        """Make a revision by a merge patch; None when nothing differs. `expected`: the revision it was made for.
+
+        Raises ChangedMeanwhileError, InvalidSettingsError or RefusedError; then nothing has changed anywhere.
+        """
+        async with self.changing:
+            self._expect(expected)
+            return await self._make(await self.preview(patch), "change", author)
+
+    async def undo(self, author: Author, to: int | None = None, expected: int | None = None) -> Change | None:
+        """Publish an older revision's settings as a new one. Raises UnknownRevisionError too."""
+        async with self.changing:
+            self._expect(expected)
+            number = self.undo_to if to is None else to
+            older = None if number is None else self._earlier.get(number)
+            if older is None:
+                raise UnknownRevisionError
+            return await self._make(await self._checked(older), "undo", author)
+
+    async def reload(self, author: Author) -> Change | None:
+        """Read the config file again; changes made at run time stay on top of it. Raises NoFileError too."""
+        if self.origin.reread is None:
+            raise NoFileError
+        async with self.changing:
+            try:
+                base = await asyncio.to_thread(self.origin.reread)
+                settings = await self._checked(lay(base, self.overlay()).settings)
+            except ConfigError as error:
+                raise InvalidSettingsError(error.faults) from None
+            before, self.base = self.base, base
+            try:
+                return await self._make(settings, "reload", author)
+            except BaseException:
+                self.base = before
+                raise
+
+    async def take_over(self, overlay: Callable[[], Mapping[str, Any]], author: Author) -> Change | None:
+        """Adopt what another host made: this overlay, asked for when nothing changes any more, instead of ours."""
+        async with self.changing:
+            try:
+                settings = await self._checked(lay(self.base, overlay()).settings)
+            except ConfigError as error:
+                raise InvalidSettingsError(error.faults) from None
+            return await self._make(settings, "shared", author)
+
+    def _expect(self, revision: int | None) -> None:
+        if revision is not None and revision != self.revision:
+            raise ChangedMeanwhileError
+
+    async def _checked(self, settings: Settings) -> Settings:
+        faults = await asyncio.to_thread(self._faults, settings, self.settings)
+        if faults:
+            raise InvalidSettingsError(faults)
+        return settings
+
+    async def _make(self, settings: Settings, action: Action, author: Author) -> Change | None:
+        """Have `settings` adopted as a new revision, and keep them; refused ones leave a line and nothing else."""
+        edits = difference(self.settings, settings)
+        if not edits:
+            return None
+        # A number is used once, also by a change that is refused: no late answer is taken for that to another.
+        self._last_number = revision = self._last_number + 1
+        reason = await self.publish(settings, revision)
+        if reason:
+            self._write(action, author, self.revision, edits=edits, reason=reason)
+            raise RefusedError(reason)
+        before, old = self.revision, self.settings
+        if not await self._offered(old, settings, action, author):
+            await self.publish(old, before)
+            raise ChangedMeanwhileError
+        self._earlier.pop(before, None)
+        self._earlier[before] = old
+        while len(self._earlier) > KEEP:
+            del self._earlier[next(iter(self._earlier))]
+        self.settings, self.revision = settings, revision
+        change = self._write(action, author, before, edits=edits)
+        await self._save()
+        return change
+
+    async def _offered(self, old: Settings, new: Settings, action: Action, author: Author) -> bool:
+        """Other hosts get what was changed here; what came from them or from this host's own file they do not."""
+        if self.offer is None or action in ("shared", "reload"):
+            return True
+        return await self.offer(patch_between(old, new), author.name)
+
+    def _write(
+        self, action: Action, author: Author, before: int, *, edits: tuple[Edit, ...], reason: str = ""
+    ) -> Change:
+        change = Change(
+            revision=self.revision,
+            before=before,
+            at=self._wall(),
+            by=author.name,
+            via=author.via,
+            action=action,
+            outcome="refused" if reason else "adopted",
+            text=sentence(edits),
+            difference=edits,
+            reason=reason,
+        )
+        self.audit.add(change)
+        self.heard(change)
+        return change
+
+    async def _save(self) -> None:
+        """Keep the revision for the next start. A full disk does not stop a change: it is said."""
+        if self.origin.state is None:
+            return
+        saved = Saved(
+            revision=self.revision,
+            overlay=self.overlay(),
+            changes=self.audit.lines(),
+            earlier=tuple(
+                Earlier(number, patch_between(self.base, old))
+                for number, old in list(self._earlier.items())[-KEEP_SAVED:]
+            ),
+            told={told.key: told.value for told in self._told},
+        )
+        try:
+            await asyncio.to_thread(self.origin.state.save, saved)
+            self.note = ""
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            self.note = f"changes live until the restart: {self.origin.state.path} cannot be written ({why})"
+
+
+def _hidden(value: Any, path: str = "") -> str:
+    """The path of the first hidden value that was sent back as if it were one; empty when there is none."""
+    if isinstance(value, Mapping):
+        inner = (_hidden(part, f"{path}.{key}" if path else str(key)) for key, part in value.items())
+        return next(filter(None, inner), "")
+    if isinstance(value, list):
+        return next(filter(None, (_hidden(part, f"{path}[{index}]") for index, part in enumerate(value))), "")
+    return path or "." if isinstance(value, str) and "***" in value else ""

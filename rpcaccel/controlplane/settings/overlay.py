@@ -1,0 +1,139 @@
+"""What was changed at run time, laid over what file, environment and flags say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rpcaccel.config.errors import ConfigError, Path
+from rpcaccel.config.model import Settings
+from rpcaccel.config.patch import apply, to_table
+
+
+class Told(NamedTuple):
+    """What a flag or a variable says of one setting."""
+
+    path: tuple[str, ...]
+    value: Any
+    by: str
+
+    @property
+    def key(self) -> str:
+        """The path as a state file writes it."""
+        return ".".join(self.path)
+
+
+def told_of(base: Settings, sources: Mapping[Path, str]) -> tuple[Told, ...]:
+    """What flags and variables say, each of one setting. A list of nodes is none: nodes are told apart by id."""
+    table = to_table(base, reveal=True)
+    found = []
+    for path, by in sources.items():
+        for exact in _paths(base, path):
+            value = _at(table, exact)
+            if not isinstance(value, Mapping):
+                found.append(Told(exact, value, by))
+    return tuple(found)
+
+
+def newest(
+    overlay: Mapping[str, Any], told: Sequence[Told], before: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The overlay without what flags and variables have said since it was kept, and in sentences who holds.
+
+    Whoever spoke last holds: a flag that says the same as `before` was there when the change was made; one that says
+    something else, or is new, was given after it.
+    """
+    kept = dict(overlay)
+    said = []
+    for one in told:
+        if _at(kept, one.path) is _ABSENT:
+            continue
+        if one.key in before and before[one.key] == one.value:
+            said.append(f"{one.by} is overruled by a later change at run time: {one.key}")
+        else:
+            kept = _without(kept, one.path)
+            said.append(f"{one.by} was given after the change of {one.key} at run time, and holds")
+    return kept, tuple(said)
+
+
+_ABSENT = object()
+
+
+def _paths(base: Settings, path: Path) -> list[tuple[str, ...]]:
+    """The path with names in place of `*` (every network) and of a node's position."""
+    if path[:1] != ("networks",) or len(path) < 3:
+        return [tuple(map(str, path))]
+    names = list(base.networks) if path[1] == "*" else [str(path[1])]
+    found = []
+    for name in names:
+        rest = path[2:]
+        if len(rest) > 1 and rest[0] == "nodes" and isinstance(rest[1], int):
+            rest = ("nodes", base.networks[name].nodes[rest[1]].id, *rest[2:])
+        found.append(("networks", name, *map(str, rest)))
+    return found
+
+
+def _at(table: Any, path: Sequence[str]) -> Any:
+    for part in path:
+        if not isinstance(table, Mapping) or part not in table:
+            return _ABSENT
+        table = table[part]
+    return table
+
+
+def _without(table: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The table without what stands at a path, and without the tables that it leaves empty."""
+    first, *rest = path
+    inner = _without(table[first], rest) if rest else {}
+    return {**table, first: inner} if inner else {key: value for key, value in table.items() if key != first}
+
+
+class Laid(NamedTuple):
+    """Settings with an overlay on them, and in sentences what of it no longer had a place."""
+
+    settings: Settings
+    left_out: tuple[str, ...]
+
+
+def lay(base: Settings, overlay: Mapping[str, Any]) -> Laid:
+    """`overlay`, a merge patch, over `base`. What it says of a node that has left the file is left out, and said.
+
+    Raises ConfigError when the rest makes no settings.
+    """
+    left_out: list[str] = []
+    result = apply(base, {**overlay, **_networks(base, overlay, left_out)})
+    if isinstance(result, Settings):
+        return Laid(result, tuple(left_out))
+    raise ConfigError(result)
+
+
+def _networks(base: Settings, overlay: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
+    networks = overlay.get("networks")
+    if not isinstance(networks, Mapping):
+        return {}
+    kept: dict[str, Any] = {}
+    for name, change in networks.items():
+        if name not in base.networks and not _stands_alone(change):
+            left_out.append(f"what was changed of network {name} is left out: it is no longer there")
+        else:
+            kept[name] = _nodes(base, name, change, left_out)
+    return {"networks": kept}
+
+
+def _nodes(base: Settings, name: str, change: Any, left_out: list[str]) -> Any:
+    nodes = change.get("nodes") if isinstance(change, Mapping) else None
+    if name not in base.networks or not isinstance(nodes, Mapping):
+        return change
+    there = {node.id for node in base.networks[name].nodes}
+    kept = {}
+    for key, value in nodes.items():
+        if key not in there and isinstance(value, Mapping) and "url" not in value:
+            left_out.append(f"what was changed of node {key} of {name} is left out: it is no longer there")
+        else:
+            kept[key] = value
+    return {**change, "nodes": kept}
+
+
+def _stands_alone(change: Any) -> bool:
+    """Does it make a network by itself? None, which removes one, does no harm."""
+    return change is None or (isinstance(change, Mapping) and bool(change.get("nodes")))

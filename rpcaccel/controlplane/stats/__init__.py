@@ -1,0 +1,1 @@
+"""What is shown: snapshots, history, events and Prometheus metrics."""

@@ -1,0 +1,75 @@
+"""The documents about nodes' errors: those no rule knew, and what would be done with a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from pydantic import ValidationError
+
+from rpcaccel import chains
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.config.resilience import ErrorRuleSettings
+from rpcaccel.core.replies.error_rules import ErrorTable, Verdict, find, fold
+from rpcaccel.core.replies.failure import policy, uniform_code
+from rpcaccel.core.replies.unknown_errors import UnclassedError
+
+
+class ErrorQuestion(Struct, frozen=True, forbid_unknown_fields=True):
+    """An error as a node might send it, and rules to be tried before those in force."""
+
+    network: str
+    message: str
+    code: int = -32000
+    http_status: int = 200
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+def unclassed(errors: Sequence[UnclassedError]) -> dict[str, Any]:
+    """Errors no rule knew, the most frequent first."""
+    return {"errors": [{name: getattr(error, name) for name in error.__struct_fields__} for error in errors]}
+
+
+def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> dict[str, Any]:
+    """What would be done with an error, and whose rule says so: the one tried, the settings', the chain's, nobody's.
+
+    Raises:
+        ValueError: there is no such network, or a rule is none; the text says which.
+    """
+    network = networks.get(question.network)
+    if network is None:
+        raise ValueError(f"no network is called {question.network!r}: there are {', '.join(networks)}")
+    tried = [_rule(number, rule) for number, rule in enumerate(question.rules)]
+    chain = chains.load(network.chain).errors
+    asked = question.code, question.message, question.http_status
+    layers = (
+        ("tried", ErrorTable(chain.default, tuple(rule.rule() for rule in tried))),
+        ("settings", ErrorTable(chain.default, tuple(rule.rule() for rule in network.error_rules))),
+        ("chain", chain),
+    )
+    by, verdict = next(
+        ((name, found) for name, table in layers if (found := find(table, *asked)) is not None),
+        ("nobody", Verdict(chain.default.kind, chain.default.why)),
+    )
+    row = policy(verdict.kind)
+    passed = uniform_code(verdict.kind, question.code) if network.uniform_error_codes else question.code
+    return {
+        "kind": str(verdict.kind),
+        "why": verdict.rule_text,
+        "by": by,
+        "folded": fold(question.message),
+        "retry": row.retry,
+        "breaker": row.breaker,
+        "client": row.client,
+        "client_code": row.code if row.client == "own-error" else passed,
+    }
+
+
+def _rule(number: int, rule: Mapping[str, Any]) -> ErrorRuleSettings:
+    try:
+        return ErrorRuleSettings.model_validate(rule)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"rules[{number}]{place and f'.{place}'}: {first['msg']}") from None

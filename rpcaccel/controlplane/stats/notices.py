@@ -1,0 +1,80 @@
+"""What the log says of nodes, heads and tiers: a line when something changes, none while it stays as it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from rpcaccel.controlplane.stats.snapshot import Frame
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
+
+
+class Notice(Struct, frozen=True):
+    """One line for the log."""
+
+    level: Literal["info", "warning"]
+    text: str
+    node: str = ""
+    """Empty: it is about the network."""
+
+
+def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[Notice]:
+    """What an operator wants to read, now that `before` has become `now`.
+
+    Lag is left to the page: it comes and goes.
+    """
+    known = {} if before is None else {node.id: node for node in before.nodes}
+    for node in now.nodes:
+        was, is_now = _standing(known.get(node.id)), _standing(node)
+        if is_now == was:
+            continue
+        if is_now == "right":
+            if was:  # that a node is well from the start is no news
+                yield Notice("info", "the node answers, and serves the right chain", node.id)
+        elif is_now:
+            yield Notice("warning", node.note, node.id)
+    note = "" if before is None else _kind_of(before.served.note)
+    if now.served.note and _kind_of(now.served.note) != note:
+        yield Notice("warning", now.served.note)
+    elif note and not now.served.note:
+        yield Notice("info", f"the head is followed again, at block {now.served.head}")
+
+
+def tier_changes(before: Frame | None, now: Frame) -> Iterator[Notice]:
+    """What an operator wants to read of the tiers: one that is lost, one that is back, and a server set up badly."""
+    lost = set() if before is None else {tier.name for tier in before.snapshot.tiers if not tier.up}
+    for tier in now.snapshot.tiers:
+        if not tier.up and tier.name not in lost:
+            yield Notice("warning", not_reached(tier.name))
+        elif tier.up and tier.name in lost:
+            yield Notice("info", f"{tier.name} is reached again")
+    known = set() if before is None else {notice.text for notice in before.notices}
+    for notice in now.notices:
+        if notice.subject == "redis" and notice.text not in known:
+            yield Notice("warning", notice.text)
+
+
+def not_reached(tier: str) -> str:
+    """What is said of a tier that is lost."""
+    return f"{tier} is not reached; its calls count as misses until it is back"
+
+
+def _standing(node: NodeHead | None) -> str:
+    """A word for what a node is; empty while nothing is known or nothing is to be said."""
+    if node is None:
+        return ""
+    if node.chain_ok is False:
+        return "wrong"
+    if node.answering:
+        return "right" if node.chain_ok else "unsure" if node.note else ""
+    return "silent" if node.note else ""
+
+
+def _kind_of(note: str) -> str:
+    """A note without the numbers that change from one moment to the next."""
+    return "".join(char for char in note if not char.isdigit())

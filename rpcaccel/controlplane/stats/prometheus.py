@@ -1,0 +1,292 @@
+"""Prometheus exposition of a frame.
+
+The samples come from the same frame as the page's figures. Some ten thousand series take tens of milliseconds, so
+`render` touches nothing live and may run in a thread.
+
+Prometheus' text format, written straight from the table of metrics.
+
+prometheus-client checks and escapes the name of every label of every sample each time, which for some ten thousand
+series takes a quarter of a second. What does not change is made once here, and comes to the same bytes.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.utils import floatToGoString
+
+import rpcaccel
+from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
+from rpcaccel.controlplane.stats.process_usage import usage
+from rpcaccel.controlplane.stats.snapshot import Frame, NodeView
+from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
+from rpcaccel.core.stats.tally import Cell, ClientCell, NetworkCell, NodeCell, Source, TallySnapshot, Tier
+
+_LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
+_LABELS = "\0"
+"""Where the labels go into the lines of a histogram, once its numbers are there."""
+_EXPONENT_FROM = 1_000_000
+_as_go_writes_it: Callable[[float], str] = floatToGoString
+
+
+class Form:
+    """How one metric is written. Labels come sorted by name, as prometheus-client has them."""
+
+    def __init__(self, metric: Exposed) -> None:
+        help_text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
+        self.head = f"# HELP {metric.name} {help_text}\n# TYPE {metric.name} {metric.kind}\n"
+        self._name = metric.name
+        self._count = len(metric.labels)
+        self._order = sorted(range(self._count), key=metric.labels.__getitem__)
+        self._labels = ",".join(f'{label}="%s"' for label in sorted(metric.labels))
+        self._lines = _histogram_lines(metric, "%s")
+        self._lines_of_small = _histogram_lines(metric, "%d.0")
+
+    def __repr__(self) -> str:
+        return f"<Form {self._name}>"
+
+    def sample(self, value: float, labels: tuple[str, ...]) -> str:
+        """The line of one sample. Raises ValueError for another number of labels than the metric has."""
+        named = self._named(labels)
+        return f"{self._name}{{{named}}} {number(value)}\n" if named else f"{self._name} {number(value)}\n"
+
+    def histogram(self, counted: Histogram, labels: tuple[str, ...]) -> str:
+        """The lines of one histogram. Raises ValueError like `sample`."""
+        running = list(accumulate(counted.counts))
+        count, seconds = running[-1], number(counted.seconds)
+        if count < _EXPONENT_FROM:
+            lines = self._lines_of_small % (*running, count, seconds)
+        else:
+            lines = self._lines % (*map(number, running), number(count), seconds)
+        return lines.replace(_LABELS, self._named(labels))
+
+    def _named(self, labels: tuple[str, ...]) -> str:
+        if len(labels) != self._count:
+            raise ValueError(f"{self._name} has {self._count} labels, not {len(labels)}")
+        return self._labels % tuple(escaped(labels[place]) for place in self._order)
+
+
+class Exposition:
+    """One text, family by family in the order of the table."""
+
+    def __init__(self, forms: Iterable[Form]) -> None:
+        self._parts = {form: [form.head] for form in forms}
+
+    def put(self, form: Form, value: float, *labels: str) -> None:
+        """One sample more."""
+        self._parts[form].append(form.sample(value, labels))
+
+    def put_histogram(self, form: Form, counted: Histogram, *labels: str) -> None:
+        """One histogram more."""
+        self._parts[form].append(form.histogram(counted, labels))
+
+    def text(self) -> bytes:
+        """All of it; families without a sample too."""
+        return "".join(map("".join, self._parts.values())).encode()
+
+
+def _histogram_lines(metric: Exposed, number_form: str) -> str:
+    before = f",{_LABELS}" if metric.labels else ""
+    within = f"{{{_LABELS}}}" if metric.labels else ""
+    buckets = [f'{metric.name}_bucket{{le="{le}"{before}}} {number_form}\n' for le in _LE]
+    return f"{''.join(buckets)}{metric.name}_count{within} {number_form}\n{metric.name}_sum{within} %s\n"
+
+
+def number(value: float) -> str:
+    """A value as prometheus-client writes it."""
+    return f"{value}.0" if type(value) is int and 0 <= value < _EXPONENT_FROM else _as_go_writes_it(value)
+
+
+def escaped(value: str) -> str:
+    """The value of a label between its quotes."""
+    if "\\" in value or "\n" in value or '"' in value:
+        return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return value
+
+
+__all__ = ["CONTENT_TYPE", "EXPOSED", "render"]
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_SOURCES = tuple((source, source.label) for source in Source)
+_FORMS = {metric.name.removeprefix("rpcaccel_"): Form(metric) for metric in EXPOSED}
+
+
+def render(frame: Frame) -> bytes:
+    """The frame in Prometheus' text format (CONTENT_TYPE)."""
+    return _Metrics(frame).text()
+
+
+class _Metrics:
+    """One frame as metrics: every family of EXPOSED, those without a sample too."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._exposition = Exposition(_FORMS.values())
+
+    def text(self) -> bytes:
+        """All of them."""
+        self._program()
+        self._front(self._frame.snapshot)
+        self._calls(self._frame.snapshot.cells)
+        self._cache(self._frame.snapshot.cells)
+        for tier in self._frame.snapshot.tiers:
+            self._tier(tier)
+        for client in self._frame.snapshot.clients:
+            self._client(client)
+        self._heads()
+        for view in self._frame.nodes:
+            self._node_state(view)
+        for node in self._frame.snapshot.nodes:
+            self._node(node)
+        for network in self._frame.snapshot.networks:
+            self._network(network)
+        return self._exposition.text()
+
+    def _put(self, name: str, value: float, *labels: str) -> None:
+        self._exposition.put(_FORMS[name], value, *labels)
+
+    def _put_histogram(self, name: str, histogram: Histogram, *labels: str) -> None:
+        self._exposition.put_histogram(_FORMS[name], histogram, *labels)
+
+    def _program(self) -> None:
+        self._put("build_info", 1, rpcaccel.__version__, platform.python_version())
+        self._put("workers", len(self._frame.workers))
+        for reason in ("died", "unresponsive"):
+            self._put("workers_replaced_total", self._frame.replaced.get(reason, 0), reason)
+        for worker in self._frame.workers:
+            used = usage(worker.pid)
+            if used is not None:
+                self._put("process_resident_memory_bytes", used.resident, worker.id)
+                self._put("process_cpu_seconds_total", used.cpu, worker.id)
+                self._put("process_open_fds", used.open_fds, worker.id)
+
+    def _front(self, snapshot: TallySnapshot) -> None:
+        self._put("requests_total", snapshot.requests)
+        self._put("batches_total", snapshot.batches)
+        self._put("request_bytes_total", snapshot.bytes_in)
+        self._put("calls_in_flight", snapshot.in_flight)
+        self._put("client_connections", snapshot.connections)
+        self._put("limits_alone_total", snapshot.limits_alone)
+        for reason, count in snapshot.refusals.items():
+            self._put("refusals_total", count, reason)
+        for step, histogram in snapshot.steps.items():
+            self._put_histogram("step_seconds", histogram, step)
+
+    def _calls(self, cells: Iterable[Cell]) -> None:
+        methods: dict[tuple[str, str], list[Cell]] = {}
+        for cell in cells:
+            methods.setdefault((cell.network, cell.method), []).append(cell)
+        for named, same in methods.items():
+            errors = sum(cell.errors for cell in same)
+            answered = dict.fromkeys(Source, 0)
+            for source, label in _SOURCES:
+                # A source that never answered this method has no series: most pairs never meet.
+                if told := [cell.latency[source] for cell in same if any(cell.latency[source].counts)]:
+                    histogram = told[0] if len(told) == 1 else together(told)
+                    answered[source] = histogram.count
+                    self._put_histogram("call_seconds", histogram, *named, label)
+            refused = answered[Source.REFUSED]
+            self._put("calls_total", sum(answered.values()) - errors - refused, *named, "ok")
+            self._put("calls_total", errors, *named, "error")
+            self._put("calls_total", refused, *named, "refused")
+            self._put("result_bytes_total", sum(cell.size for cell in same), *named)
+
+    def _cache(self, cells: Iterable[Cell]) -> None:
+        answers: Counter[tuple[str, str, str]] = Counter()
+        misses: Counter[tuple[str, str, str]] = Counter()
+        skips: Counter[tuple[str, str, str]] = Counter()
+        refreshes: Counter[tuple[str, str]] = Counter()
+        for cell in cells:
+            named = cell.network, str(cell.cache)
+            for source, label in _SOURCES:
+                answers[*named, label] += cell.latency[source].count
+            for reason, count in cell.misses.items():
+                misses[*named, reason] += count
+            for reason, count in cell.skips.items():
+                skips[*named, reason] += count
+            refreshes[named] += cell.refreshed
+        for named, count in refreshes.items():
+            self._put("cache_refreshes_total", count, *named)
+        for name, counts in (("answers", answers), ("misses", misses), ("skips", skips)):
+            for labels, count in counts.items():
+                self._put(f"cache_{name}_total", count, *labels)
+
+    def _tier(self, tier: Tier) -> None:
+        self._put("tier_up", tier.up, tier.name)
+        self._put("tier_entries", tier.entries, tier.name)
+        self._put("tier_bytes", tier.bytes, tier.name)
+        self._put("tier_limit_bytes", tier.limit, tier.name)
+        self._put("tier_stored_total", tier.stored, tier.name)
+        for result, count in (("hit", tier.hits), ("miss", tier.misses)):
+            self._put("tier_lookups_total", count, tier.name, result)
+        for reason, count in (("evicted", tier.evicted), ("expired", tier.expired), ("purged", tier.purged)):
+            self._put("tier_removed_total", count, tier.name, reason)
+        failures = {"too-large": tier.refused, "error": tier.errors, "timeout": tier.timeouts, "dropped": tier.dropped}
+        for reason, count in failures.items():
+            self._put("tier_failures_total", count, tier.name, reason)
+
+    def _client(self, client: ClientCell) -> None:
+        self._put("client_calls_total", client.calls, client.client)
+        self._put("client_in_flight", client.in_flight, client.client)
+        for reason, count in client.limited.items():
+            self._put("client_limited_total", count, client.client, reason)
+
+    def _heads(self) -> None:
+        for head in self._frame.heads:
+            # What is not known has no sample: a head of -1 would draw a line that never was.
+            if head.head >= 0:
+                self._put("head_block", head.head, head.network)
+            if head.age is not None:
+                self._put("head_age_seconds", head.age, head.network)
+
+    def _node_state(self, node: NodeView) -> None:
+        named = node.network, node.id
+        self._put("node_weight", node.weight, *named)
+        self._put("node_eligible", node.eligible, *named)
+        if node.head >= 0:
+            self._put("node_head_block", node.head, *named)
+        if node.lag is not None:
+            self._put("node_lag_blocks", node.lag, *named)
+        if node.limit:
+            self._put("node_concurrency_limit", node.limit, *named)
+        for use in node.quota:
+            self._put("node_quota_used", use.used, *named, use.window)
+            self._put("node_quota_limit", use.limit, *named, use.window)
+            if use.runs_out is not None:
+                self._put("node_quota_runs_out_timestamp_seconds", use.runs_out, *named, use.window)
+
+    def _network(self, cell: NetworkCell) -> None:
+        self._put("forced_calls_total", cell.forced, cell.network)
+        self._put("busy_calls_total", cell.busy, cell.network)
+        self._put("waiting_calls", cell.in_room, cell.network)
+        self._put("unpaid_retries_total", cell.unpaid, cell.network)
+        for end, count in cell.broadcasts.items():
+            self._put("broadcasts_total", count, cell.network, end)
+        for end, count in cell.told.items():
+            self._put("broadcast_nodes_total", count, cell.network, end)
+
+    def _node(self, node: NodeCell) -> None:
+        named = node.network, node.node
+        self._put("node_calls_total", node.calls, *named)
+        self._put("node_retries_total", node.retries, *named)
+        self._put("node_hedges_total", node.hedges, *named)
+        self._put("node_ejections_total", node.ejections, *named)
+        self._put("node_batches_total", node.batches, *named)
+        self._put("node_gathered_calls_total", node.gathered, *named)
+        for kind, count in node.failures.items():
+            self._put("node_failures_total", count, *named, kind)
+        self._put_histogram("node_seconds", node.latency, *named)
+        self._put("node_received_bytes_total", node.size_in, *named)
+        self._put("node_in_flight", node.in_flight, *named)
+        self._put("node_connections", node.connections_open, *named, "open")
+        self._put("node_connections", node.connections_idle, *named, "idle")
+        self._put("node_connects_total", node.connects, *named)
+        self._put("node_reuses_total", node.reused, *named)
+        self._put("node_dns_lookups_total", node.dns, *named)
+        self._put("node_tls_handshakes_total", node.tls, *named)
+        self._put("node_wait_seconds_total", node.wait_seconds, *named)
+        self._put("node_read_seconds_total", node.read_seconds, *named)

@@ -1,0 +1,361 @@
+"""What the admin side looks at: one port towards the supervisor, and the values it hands out.
+
+Everything at a glance: what the admin side shows, put together from settings, heads and the workers' reports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from rpcaccel import chains
+from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
+from rpcaccel.controlplane.workers.link import Link
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.replies.unknown_errors import UnclassedError, together
+from rpcaccel.core.stats.tally import TallySnapshot, ended, merge
+
+NodeState = Literal["serving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"]
+"""One word for what a node is doing; `why` says the rest."""
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """One node as the control plane knows it."""
+
+    network: str
+    id: str
+    address: str = ""
+    """Host and port alone: a path, query or user may hold a credential."""
+    weight: int = 1
+    eligible: bool = True
+    """Does it take calls about the newest blocks now, or will it as soon as it has the block that just came?"""
+    state: NodeState = "unknown"
+    why: str = ""
+    """A sentence, with what would end the state: "14 blocks behind; it gets no calls about newer blocks"."""
+    since: float | None = None
+    """Seconds it has been in this state."""
+    head: int = -1
+    head_age: float | None = None
+    """Seconds since its head last moved."""
+    lag: int | None = None
+    """Blocks behind the served head; None when its head is not known."""
+    roles: tuple[str, ...] = ()
+    """What the operator says it has."""
+    says: Mapping[str, bool] = {}
+    """Which of the roles that it speaks of it has, by its own word."""
+    tier: int = 0
+    limit: int = 0
+    """Calls it may have at once, all workers together; 0 when not known."""
+    quota: tuple[QuotaUse, ...] = ()
+    """What is used of each quota it has, all workers together."""
+
+
+class HeadView(Struct, frozen=True, kw_only=True):
+    """One network: its served head and how it is balanced."""
+
+    network: str
+    chain: str
+    shard: int = 0
+    balancer: str = ""
+    head: int = -1
+    age: float | None = None
+    """Seconds since the served head last moved."""
+    block_time: float = 2.0
+    """Seconds that a block of this chain takes, normally."""
+    note: str = ""
+    """A sentence when something is unusual: "the nodes at the head are gone; following the best left"."""
+
+
+class WorkerView(Struct, frozen=True, kw_only=True):
+    """One worker process; in the supervisor's own process when there is a single one."""
+
+    id: str
+    pid: int
+    revision: int = 0
+    uptime: float = 0.0
+    """Seconds."""
+
+
+class Notice(Struct, frozen=True):
+    """Something to look at, in a sentence."""
+
+    level: Literal["bad", "warn"]
+    subject: str
+    text: str
+
+
+class View(Protocol):
+    """What the supervisor shows. Every method is synchronous and cheap: it reads what is there."""
+
+    def frame(self) -> Frame:
+        """All of it in one go."""
+        ...
+
+    def snapshot(self) -> TallySnapshot:
+        """The merged tally of all workers, gone ones included, so that no counter ever falls; not to be written to."""
+        ...
+
+    def nodes(self) -> Sequence[NodeView]:
+        """Every node of every network, in the order of the settings."""
+        ...
+
+    def heads(self) -> Sequence[HeadView]:
+        """Every network, in the order of the settings."""
+        ...
+
+    def workers(self) -> Sequence[WorkerView]:
+        """The workers that run."""
+        ...
+
+    def replaced(self) -> Mapping[str, int]:
+        """How many workers were replaced since the start, by why: died, unresponsive."""
+        ...
+
+    def errors(self) -> Sequence[UnclassedError]:
+        """Errors of nodes that no rule knew, of all workers."""
+        ...
+
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        """What would be done with an error; raises ValueError for a question that makes no sense."""
+        ...
+
+    def settings(self) -> Mapping[str, object]:
+        """The settings as plain JSON values, secrets masked."""
+        ...
+
+    def notices(self) -> Sequence[Notice]:
+        """What should be looked at beyond what nodes, heads and tiers show."""
+        ...
+
+
+class Frame(Struct, frozen=True, kw_only=True):
+    """Everything to be shown, read in one go so that its parts agree."""
+
+    snapshot: TallySnapshot
+    nodes: tuple[NodeView, ...]
+    heads: tuple[HeadView, ...]
+    workers: tuple[WorkerView, ...]
+    notices: tuple[Notice, ...] = ()
+    replaced: Mapping[str, int] = {}
+
+
+def look(view: View) -> Frame:
+    """What `view.frame` is made of."""
+    return Frame(
+        snapshot=view.snapshot(),
+        nodes=tuple(view.nodes()),
+        heads=tuple(view.heads()),
+        workers=tuple(view.workers()),
+        notices=tuple(view.notices()),
+        replaced=dict(view.replaced()),
+    )
+
+
+BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
+"""A new block reaches one node before another: so many blocks, for so many block times, are nothing to speak of."""
+
+
+class Overview:
+    """Implements controlplane.stats.snapshot.View over what the supervisor holds."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        heads: Mapping[str, NetworkHeads],
+        links: Sequence[Link],
+        clock: Callable[[], float] = time.monotonic,
+        notices: Callable[[], Sequence[Notice]] = tuple,
+        quotas: Callable[[str, NodeSettings, Sequence[NodeReport]], tuple[QuotaUse, ...]] = lambda *_: (),
+        replaced: Callable[[], Mapping[str, int]] = dict,
+        listen: Callable[[], str] = str,
+    ) -> None:
+        """`listen` gives the address that calls are taken on, once there is one."""
+        self._settings = settings
+        self._heads = heads
+        self._links = links
+        self._clock = clock
+        self._notices = notices
+        self._quotas = quotas
+        self._replaced = replaced
+        self._listen = listen
+        self._gone: list[TallySnapshot] = []
+        self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
+        self._behind_since: dict[tuple[str, str], float] = {}
+        self._at_once: list[Report] | None = None
+
+    def bury(self, report: Report) -> None:
+        """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
+        self._gone = [merge((*self._gone, ended(report.tally)))]
+
+    def frame(self) -> Frame:
+        """All of what follows, from one account of each worker: to make one takes a while."""
+        self._at_once = self._reports()
+        try:
+            return look(self)
+        finally:
+            self._at_once = None
+
+    def snapshot(self) -> TallySnapshot:
+        """The merged tally of all workers, gone ones included; not to be written to."""
+        tallies = [*self._gone, *(report.tally for report in self._reports())]
+        return tallies[0] if len(tallies) == 1 else merge(tallies)
+
+    def nodes(self) -> Sequence[NodeView]:
+        """Every node of every network, in the order of the settings."""
+        told: dict[tuple[str, str], list[NodeReport]] = {}
+        for report in self._reports():
+            for node in report.nodes:
+                told.setdefault((node.network, node.id), []).append(node)
+        settings = self._settings()
+        views = [
+            self._node(name, node, told.get((name, node.id), []), _block_time(network))
+            for name, network in settings.networks.items()
+            for node in network.nodes
+        ]
+        present = {(view.network, view.id) for view in views}
+        self._states = {key: state for key, state in self._states.items() if key in present}
+        self._behind_since = {key: since for key, since in self._behind_since.items() if key in present}
+        return views
+
+    def heads(self) -> Sequence[HeadView]:
+        """Every network, in the order of the settings."""
+        return [self._head(name, network) for name, network in self._settings().networks.items()]
+
+    def workers(self) -> Sequence[WorkerView]:
+        """The workers that run."""
+        return [
+            WorkerView(id=report.worker, pid=report.pid, revision=report.revision, uptime=report.uptime)
+            for report in self._reports()
+        ]
+
+    def replaced(self) -> Mapping[str, int]:
+        """How many workers were replaced, by why."""
+        return self._replaced()
+
+    def errors(self) -> Sequence[UnclassedError]:
+        """Errors that no rule knew, of the workers that run."""
+        return together(report.unclassed for report in self._reports())
+
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        """What would be done with an error under the settings in force."""
+        return treatment(question, self._settings().networks)
+
+    def settings(self) -> Mapping[str, object]:
+        """The settings as plain JSON values, secrets masked; `listen` is where calls are taken: with the port that was
+        found free, and another one only after a restart."""
+        shown: dict[str, object] = self._settings().model_dump(mode="json")
+        return {**shown, "listen": self._listen() or shown["listen"]}
+
+    def warnings(self) -> Sequence[str]:
+        """What the second tier's servers should be told, in sentences."""
+        return sorted({warning for report in self._reports() for warning in report.warnings})
+
+    def notices(self) -> Sequence[Notice]:
+        """What the workers' tiers and the control plane say should be looked at."""
+        return [*(Notice("warn", "redis", warning) for warning in self.warnings()), *self._notices()]
+
+    def _reports(self) -> list[Report]:
+        if self._at_once is not None:
+            return self._at_once
+        return [report for link in self._links if (report := link.report()) is not None]
+
+    def _head(self, name: str, network: NetworkSettings) -> HeadView:
+        chain = chains.load(network.chain)
+        heads = self._heads.get(name)
+        block_time = _block_time(network)
+        if heads is None:
+            return HeadView(
+                network=name, chain=chain.name, shard=network.shard, balancer=network.balancer, block_time=block_time
+            )
+        served = heads.served
+        return HeadView(
+            network=name,
+            chain=chain.name,
+            shard=network.shard,
+            balancer=network.balancer,
+            head=served.head,
+            age=max(0.0, self._clock() - served.since) if served.head >= 0 else None,
+            block_time=block_time,
+            note=served.note,
+        )
+
+    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport], block_time: float) -> NodeView:
+        heads = self._heads.get(name)
+        found = next((known for known in heads.nodes if known.id == node.id), None) if heads is not None else None
+        head = -1 if found is None else found.head
+        served = -1 if heads is None else heads.served.head
+        lag = max(0, served - head) if head >= 0 and served >= 0 else None
+        state, why = _state(node, found, lag, told)
+        now = self._clock()
+        eligible = bool(told) and not any(report.refusal for report in told)
+        if state == "behind" and self._is_brief((name, node.id), lag or 0, now, block_time):
+            state, why, eligible = "serving", "", bool(told)
+        elif state != "behind":
+            self._behind_since.pop((name, node.id), None)
+        known = self._states.get((name, node.id))
+        if known is None or known[0] != state:
+            self._states[name, node.id] = (state, now)
+        seen_at = None if found is None else found.seen_at
+        return NodeView(
+            network=name,
+            id=node.id,
+            address=node.url.shown.partition("://")[2],
+            weight=node.weight,
+            eligible=eligible,
+            state=state,
+            why=why,
+            since=now - self._states[name, node.id][1],
+            head=head,
+            head_age=None if seen_at is None else max(0.0, now - seen_at),
+            lag=lag,
+            roles=tuple(sorted(node.roles)),
+            says={} if found is None else found.says,
+            tier=node.tier,
+            limit=sum(report.limit for report in told),
+            quota=self._quotas(name, node, told),
+        )
+
+    def _is_brief(self, key: tuple[str, str], lag: int, now: float, block_time: float) -> bool:
+        """Has it only just fallen behind, and by little?"""
+        since = self._behind_since.setdefault(key, now)
+        return lag <= BRIEFLY_BEHIND and now - since < FOR_BLOCK_TIMES * block_time
+
+
+def _block_time(network: NetworkSettings) -> float:
+    return network.block_time or chains.load(network.chain).block_time
+
+
+def _state(
+    node: NodeSettings, found: NodeHead | None, lag: int | None, told: Sequence[NodeReport]
+) -> tuple[NodeState, str]:
+    """What a node is doing, in one word and one sentence; the first that holds."""
+    refusal = next((report.refusal for report in told if report.refusal), "")
+    note = "" if found is None else found.note
+    if found is not None and found.chain_ok is False:
+        return "wrong-chain", note or refusal
+    if node.drain:
+        return "drained", "it finishes what it has and takes no new calls until draining is switched off"
+    if node.weight == 0:
+        return "cordoned", "its weight is 0: it is probed and gets no calls until it has a weight"
+    if found is None or (found.head < 0 and not note):
+        return "unknown", "it has not told its head yet"
+    if not found.answering and (found.barred or note) not in refusal:  # why, and not only what follows from it
+        silent = note or found.barred
+        return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
+    if any(report.breaker != "closed" for report in told) or not found.answering:
+        return "failing", refusal or note
+    if any(report.ejected > 0 for report in told):
+        return "failing", refusal or "it is much slower than the others: it is left alone for a while"
+    if any(report.parked > 0 for report in told) or any(
+        use.used >= use.limit for report in told for use in report.quota
+    ):
+        return "parked", refusal
+    if lag:
+        return "behind", refusal or f"it is {lag} block{'s' if lag > 1 else ''} behind"
+    return "serving", note or next((report.rests for report in told if report.rests), "")

@@ -1,0 +1,175 @@
+"""Figures for the eye from counters: rates, ratios and percentiles of a while. No data is None, never 0.
+
+What they look like is said once, as types: what makes them is checked against these, and OpenAPI is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, TypedDict
+
+from msgspec import Meta
+
+from rpcaccel.controlplane.stats.history import MISSES, Window, latency
+from rpcaccel.core.stats.histogram import Histogram, together
+from rpcaccel.core.stats.tally import HITS, Cell, NodeCell, Source
+
+At = Annotated[float, Meta(description="Seconds since 1970.")]
+Seconds = Annotated[float, Meta(description="Seconds.")]
+PerSecond = Annotated[float, Meta(description="A second.")]
+Share = Annotated[float, Meta(description="0 to 1.")]
+Looked = Annotated[float | None, Meta(description="Seconds that these figures look back; null before there are any.")]
+Counts = Annotated[dict[str, int], Meta(description="How often, by reason.")]
+
+
+class Quantiles(TypedDict):
+    """Times of so many answers."""
+
+    count: int
+    p50: Seconds | None
+    p90: Seconds | None
+    p99: Seconds | None
+
+
+class Readings(TypedDict):
+    """Calls of a while: how many, who answered them, how fast, what went wrong."""
+
+    window: Seconds
+    calls: int
+    calls_per_second: PerSecond | None
+    hits: int
+    hit_ratio: Share | None
+    hit: Quantiles | None
+    miss: Quantiles | None
+    errors: int
+    error_ratio: Share | None
+    refused_calls: Annotated[int, Meta(description="Calls that the proxy did not accept.")]
+    refused: Annotated[int, Meta(description="Those, and what was refused before it was a call of any method.")]
+
+
+class MethodFigures(TypedDict):
+    """Calls of a method, or of a cache class, in the last minute."""
+
+    calls: int
+    calls_per_second: PerSecond | None
+    hits: int
+    hit_ratio: Share | None
+    sources: Annotated[dict[str, int], Meta(description="Calls, by where the answer came from.")]
+    seconds: Annotated[dict[str, float], Meta(description="Spent on them, by where the answer came from.")]
+    steps: Annotated[dict[str, float], Meta(description="Seconds, by stage of the call.")]
+    hit: Quantiles | None
+    miss: Quantiles | None
+    errors: int
+    refused: int
+    bytes_per_second: PerSecond | None
+    misses: Counts
+    skips: Annotated[dict[str, int], Meta(description="Answers that were not kept, by reason.")]
+
+
+class NodeFigures(TypedDict):
+    """Gauges of a node as they are, totals since the start, and the last minute."""
+
+    in_flight: int
+    connections_open: int | None
+    connections_idle: int | None
+    reuse_ratio: Share | None
+    calls_total: int
+    latency: Annotated[Quantiles | None, Meta(description="Of its answers in the last minute.")]
+    failures: Annotated[dict[str, int], Meta(description="Attempts without an answer in the last minute, by kind.")]
+    failures_total: int
+    retries: Annotated[int, Meta(description="In the last minute.")]
+
+
+def readings(window: Window | None) -> Readings | None:
+    """The four readings of the first view, over `window`."""
+    if window is None:
+        return None
+    cells = window.passed.cells
+    calls, refused = sum(cell.calls for cell in cells), sum(cell.refused for cell in cells)
+    hits, errors = sum(cell.hits for cell in cells), sum(cell.errors for cell in cells)
+    return {
+        "window": window.seconds,
+        "calls": calls,
+        "calls_per_second": rate(calls, window),
+        "hits": hits,
+        "hit_ratio": ratio(hits, calls - refused),
+        "hit": quantiles(latency(window.passed, HITS)),
+        "miss": quantiles(latency(window.passed, MISSES)),
+        "errors": errors,
+        "error_ratio": ratio(errors, calls - refused),
+        "refused_calls": refused,
+        "refused": refused + sum(window.passed.refusals.values()),
+    }
+
+
+def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
+    """Rate, hit ratio, percentiles and reasons of some cells, counted over `window`."""
+    calls, refused = sum(cell.calls for cell in cells), sum(cell.refused for cell in cells)
+    hits = sum(cell.hits for cell in cells)
+    sources = {source.label: sum(cell.latency[source].count for cell in cells) for source in Source}
+    return {
+        "calls": calls,
+        "calls_per_second": rate(calls, window),
+        "hits": hits,
+        "hit_ratio": ratio(hits, calls - refused),
+        "sources": {label: count for label, count in sources.items() if count},
+        "seconds": {source.label: seconds for source in Source if (seconds := _seconds(cells, source))},
+        "steps": {str(step): spent / 1e6 for step, spent in _reasons(cell.spent for cell in cells).items()},
+        "hit": quantiles(together(cell.latency[source] for cell in cells for source in HITS)),
+        "miss": quantiles(together(cell.latency[source] for cell in cells for source in MISSES)),
+        "errors": sum(cell.errors for cell in cells),
+        "refused": refused,
+        "bytes_per_second": rate(sum(cell.size for cell in cells), window),
+        "misses": _reasons(cell.misses for cell in cells),
+        "skips": _reasons(cell.skips for cell in cells),
+    }
+
+
+def node_figures(now: NodeCell | None, minute: NodeCell | None) -> NodeFigures:
+    """Gauges and totals of a node as they are `now`, percentiles and failures of the last `minute`."""
+    answers = minute.latency if minute else Histogram()
+    return {
+        "in_flight": now.in_flight if now else 0,
+        "connections_open": now.connections_open if now else None,
+        "connections_idle": now.connections_idle if now else None,
+        "reuse_ratio": ratio(now.reused, now.reused + now.connects) if now else None,
+        "calls_total": now.calls if now else 0,
+        "latency": quantiles(answers),
+        "failures": dict(minute.failures) if minute else {},
+        "failures_total": sum(now.failures.values()) if now else 0,
+        "retries": minute.retries if minute else 0,
+    }
+
+
+def _seconds(cells: Iterable[Cell], source: Source) -> float:
+    return sum(cell.latency[source].seconds for cell in cells)
+
+
+def _reasons(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for counts in counted:
+        for reason, count in counts.items():
+            total[reason] = total.get(reason, 0) + count
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+
+def quantiles(histogram: Histogram) -> Quantiles | None:
+    """Count, p50, p90 and p99 in seconds; None when nothing was observed."""
+    if not histogram.count:
+        return None
+    return {
+        "count": histogram.count,
+        "p50": histogram.quantile(0.5),
+        "p90": histogram.quantile(0.9),
+        "p99": histogram.quantile(0.99),
+    }
+
+
+def rate(count: int, window: Window | None) -> float | None:
+    """Per second."""
+    return count / window.seconds if window else None
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """0..1; None of nothing."""
+    return part / whole if whole > 0 else None

@@ -1,0 +1,1 @@
+"""Worker processes: their sockets, the links to them and their supervision."""

@@ -1,0 +1,323 @@
+"""The workers that run: each on its own socket of the one port, replaced when it dies, renewed one after the other.
+
+The sockets stay open here as long as the program runs: a connection that arrives while its worker is being replaced
+waits in the socket's queue for the next worker and is not refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal
+
+import structlog
+from msgspec import Struct
+
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.workers.link import GONE, Link
+from rpcaccel.controlplane.workers.spawn import Spare
+from rpcaccel.controlplane.workers.standby import Spares, Spawn
+from rpcaccel.core.heads.served_head import NetworkHeads
+from rpcaccel.core.messages import Report
+
+ACK_WITHIN = 5.0
+"""Seconds in which a worker has to adopt a revision, or the revision is refused."""
+ROLLBACK_WITHIN = 1.0
+"""Seconds that a refusal waits for the others to be back where they were; who is late gets there later, in order."""
+SHORT_LIFE = 5.0
+"""Seconds: a worker that dies younger than this is replaced after a pause that grows."""
+LONGEST_PAUSE = 10.0
+REMEMBERED = 600.0
+"""Seconds for which a worker's death is something to look at."""
+
+log = structlog.get_logger("rpcaccel.workers")
+
+What = Literal["started", "ended", "draining"]
+
+
+class WorkerEvent(Struct, frozen=True):
+    """Something that happened to a worker."""
+
+    id: str
+    pid: int
+    what: What
+    at: float
+    """Seconds since 1970."""
+    text: str
+
+
+class Running(Struct):
+    """One worker as it is known here."""
+
+    link: Link
+    revision: int = 0
+    """The one it acknowledged."""
+    state: Literal["starting", "serving", "draining"] = "starting"
+    hung: bool = False
+    """Was it ended because it no longer answered?"""
+    ended: bool = False
+    """Was its end seen, and its counts kept?"""
+
+
+MakeLink = Callable[[str, socket.socket, Spare | None], Link]
+
+
+class Workers:
+    """All workers. `links` is a list kept here for the overview: it holds those whose counts are still to be added."""
+
+    def __init__(
+        self,
+        make: MakeLink,
+        links: list[Link],
+        *,
+        spawn: Spawn | None = None,
+        heads: Callable[[], Sequence[NetworkHeads]] = tuple,
+        bury: Callable[[Report], None] = lambda _report: None,
+        heard: Callable[[WorkerEvent], None] = lambda _event: None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.links = links
+        self.replaced: Counter[str] = Counter()
+        """Workers that were replaced, by why: died, unresponsive."""
+        self._make = make
+        self._spares = Spares(spawn)
+        self._heads = heads
+        self._bury = bury
+        self._heard = heard
+        self._clock = clock
+        self._wall = wall
+        self._sockets: dict[str, socket.socket] = {}
+        self._slots: dict[str, Running] = {}
+        self._coming: dict[str, asyncio.Lock] = {}
+        """Whoever puts a worker in a place holds it: two would both serve there, and one of them unknown."""
+        self._leaving: list[Running] = []
+        self._watching: set[asyncio.Task[None]] = set()
+        self._adopting = asyncio.Lock()
+        self._short_lives: dict[str, int] = {}
+        self._deaths: list[tuple[float, str]] = []
+        self._failed: dict[str, str] = {}
+        """By place, why the last worker that was to come there did not."""
+        self._settings: Settings | None = None
+        self._revision = 0
+        self._stopping = False
+
+    def __repr__(self) -> str:
+        return f"<Workers {' '.join(f'{name} {one.state}' for name, one in self._slots.items())}>"
+
+    @property
+    def places(self) -> int:
+        """How many workers there are to be."""
+        return len(self._sockets)
+
+    def own(self, sockets: Sequence[socket.socket]) -> None:
+        """A place for a worker on each of these bound sockets, which belong to this from now on."""
+        self._sockets = {f"w{number}": sock for number, sock in enumerate(sockets, 1)}
+        self._coming = {name: asyncio.Lock() for name in self._sockets}
+
+    async def start(self, settings: Settings, revision: int) -> None:
+        """A worker in each place. Raises RuntimeError or OSError."""
+        self._settings, self._revision = settings, revision
+        await asyncio.gather(*(self._join(name) for name in self._sockets))
+        self._keep_spare()
+
+    async def adopt(self, settings: Settings, revision: int) -> str:
+        """Have every worker adopt a revision; when one refuses, all go back, and the reason is returned."""
+        async with self._adopting:
+            serving = self.serving()
+            answers = await asyncio.gather(*(_adopt(one, settings, revision, ACK_WITHIN) for one in serving))
+            reason = next(filter(None, answers), "")
+            if not reason:
+                self._settings, self._revision = settings, revision
+            elif self._settings is not None:
+                before, number = self._settings, self._revision
+                await asyncio.gather(*(_adopt(one, before, number, ROLLBACK_WITHIN) for one in serving))
+            return reason
+
+    async def renew(self, renewed: Callable[[], None] = lambda: None) -> None:
+        """A new worker in every place, one place after the other: it listens before the old one drains.
+
+        `renewed` is called when all calls go to new ones; the old ones may still finish what they have.
+
+        Raises RuntimeError or OSError when a new one does not come up; the old one then serves on.
+        """
+        leaving = []
+        for name in list(self._slots):
+            async with self._coming[name]:
+                old = self._slots[name]
+                await self._join(name, afresh=True)
+            leaving.append(asyncio.create_task(self._leave(old)))
+        renewed()
+        await self._spares.dismiss()
+        self._keep_spare()
+        await asyncio.gather(*leaving)
+
+    async def stop(self, timeout: float) -> None:
+        """Drain all of them within `timeout` seconds."""
+        self._stopping = True
+        await self._spares.dismiss()
+        for sock in self._sockets.values():
+            sock.close()
+        everyone = [*self._slots.values(), *self._leaving]
+        await asyncio.gather(*(one.link.drain(timeout) for one in everyone))
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    def states(self) -> list[dict[str, object]]:
+        """Every worker with its state, old ones that still drain included."""
+        found = []
+        for one in (*self._slots.values(), *self._leaving):
+            report = one.link.report()
+            uptime = report.uptime if report else None
+            found.append(
+                {
+                    "id": one.link.name,
+                    "pid": one.link.pid,
+                    "revision": one.revision,
+                    "uptime": uptime,
+                    "state": one.state,
+                }
+            )
+        return found
+
+    def adopted(self) -> int:
+        """How many serve with the revision in force."""
+        return sum(one.state == "serving" and one.revision == self._revision for one in self._slots.values())
+
+    def serving(self) -> list[Running]:
+        """Those that take calls."""
+        return [one for one in self._slots.values() if one.state == "serving"]
+
+    def notices(self) -> list[str]:
+        """What should be looked at, in sentences."""
+        now = self._clock()
+        self._deaths = [(at, text) for at, text in self._deaths if now - at < REMEMBERED]
+        dead = [f"{text} ({now - at:.0f} s ago); it was replaced" for at, text in self._deaths[-3:]]
+        return dead + [f"a new worker did not come up in place {name}: {why}" for name, why in self._failed.items()]
+
+    # -- coming and going ----------------------------------------------------------------------------------------
+
+    async def _join(self, name: str, *, afresh: bool = False) -> None:
+        """A worker in this place, with the revision in force by the time it counts; `afresh` not by the spare.
+
+        Raises RuntimeError or OSError when there is none.
+        """
+        spare = None if afresh else await self._spares.take(name, self._sockets)
+        link = self._make(name, self._sockets[name].dup(), spare)
+        one = Running(link, self._revision)
+        if name not in self._slots:
+            self._slots[name] = one
+        settings, revision = self._settings, self._revision
+        assert settings is not None
+        try:
+            await link.start(settings, revision, self._heads())
+            refusal = await self._take_in(name, one, revision)
+        except BaseException as error:
+            self._failed[name] = str(error)
+            await link.drain(0.0)
+            raise
+        self._watch(name, one)
+        if refusal:
+            self._failed[name] = refusal
+            self._later(self._leave(one))  # it listened meanwhile: clients that came to it get their answers
+            raise RuntimeError(refusal)
+        self._failed.pop(name, None)
+        self._tell(link, "started", f"worker {name} serves")
+
+    async def _take_in(self, name: str, one: Running, revision: int) -> str:
+        """It counts from here on; or the reason why it does not: it refused what others adopted while it started."""
+        async with self._adopting:
+            if revision != self._revision and self._settings is not None:
+                refusal = await _adopt(one, self._settings, self._revision, ACK_WITHIN)
+                if refusal:
+                    return f"{refusal} (revision {self._revision}, which the others have)"
+            for heads in self._heads():
+                one.link.see(heads)
+            one.state = "serving"
+            self._slots[name] = one
+            self.links.append(one.link)
+            return ""
+
+    async def _leave(self, one: Running) -> None:
+        if one.ended:
+            return
+        one.state = "draining"
+        self._leaving.append(one)
+        self._tell(one.link, "draining", f"worker {one.link.name} finishes what it has and takes no new connections")
+        timeout = self._settings.drain_timeout if self._settings else 0.0
+        await one.link.drain(timeout, linger=timeout)
+
+    def _watch(self, name: str, one: Running) -> None:
+        self._later(self._see_off(name, one, self._clock()))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+    async def _see_off(self, name: str, one: Running, since: float) -> None:
+        """Wait for a worker's end, keep its counts, and replace it unless it was meant to go."""
+        how = await one.link.ended()
+        report, one.ended = one.link.report(), True
+        # No await between these: the sums never miss the counts, nor hold them twice.
+        if report is not None:
+            self._bury(report)
+        if one.link in self.links:
+            self.links.remove(one.link)
+        if one in self._leaving:
+            self._leaving.remove(one)
+        if one.state == "draining" or self._slots.get(name) is not one:
+            self._tell(one.link, "ended", f"worker {name} {how}")
+            return
+        if self._stopping:
+            return
+        text = f"worker {name} {how}"
+        self._deaths.append((self._clock(), text))
+        self._tell(one.link, "ended", f"{text} and is being replaced")
+        log.error("a worker ended and is being replaced", worker=name, how=how)
+        with contextlib.suppress(Exception):
+            await one.link.drain(0.0)
+        self._short_lives[name] = self._short_lives.get(name, 0) + 1 if self._clock() - since < SHORT_LIFE else 0
+        await self._replace(name, one)
+
+    async def _replace(self, name: str, dead: Running) -> None:
+        dead.state = "starting"
+        # One death is an accident and calls are waiting; one after the other is a fault that haste does not mend.
+        pause = min(LONGEST_PAUSE, 0.25 * 2 ** (lives - 1)) if (lives := self._short_lives[name]) > 1 else 0.0
+        while not self._stopping:
+            await asyncio.sleep(pause)
+            try:
+                async with self._coming[name]:
+                    if self._slots[name] is dead:  # it may have been renewed meanwhile
+                        await self._join(name)
+            except (OSError, RuntimeError) as error:
+                log.exception("a worker could not be replaced and is tried again", worker=name, reason=str(error))
+                pause = min(LONGEST_PAUSE, max(0.25, 2 * pause))
+            else:
+                self.replaced["unresponsive" if dead.hung else "died"] += 1
+                self._keep_spare()
+                return
+
+    def _keep_spare(self) -> None:
+        if not self._stopping:
+            self._spares.keep(self._sockets)
+
+    def _tell(self, link: Link, what: What, text: str) -> None:
+        self._heard(WorkerEvent(link.name, link.pid, what, self._wall(), text))
+
+
+async def _adopt(one: Running, settings: Settings, revision: int, within: float) -> str:
+    """The reason why a worker does not have the revision; empty when it has, or when it is no more."""
+    try:
+        async with asyncio.timeout(within):
+            refusal = await one.link.adopt(settings, revision)
+    except TimeoutError:
+        refusal = f"did not adopt it within {within:g} s"
+    if not refusal:
+        one.revision = revision
+    return f"worker {one.link.name}: {refusal}" if refusal and refusal != GONE else ""

@@ -1,0 +1,234 @@
+"""The memory tier: entries by key, bounded in bytes that are counted honestly (keys and Python's overheads included).
+
+A hit is a dict lookup and a counter. Everything here is synchronous and belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rpcaccel.core.cache.entry import Entry, Selection
+from rpcaccel.core.cache.eviction import POLICIES, USES_CAP, Slot
+from rpcaccel.core.wire import gzip_reply
+
+ENTRY_BYTES = 512
+"""What an entry costs beside the bytes of its key and result: two bytes objects, entry, slot, numbers, its share of the
+dict and of a queue, the allocator's rounding (bytes; tests/unit/core/test_memory.py measures it in a process of its
+own)."""
+
+
+class MemoryStats(Struct, frozen=True, kw_only=True):
+    """The tier's state and counters at one moment."""
+
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+    expired: int
+    """Misses whose entry was there, but past its time."""
+    puts: int
+    evictions: int
+    rejected: int
+    """Entries too large to be kept."""
+    purged: int
+    policy: str
+
+
+class MemoryTier:
+    """A byte-bounded map from key to entry.
+
+    `max_bytes` bounds everything it holds, `max_entry` one entry (both bytes); `policy` is a name in eviction.POLICIES.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_eviction",
+        "_evictions",
+        "_expired",
+        "_hits",
+        "_misses",
+        "_on_hit",
+        "_purged",
+        "_puts",
+        "_rejected",
+        "_slots",
+        "max_bytes",
+        "max_entry",
+    )
+
+    def __init__(self, max_bytes: int, max_entry: int, *, policy: str = "s3fifo") -> None:
+        self.max_bytes = max_bytes
+        self.max_entry = max_entry
+        self._slots: dict[bytes, Slot] = {}
+        self._eviction = POLICIES[policy]()
+        self._on_hit = self._eviction.on_hit
+        self._bytes = 0
+        self._hits = self._misses = self._expired = self._puts = 0
+        self._evictions = self._rejected = self._purged = 0
+
+    def __repr__(self) -> str:
+        return f"<MemoryTier {self._eviction.name} {len(self._slots)} entries {self.size}/{self.max_bytes} B>"
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def size(self) -> int:
+        """Bytes held, ghosts included."""
+        return self._bytes + self._eviction.overhead
+
+    def weigh(self, key: bytes, entry: Entry) -> int:
+        """The bytes an entry is counted with."""
+        return ENTRY_BYTES + self._eviction.slot_bytes + len(key) + len(entry.result)
+
+    def get(self, key: bytes, now: float) -> Entry | None:
+        """The entry of `key`, unless its time is over."""
+        slot = self._slots.get(key)
+        if slot is None:
+            self._misses += 1
+            return None
+        entry = slot.entry
+        if entry is None or entry.expires <= now:
+            self._remove(slot)
+            self._expired += 1
+            self._misses += 1
+            return None
+        self.hit(slot)
+        return entry
+
+    def find(self, key: bytes, now: float) -> Slot | None:
+        """The place of an entry whose time is not over, for who may `hit` it; counts nothing by itself."""
+        slot = self._slots.get(key)
+        return slot if slot is not None and slot.entry is not None and slot.entry.expires > now else None
+
+    def hit(self, slot: Slot) -> None:
+        """The entry in this place is an answer: all that a hit costs."""
+        self._hits += 1
+        if self._on_hit is not None:
+            self._on_hit(slot)
+        elif slot.uses < USES_CAP:
+            slot.uses += 1
+
+    def squeeze(self, slot: Slot, rest: bytes, now: float) -> bytes:
+        """The compressed form of the rest of a reply with the entry in this place (core.wire.gzip_reply). It is made
+        once, and kept with the entry as long as there is room for both."""
+        squeezed = slot.squeezed
+        if not squeezed:
+            squeezed = gzip_reply.squeeze(rest)
+            slot.squeezed = squeezed
+            self._grow(slot, len(squeezed))
+            self._shrink(self.max_bytes, now)
+        return squeezed
+
+    def peek(self, key: bytes, now: float) -> Entry | None:
+        """As `get`, but counts and moves nothing (for explain)."""
+        slot = self._slots.get(key)
+        entry = slot.entry if slot is not None else None
+        return entry if entry is not None and entry.expires > now else None
+
+    def put(self, key: bytes, entry: Entry, now: float) -> bool:
+        """Keep `entry`, making room as needed; False when it is too large or already over."""
+        weight = self.weigh(key, entry)
+        if len(key) + len(entry.result) > self.max_entry or weight > self.max_bytes:
+            self._rejected += 1
+            self.discard(key)
+            return False
+        if entry.expires <= now:
+            self.discard(key)
+            return False
+        self._puts += 1
+        slot = self._slots.get(key)
+        if slot is not None:
+            return self._replace(slot, entry, weight, now)
+        self._shrink(self.max_bytes - weight, now)
+        slot = Slot(key, entry, weight)
+        self._slots[key] = slot
+        self._bytes += weight
+        self._eviction.admit(slot)
+        return True
+
+    def purge(self, selection: Selection) -> int:
+        """Drop every entry that `selection` means; how many they were. Looks at every key unless one is named."""
+        if selection.key is not None:
+            count = int(selection.matches(selection.key) and self.discard(selection.key))
+        elif selection.everything:
+            count = self._clear()
+        else:
+            meant = [slot for key, slot in self._slots.items() if selection.matches(key)]
+            for slot in meant:
+                self._remove(slot)
+            count = len(meant)
+        self._purged += count
+        return count
+
+    def count(self, selection: Selection) -> int:
+        """How many entries `selection` means."""
+        if selection.key is not None:
+            return int(selection.matches(selection.key) and selection.key in self._slots)
+        return sum(selection.matches(key) for key in self._slots)
+
+    def resize(self, max_bytes: int, max_entry: int, now: float) -> None:
+        """Take new bounds (bytes) at once; what does not fit any more is evicted."""
+        self.max_bytes = max_bytes
+        self.max_entry = max_entry
+        self._shrink(max_bytes, now)
+
+    def stats(self) -> MemoryStats:
+        """State and counters now."""
+        return MemoryStats(
+            entries=len(self._slots),
+            bytes=self.size,
+            max_bytes=self.max_bytes,
+            hits=self._hits,
+            misses=self._misses,
+            expired=self._expired,
+            puts=self._puts,
+            evictions=self._evictions,
+            rejected=self._rejected,
+            purged=self._purged,
+            policy=self._eviction.name,
+        )
+
+    def _replace(self, slot: Slot, entry: Entry, weight: int, now: float) -> bool:
+        self._grow(slot, weight - slot.weight)
+        slot.entry, slot.squeezed = entry, b""
+        self._shrink(self.max_bytes, now)
+        return slot.entry is not None
+
+    def _grow(self, slot: Slot, by: int) -> None:
+        slot.weight += by
+        self._bytes += by
+        self._eviction.grew(slot, by)
+
+    def _shrink(self, limit: int, now: float) -> None:
+        while self.size > limit:
+            slot = self._eviction.victim(now)
+            if slot is None:
+                return
+            del self._slots[slot.key]
+            self._bytes -= slot.weight
+            self._evictions += 1
+            slot.entry, slot.squeezed = None, b""
+
+    def discard(self, key: bytes) -> bool:
+        """Drop one entry; was it there?"""
+        slot = self._slots.get(key)
+        if slot is None:
+            return False
+        self._remove(slot)
+        return True
+
+    def _remove(self, slot: Slot) -> None:
+        self._eviction.forget(slot)
+        del self._slots[slot.key]
+        self._bytes -= slot.weight
+        slot.entry, slot.squeezed = None, b""
+
+    def _clear(self) -> int:
+        count = len(self._slots)
+        self._slots = {}
+        self._eviction = POLICIES[self._eviction.name]()
+        self._on_hit = self._eviction.on_hit
+        self._bytes = 0
+        return count

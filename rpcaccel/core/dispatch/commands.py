@@ -1,0 +1,153 @@
+"""What core.dispatch.machine tells its driver to do.
+
+How far a call is taken: how many attempts it may have, and whether what is not there yet is waited for.
+
+When a node is slow with a call: after a quantile of what that method took on that very node.
+
+A hedge costs another node a call, so it is sent only where it is known what to expect, not sooner than a floor, and
+within the budget that retries share.
+
+Which of several bad ends the client is told: the one that says most about the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind, policy
+
+
+class StartAttempt(Struct, frozen=True, gc=False):
+    """Send the call to `node` and report as `attempt`."""
+
+    attempt: int
+    node: Node
+    timeout: float
+    """Seconds the attempt may take."""
+    hedge: bool = False
+
+
+class CancelAttempt(Struct, frozen=True, gc=False):
+    """Another attempt won, or the call is over: stop this one. Nothing is to be reported of it."""
+
+    attempt: int
+
+
+class SetTimer(Struct, frozen=True, gc=False):
+    """Send the timer event after `delay` seconds, if `timer_set` still holds then."""
+
+    delay: float
+    """Infinite beside an attempt for which no hedge will be due: it may still be deserted."""
+
+
+class Settle(Struct, frozen=True):
+    """The call is over."""
+
+    answer: Answer | None
+    """What a node said, error or result."""
+    failure: Failure | None
+    """None only for a success."""
+    node: Node | None
+    """Who said it."""
+
+
+Command = StartAttempt | CancelAttempt | SetTimer | Settle
+
+
+class DispatchSettings(Struct, frozen=True, kw_only=True):
+    """How far a call is taken."""
+
+    attempts: int = 3
+    """Attempts of a call, hedges among them."""
+    behind_attempts: int = 2
+    """Further attempts after "not there yet" answers, beside the others."""
+    patience: float = inf
+    """Seconds for which the nodes that have a block are waited for, where others are merely behind."""
+    behind_pause: float | None = None
+    """Seconds (about a block time) to wait before nodes are asked again that were not there yet; None: never."""
+
+
+def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[Node]) -> DispatchSettings:
+    """The settings as far as waiting helps this call: a block that no node has is nobody's yet, and who polls for it
+    is told so at once; one that some node has is worth a pause; where no block is named, others are asked."""
+    if settings.behind_pause is None and not settings.behind_attempts:
+        return settings
+    block, best = plan.block, max([node.head for node in nodes], default=-1)
+    if block is not None and best >= 0 and block + plan.depth > best:
+        return _without_waiting(settings)
+    return settings if block is not None else _without_pause(settings)
+
+
+@cache
+def _without_waiting(settings: DispatchSettings) -> DispatchSettings:
+    return replace(settings, behind_attempts=0, behind_pause=None)
+
+
+@cache
+def _without_pause(settings: DispatchSettings) -> DispatchSettings:
+    return replace(settings, behind_pause=None)
+
+
+class Hedging(Struct, frozen=True, kw_only=True):
+    """When a second node is asked as well."""
+
+    at_least: float = 0.1
+    """Seconds that a node is given in any case."""
+    samples: int = 30
+    """Answers that must have been seen before the quantile is believed."""
+
+    def after(self, method: str, node: Node) -> float | None:
+        """Seconds after which `node` is slow with `method`; None while that is not known."""
+        pace = node.pace.of(method)
+        if pace is None or pace.count < self.samples:
+            return None
+        return max(pace.quantile, self.at_least)
+
+
+_TELLING: dict[FailureKind, int] = {
+    FailureKind.CONNECT: 0,
+    FailureKind.DNS: 0,
+    FailureKind.TLS: 0,
+    FailureKind.BUSY: 1,
+    FailureKind.RATE_LIMITED: 3,
+    FailureKind.TIMEOUT: 4,
+    FailureKind.CALL_REFUSED: 5,
+    FailureKind.METHOD_MISSING: 5,
+    FailureKind.ROLE_MISSING: 6,
+    FailureKind.NODE_BEHIND: 7,
+    FailureKind.PRUNED: 8,
+    FailureKind.BEYOND_WINDOW: 8,
+    FailureKind.NODE_TIMEOUT: 9,
+    FailureKind.UNKNOWN: 10,
+    FailureKind.NONCE_TOO_LOW: 11,
+    FailureKind.INVALID_PARAMS: 12,
+    FailureKind.REJECTED: 13,
+    FailureKind.ALREADY_KNOWN: 14,
+}
+"""How telling a failure is: least when nothing was sent, most when a node that has the method said so."""
+_OTHERS = 2
+_NOTHING_SAID = -1
+"""A result by which a node shows that it cannot know: any failure of another node says more."""
+NO_RANK = -2
+"""Under every rank."""
+_SAID, _RESULT = 100, 200
+"""Added for words of the node that are fit for the client, and for a result (if only an early one)."""
+
+
+def error_rank(end: Settle) -> int:
+    """The higher, the more it tells."""
+    kind = end.failure.kind if end.failure else FailureKind.UNKNOWN
+    if kind is FailureKind.ROLE_MISSING and end.answer is not None and end.answer.result is not None:
+        return _NOTHING_SAID
+    rank = _TELLING.get(kind, _OTHERS)
+    if end.answer is None or policy(kind).client == "own-error":
+        return rank
+    return rank + (_SAID if end.answer.result is None else _RESULT)

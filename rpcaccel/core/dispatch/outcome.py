@@ -1,0 +1,76 @@
+"""How a call ended: what the client is told, and where it came from.
+
+Why a call took long, in a few words.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import Source, Step
+
+
+class Leg(Struct, frozen=True, gc=False):
+    """One attempt of a call that took several."""
+
+    node: str
+    start: float
+    """Seconds after the first of them."""
+    seconds: float
+    end: str
+    """"answered", "overtaken", "cancelled" or a FailureKind."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True, gc=False):
+    """The end of one call. Exactly one of `result` and `error` is set."""
+
+    source: Source
+    result: bytes | None = None
+    """Raw JSON of the result."""
+    error: bytes | None = None
+    """Raw JSON of the error object."""
+    node: str = ""
+    """Id of the node that answered; empty when none was asked."""
+    block: int = -1
+    """The head the answer was given at, -1 when the network has none yet."""
+    attempts: int = 0
+    """Attempts made for this call."""
+    http: int = 200
+    """The HTTP status of a single call that ended so."""
+    retry_after: float | None = None
+    """Seconds after which the client may try again."""
+    kind: FailureKind | None = None
+    """What the error is, where it came from a node or from the way to one."""
+    node_head: int = -1
+    """That node's head when it was asked."""
+    key: bytes = b""
+    """The key under which memory held it."""
+    cached: tuple[int, int] | None = None
+    """Of a range put together: how many of its blocks the caches had, and how many it has."""
+    steps: tuple[tuple[str, float], ...] = ()
+    """What took how long, in seconds, in the order it happened."""
+    legs: tuple[Leg, ...] = ()
+    """The attempts, where it took more than one."""
+
+
+_WAITED = {
+    Step.REDIS: "the second tier",
+    Step.FLIGHT: "the same call under way",
+    Step.FORWARD: "the nodes",
+}
+
+
+def reason(outcome: Outcome, seconds: float) -> str:
+    """What took most of the `seconds` that a call took from its arrival to its answer."""
+    if outcome.source is Source.REFUSED:
+        return "refused"
+    if not outcome.steps:
+        return "the proxy itself was busy"
+    step, longest = max(outcome.steps, key=lambda taken: taken[1])
+    if longest < seconds / 2:
+        return f"the proxy itself was busy: {seconds - sum(taken for _, taken in outcome.steps):.3f} s in no step"
+    waited = f"waited {longest:.3f} s for {_WAITED.get(Step(step), step)}"
+    if step == Step.FORWARD and outcome.node:
+        waited = f"node {outcome.node} answered after {longest:.3f} s"
+    return f"{waited}, {outcome.attempts} attempts" if outcome.attempts > 1 else waited

@@ -1,0 +1,88 @@
+"""Which branch counts, out of the hashes that nodes told, and which nodes go along with it.
+
+A node on a branch that was left behind answers wrongly without an error, just as one that lags does: it must be known
+before a client is sent there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rpcaccel.core.heads.chain_view import ChainView, shows_one_branch
+
+_Told = list[tuple[ChainView, dict[int, str]]]
+"""Nodes with the hashes they told, or that follow from what they told."""
+
+
+def lead(views: Sequence[ChainView], served: Mapping[int, str]) -> tuple[dict[int, str], list[ChainView]]:
+    """The branch that most of the weight holds (block numbers to hashes), and the nodes known to be on it.
+
+    Args:
+        served: the branch that counted so far; on a tie it stays.
+    """
+    along: _Told = [(view, view.hashes) for view in views]
+    if _at_odds(view.hashes for view in views):
+        along = _implied(along)
+    branch: dict[int, str] = {}
+    # From the oldest block on: who has left the branch has no say about what follows.
+    for number in sorted({number for _, told in along for number in told}):
+        held = _weigh(along, number, served.get(number))
+        if held:
+            branch[number] = heaviest = max(held, key=held.__getitem__)
+            along = [(view, told) for view, told in along if told.get(number, heaviest) == heaviest]
+    along = _together(along)
+    shown = {number for _, told in along for number in told}
+    return {number: told for number, told in branch.items() if number in shown}, [view for view, _ in along]
+
+
+def _at_odds(hashes: Iterable[Mapping[int, str]]) -> bool:
+    """Do any two tell different hashes of one block?"""
+    known: dict[int, str] = {}
+    return any(known.setdefault(number, told) != told for one in hashes for number, told in one.items())
+
+
+def _implied(views: _Told) -> _Told:
+    """Who shares a block shares all that lies under it: what one of them tells of it, the other implies."""
+    full = [(view, dict(told)) for view, told in views]
+    grown = True
+    while grown:
+        grown = False
+        for _, mine in full:
+            for _, other in full:
+                common = max((number for number, told in mine.items() if other.get(number) == told), default=-1)
+                news = {number: told for number, told in other.items() if number < common and number not in mine}
+                mine.update(news)
+                grown = grown or bool(news)
+    return full
+
+
+def _weigh(views: _Told, number: int, served: str | None) -> dict[str, tuple[float, bool, int]]:
+    """The hashes told for a block, with what speaks for each: weight, being served, a node that just turned to it."""
+    held: dict[str, tuple[float, bool, int]] = {}
+    for view, told in views:
+        if (one := told.get(number)) is not None:
+            weight, _, turned = held.get(one, (0.0, False, 0))
+            held[one] = (weight + view.weight, one == served, max(turned, view.turned))
+    return held
+
+
+def _together(views: _Told) -> _Told:
+    """Those of the views that are shown to agree, by a block they have in common.
+
+    As long as no node has left a branch, or been found on another, there is one branch and nothing has to be shown.
+    """
+    if not any(view.turned or view.sure is not None for view, _ in views):
+        return views
+    groups: list[_Told] = []
+    for view, told in views:
+        members: _Told = [(view, told)]
+        for group in groups[:]:
+            if any(shows_one_branch(view, told, *other) for other in group):
+                groups.remove(group)
+                members += group
+        groups.append(members)
+    return max(groups, key=_standing)
+
+
+def _standing(views: _Told) -> tuple[float, int]:
+    return sum(view.weight for view, _ in views), max(view.turned for view, _ in views)

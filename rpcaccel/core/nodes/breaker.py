@@ -1,0 +1,204 @@
+"""A breaker keeps calls away from a node that fails, and lets a few through to learn whether it is back.
+
+    closed     every call passes; a run of failures, or too large a share of them, trips it
+    open       no call passes until it has rested (longer each time) or the prober invites it back; while probes go
+               unanswered it rests on, since a trial is some client's call
+    half-open  a bounded number of trials at a time, those by light calls apart from those by calls whose cost a client
+               chooses, which may hang; one failure opens it again, enough successes close it
+
+Each call holds a permit, closed exactly once. `ignore` (a rate limit, a cancel) gives a trial back unused: a trial
+that is never given back would refuse the node for ever. A permit from before the last move changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import Struct
+
+from rpcaccel.core.nodes.sliding_window import SlidingCounts
+
+Verdict = Literal["failure", "ignore", "success"]
+
+
+class State(StrEnum):
+    """May calls pass?"""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+CLOSED, _OPEN, _HALF_OPEN = State  # looked up once (core.plan.planner)
+
+
+class Event(StrEnum):
+    """What moves a breaker."""
+
+    TRIPPED = "tripped"
+    RESTED = "rested"
+    INVITED = "invited"
+    TRIAL_FAILED = "trial-failed"
+    TRIALS_PASSED = "trials-passed"
+
+
+MOVES: dict[tuple[State, Event], State] = {
+    (State.CLOSED, Event.TRIPPED): State.OPEN,
+    (State.OPEN, Event.RESTED): State.HALF_OPEN,
+    (State.OPEN, Event.INVITED): State.HALF_OPEN,
+    (State.HALF_OPEN, Event.TRIAL_FAILED): State.OPEN,
+    (State.HALF_OPEN, Event.TRIALS_PASSED): State.CLOSED,
+}
+"""Every legal move; there is no other."""
+
+
+class BreakerSettings(Struct, frozen=True, kw_only=True):
+    """When a breaker trips, and how it comes back."""
+
+    failures: int = 5
+    """Failures in a row that trip it."""
+    ratio: float = 0.5
+    """Share of failures within `span` that trips it,"""
+    volume: int = 20
+    """once there were at least this many calls."""
+    span: float = 10.0
+    """Seconds that are looked back upon."""
+    rest: float = 1.0
+    """Seconds of the first rest; each further one is twice as long."""
+    rest_max: float = 15.0
+    trials: int = 1
+    """Calls let through at a time while half-open."""
+    passes: int = 2
+    """Successful trials that close it."""
+
+
+_SUCCESS, _FAILURE = 0, 1
+
+
+class Permit:
+    """Leave for one call to one node; closed exactly once."""
+
+    __slots__ = ("_breaker", "closed", "light", "move", "trial")
+
+    def __init__(self, breaker: Breaker, move: int, *, trial: bool, light: bool) -> None:
+        self._breaker = breaker
+        self.move = move
+        self.trial = trial
+        self.light = light
+        self.closed = False
+
+    def close(self, verdict: Verdict, now: float) -> None:
+        """Say how the call went. Raises RuntimeError the second time."""
+        if self.closed:
+            raise RuntimeError("this permit was closed before")
+        self.closed = True
+        self._breaker.learn(self, verdict, now)
+
+
+class Breaker:
+    """The breaker of one node."""
+
+    __slots__ = ("_counts", "_moves", "_passed", "_trials_out", "changed_at", "held", "in_row", "rest_until", "rests",
+                 "settings", "state")  # fmt: skip
+
+    def __init__(self, settings: BreakerSettings | None = None) -> None:
+        self.settings = settings or BreakerSettings()
+        self.state = State.CLOSED
+        self.changed_at = float("-inf")
+        """When it last moved (monotonic seconds)."""
+        self.rest_until = float("-inf")
+        self.rests = 0
+        """Rests since it was last well for some time."""
+        self.in_row = 0
+        """Failures since the last success."""
+        self.held = False
+        """Did the last probe go unanswered?"""
+        self._moves = 0
+        self._trials_out = [0, 0]
+        """By other calls, and by light ones."""
+        self._passed = 0
+        self._counts = SlidingCounts(2, span=self.settings.span, slices=10)
+
+    def allows(self, now: float, *, light: bool = True) -> bool:
+        """Would `acquire` give a permit at `now`? Changes nothing."""
+        if self.state is CLOSED:
+            return True
+        if self.state is _OPEN:
+            return now >= self.rest_until and not self.held
+        return self._trials_out[light] < self.settings.trials
+
+    def acquire(self, now: float) -> Permit | None:
+        """A permit for one call, or None."""
+        return self.force(now) if self.allows(now) else None
+
+    def force(self, now: float, *, light: bool = True) -> Permit:
+        """A permit in any state, for when no better node is left and somebody must be asked. Where no trial is free,
+        such a call may end the rest early but never lengthens it."""
+        if self.state is _OPEN and now >= self.rest_until:
+            self._move(Event.RESTED, now)
+        trial = self.state is _HALF_OPEN and self._trials_out[light] < self.settings.trials
+        self._trials_out[light] += trial
+        return Permit(self, self._moves, trial=trial, light=light)
+
+    def probed(self, now: float, *, answered: bool) -> None:
+        """The prober looked at the node: where it answered, an open breaker tries it now."""
+        self.held = not answered
+        if answered and self.state is _OPEN:
+            self._move(Event.INVITED, now)
+
+    def learn(self, permit: Permit, verdict: Verdict, now: float) -> None:
+        """Called by the permit when it closes."""
+        if permit.move != self._moves:
+            return
+        if permit.trial:
+            self._trials_out[permit.light] -= 1
+        if verdict == "success":
+            self._learn_success(now)
+        elif verdict == "failure":
+            self._learn_failure(permit, now)
+
+    def _learn_success(self, now: float) -> None:
+        self.in_row = 0
+        if self.state is CLOSED:
+            self._counts.bump(_SUCCESS, now)
+            return
+        if self.state is _OPEN:
+            self._move(Event.INVITED, now)
+        self._passed += 1
+        if self._passed >= self.settings.passes:
+            self._move(Event.TRIALS_PASSED, now)
+
+    def _learn_failure(self, permit: Permit, now: float) -> None:
+        self.in_row += 1
+        if self.state is _HALF_OPEN and permit.trial:
+            self._move(Event.TRIAL_FAILED, now)
+        elif self.state is CLOSED:
+            self._counts.bump(_FAILURE, now)
+            if self._sick(now):
+                self._move(Event.TRIPPED, now)
+
+    def _sick(self, now: float) -> bool:
+        if self.in_row >= self.settings.failures:
+            return True
+        good, bad = self._counts.totals(now)
+        return good + bad >= self.settings.volume and bad >= self.settings.ratio * (good + bad)
+
+    def _move(self, event: Event, now: float) -> None:
+        state = MOVES[self.state, event]
+        if state is _OPEN:
+            well_for = now - self.changed_at if self.state is CLOSED else 0.0
+            self.rests = 1 if well_for > self.settings.rest_max else self.rests + 1
+            self.rest_until = now + min(
+                self.settings.rest * 2.0 ** min(self.rests - 1, 20),
+                self.settings.rest_max,
+            )
+        self._counts.clear()
+        self._trials_out = [0, 0]
+        self._passed = self.in_row = 0
+        self._moves += 1
+        self.state = state
+        self.changed_at = now
+
+    def __repr__(self) -> str:
+        return f"<breaker {self.state.value}>"

@@ -1,0 +1,308 @@
+"""Which nodes may be asked about a call, and in one sentence why the others may not.
+
+Rules of truth 4: a node whose own head is under the block in question would answer wrongly without an error.
+One function judges a node (`judge`); the fast path, the sentences and the last resort all follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import IntEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rpcaccel.core.nodes.breaker import CLOSED
+from rpcaccel.core.nodes.node import OLD_STATE, ROLE_OF_NEED, Node
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import Bulkhead
+
+
+class Refusal(IntEnum):
+    """Why a node is not asked. The order is that of judging; those from SAID_TO_LACK on are beliefs that give way
+    when they would leave nobody."""
+
+    NONE = 0
+    WRONG_CHAIN = 1
+    WEIGHTLESS = 2
+    CORDONED = 3
+    DRAINED = 4
+    BARRED = 5
+    OFF_ROUTE = 6
+    BEHIND = 7
+    PARKED = 8
+    METHOD_PARKED = 9
+    SPENT = 10
+    SAID_TO_LACK = 11
+    LACKS = 12
+    PRUNED = 13
+    BEYOND_WINDOW = 14
+    BREAKER_OPEN = 15
+    EJECTED = 16
+
+
+NONE = Refusal.NONE  # looked up once (core.plan.planner)
+CALLS_OF = {
+    Bulkhead.LIGHT: "calls",
+    Bulkhead.HEAVY: "heavy calls",
+    Bulkhead.UNKNOWN: "calls of unknown methods",
+    Bulkhead.EXECUTION: "calls of contracts",
+}
+_NAMED = 3
+"""Methods named in a sentence about several."""
+_BELIEF = Refusal.SAID_TO_LACK
+STATE_KEPT = 128
+"""Blocks of which every node has the state, since geth and Harmony hold it in memory (core/blockchain.go)."""
+
+
+class Eligibility(Struct):
+    """Who may be asked."""
+
+    nodes: list[Node]
+    refused: list[tuple[Node, str]] = []
+    """Filled by `explain` only."""
+    forced: bool = False
+    """No node is fit; these are the least bad, the best of them first."""
+    full: bool = False
+    """Nodes are fit, and each has as many calls as it may have at this moment."""
+    standing_by: list[tuple[Node, str]] = []
+    """Filled by `explain` only: fit nodes of tiers that are not needed now."""
+
+
+def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[str] = ()) -> Eligibility:
+    """The nodes that may be asked at `now` (monotonic seconds): of those that are fit and have room, those of the
+    lowest tier. The least bad ones when only beliefs stand against them: a slow node before an open breaker, and that
+    before a missing capability, since the latter answers in vain.
+
+    Args:
+        avoid: ids of nodes tried before. A call that is under way is taken on even where there is no room.
+    """
+    fit = [node for node in nodes if judge(node, plan, now) is NONE]
+    if not fit:
+        least_bad = [node for node in _least_bad(nodes, plan, now) if node.id not in avoid]
+        return Eligibility(least_bad, forced=bool(least_bad))
+    if len(fit) == 1 and not avoid:
+        return Eligibility(fit) if fit[0].has_room(now, plan.rule.bulkhead) else Eligibility([], full=True)
+    fit = [node for node in fit if node.chain_ok] or fit  # who has not said which chain it serves may serve another
+    left = [node for node in fit if node.id not in avoid] if avoid else fit
+    bulkhead = plan.rule.bulkhead
+    roomy = [node for node in left if node.has_room(now, bulkhead)]
+    if not roomy and not avoid:
+        return Eligibility([], full=True)
+    if bulkhead is not Bulkhead.LIGHT:  # what is under way goes on without room, but not on the last connection
+        left = [node for node in left if node.leaves_a_connection()]
+    found = roomy or left
+    tiers = {node.tier for node in found}
+    if len(tiers) > 1:
+        lowest = min(tiers)
+        found = [node for node in found if node.tier == lowest]
+    return Eligibility(_preferred(found, plan))
+
+
+def _preferred(nodes: list[Node], plan: Plan) -> list[Node]:
+    """Those with the role that this call is best asked of, where there are any: every one of them may be asked."""
+    role = _preference(plan)
+    return ([node for node in nodes if node.has(role)] or nodes) if role else nodes
+
+
+def _preference(plan: Plan) -> str:
+    """The role of the nodes that a call is best asked of; empty: any."""
+    rule = plan.rule
+    if not rule.prefers and OLD_STATE in rule.needs and plan.block is not None:
+        return "archive" if plan.block < plan.head - STATE_KEPT else ""
+    return rule.prefers
+
+
+def explain(nodes: Sequence[Node], plan: Plan, now: float) -> Eligibility:
+    """The same as `eligible`, with a sentence for every node that is refused."""
+    found = eligible(nodes, plan, now)
+    verdicts = [(node, judge(node, plan, now)) for node in nodes]
+    found.refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not NONE]
+    fit = [node for node, why in verdicts if why is NONE]
+    sure = any(node.chain_ok for node in fit)
+    found.standing_by = [
+        (node, _why_standing_by(node, found.nodes, plan, now, sure=sure)) for node in fit if node not in found.nodes
+    ]
+    return found
+
+
+def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, *, sure: bool) -> str:
+    if sure and node.chain_ok is None:
+        return f"node {node.id} has not said which chain it serves: it is asked when no node that has can be"
+    if not node.has_room(now, plan.rule.bulkhead):
+        return f"node {node.id} has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
+    if asked and node.tier == asked[0].tier:
+        return f"node {node.id} is asked when no node that is known to be {_preference(plan)} can be"
+    return f"node {node.id} stands by in tier {node.tier}: it is asked when no node of a lower tier can be"
+
+
+def judge(node: Node, plan: Plan, now: float) -> Refusal:
+    """The first reason that stands against asking `node`."""
+    if node.chain_ok is False:
+        return Refusal.WRONG_CHAIN
+    if node.weight <= 0 or node.cordoned or node.drained or node.barred:
+        return _kept_out(node)
+    if plan.tag and plan.tag not in node.tags:
+        return Refusal.OFF_ROUTE
+    if node.head < plan.min_head:
+        return Refusal.BEHIND
+    if now < node.parking.until:
+        return Refusal.PARKED
+    if node.parking.methods and now < node.parking.of(plan.rule.method):
+        return Refusal.METHOD_PARKED
+    if node.quota is not None and node.quota.parked_until(now) is not None:
+        return Refusal.SPENT
+    if plan.rule.needs and (why := _missing(node, plan, now)):
+        return why
+    if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
+        return Refusal.LACKS
+    if node.windows and _beyond_window(node, plan, now):
+        return Refusal.BEYOND_WINDOW
+    breaker = node.breaker
+    if breaker.state is not CLOSED and not breaker.allows(now, light=plan.rule.bulkhead is Bulkhead.LIGHT):
+        return Refusal.BREAKER_OPEN
+    return Refusal.EJECTED if now < node.ejected_until else NONE
+
+
+def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
+    """Where no node may be asked: does one merely have to come along, so that it makes sense to wait? That is one whose
+    head is behind and that answers probes, or of which nothing is known yet."""
+    return any(_may_come(node, plan, now) for node in nodes)
+
+
+def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
+    """The highest head of the nodes that answer probes and that nothing but their head keeps from being asked; -1
+    where there are none."""
+    anywhere = replace(plan, min_head=-1)
+    behind = [node for node in nodes if node.answering and judge(node, plan, now) is Refusal.BEHIND]
+    return max((node.head for node in behind if judge(node, anywhere, now) is NONE), default=-1)
+
+
+def _may_come(node: Node, plan: Plan, now: float) -> bool:
+    if node.answering is None:  # what it serves is not known either, so that it may be held to be on a wrong chain
+        kept_out = node.weight <= 0 or node.cordoned or node.drained
+        return not kept_out and (not plan.tag or plan.tag in node.tags)
+    return node.answering and judge(node, plan, now) is Refusal.BEHIND
+
+
+def _kept_out(node: Node) -> Refusal:
+    """By the operator's will, or by what only the operator can mend."""
+    if node.weight <= 0:
+        return Refusal.WEIGHTLESS
+    if node.cordoned:
+        return Refusal.CORDONED
+    return Refusal.DRAINED if node.drained else Refusal.BARRED
+
+
+def _missing(node: Node, plan: Plan, now: float) -> Refusal:
+    for need in plan.rule.needs:
+        if need == OLD_STATE:
+            if "archive" not in node.roles and _pruned(node, plan, now):
+                return Refusal.PRUNED
+            continue
+        role = ROLE_OF_NEED.get(need)
+        has = None if role is None else node.has(role)
+        if has is False:
+            return Refusal.SAID_TO_LACK
+        if has is None and now < node.lacks.get(need, now):
+            return Refusal.LACKS
+    return NONE
+
+
+def _pruned(node: Node, plan: Plan, now: float) -> bool:
+    oldest = plan.block if plan.first_block is None else plan.first_block
+    return oldest is not None and oldest < node.pruned_below and now < node.pruned_until
+
+
+def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
+    below, until = node.windows.get(plan.method, (0, now))
+    return plan.block is not None and plan.block < below and now < until
+
+
+def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
+    judged = [(node, judge(node, plan, now)) for node in nodes]
+    believed = [(node, why) for node, why in judged if why >= _BELIEF]
+    if any(_has_what_it_needs(node, plan) for node, why in judged if why is not Refusal.WRONG_CHAIN):
+        # One that is known to lack the role may answer null in place of what another, which is away, would answer.
+        believed = [(node, why) for node, why in believed if why is not Refusal.SAID_TO_LACK]
+    slow = [node for node, why in believed if why is Refusal.EJECTED]
+    if slow:
+        return sorted(slow, key=lambda node: (node.in_flight, node.ejected_until))
+    resting = [node for node, why in believed if why is Refusal.BREAKER_OPEN]
+    if resting:
+        return sorted(resting, key=lambda node: (node.breaker.rest_until, node.in_flight))
+    unable = sorted(
+        believed,
+        key=lambda pair: (-pair[1], not pair[0].breaker.allows(now), pair[0].in_flight),
+    )
+    return [node for node, _ in unable[:1]]  # one answer from one of them is enough: none of them has it
+
+
+def _has_what_it_needs(node: Node, plan: Plan) -> bool:
+    """Is the node known to have every role that the call needs, and the call to need one?"""
+    roles = [ROLE_OF_NEED[need] for need in plan.rule.needs if need in ROLE_OF_NEED]
+    return bool(roles) and all(node.has(role) for role in roles)
+
+
+def sentence(node: Node, why: Refusal, plan: Plan, now: float) -> str:
+    """The refusal in words, with what would end it."""
+    if why is Refusal.BEHIND and node.head < 0:
+        return f"node {node.id} has not told its head yet: it gets no calls about numbered blocks until it does"
+    lag = plan.min_head - node.head
+    return _SENTENCES[why].format(
+        id=node.id,
+        method=plan.method,
+        needs=" and ".join(plan.rule.needs),
+        lag=f"{lag} block" if lag == 1 else f"{lag} blocks",
+        pruned=node.pruned_below,
+        window=node.windows.get(plan.method, (0, now))[0],
+        rest=_seconds(node.parking.until - now),
+        method_rest=_seconds(node.parking.of(plan.rule.method) - now),
+        breaker_rest=_breaker_rest(node, now),
+        tag=plan.tag,
+        barred=node.barred,
+        quota_rest=_seconds((node.quota.parked_until(now) or now) - now if node.quota else 0.0),
+        ejected_rest=_seconds(node.ejected_until - now),
+    )
+
+
+_SENTENCES: dict[Refusal, str] = {
+    Refusal.NONE: "node {id} may be asked",
+    Refusal.WRONG_CHAIN: "node {id} serves another chain or shard, or has not said which: "
+    "it gets no calls until its chain id is right",
+    Refusal.WEIGHTLESS: "node {id} has weight 0: it is probed and gets no calls",
+    Refusal.CORDONED: "node {id} is cordoned: it is probed and gets no calls",
+    Refusal.DRAINED: "node {id} is being drained: it finishes what it has and gets no new calls",
+    Refusal.BARRED: "node {id} answers no probe, look at its URL and its key: {barred}",
+    Refusal.OFF_ROUTE: "node {id} has not the tag {tag}: {method} is routed to nodes that have",
+    Refusal.SPENT: "node {id} has used up its quota: it gets no calls for {quota_rest}, until that renews",
+    Refusal.EJECTED: "node {id} is much slower than the others: it gets no calls for {ejected_rest}",
+    Refusal.BEHIND: "node {id} is {lag} behind: it gets no calls about newer blocks",
+    Refusal.PARKED: "node {id} limits our rate: it gets no calls for {rest}",
+    Refusal.METHOD_PARKED: "node {id} limits the rate of {method}: it gets none for {method_rest}",
+    Refusal.SAID_TO_LACK: "node {id} is said to be, or says it is, other than {method} needs ({needs})",
+    Refusal.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
+    Refusal.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
+    Refusal.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only: it gets none about those below {window}",
+    Refusal.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
+}
+
+
+def rests(node: Node, now: float) -> str:
+    """The methods that the node limits the rate of, in a sentence; empty when there are none."""
+    resting = node.parking.resting(now)
+    if not resting:
+        return ""
+    named = sorted(method or "methods without a rule" for method in resting)
+    said = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
+    return f"it limits the rate of {said}: it gets none of them for {_seconds(max(resting.values()) - now)} at the most"
+
+
+def _breaker_rest(node: Node, now: float) -> str:
+    if node.breaker.held:
+        return "until a probe is answered"
+    return f"for {_seconds(node.breaker.rest_until - now)}, then a trial"
+
+
+def _seconds(left: float) -> str:
+    return f"{max(left, 0.0):.1f} s"

@@ -1,0 +1,349 @@
+"""From a call and a view to a plan. Everything that follows from method, params and head is derived here, once.
+
+The derivation has two halves. `Shape` is what follows from method and params alone; `Planner.plan` binds a shape to
+a view. Both are remembered, so that a call that comes again costs one lookup.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from rpcaccel.core.memo import Memos
+from rpcaccel.core.plan import block_range, cache_key
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.fast_params import Reader
+from rpcaccel.core.plan.params import Resolved, Shape, read_shape
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import CacheClass, LocalAnswer, Routes, Rule, RuleTable
+
+_STATIC, _FOREVER, _BY_NUMBER, _EPOCH, _HEAD, _NODE, _NEVER = CacheClass
+"""Looking a member up in an enum costs Python 3.11 a tenth of a microsecond, and there are twenty for each plan."""
+
+HashKey = Literal["method", "params", "first-param", "client"]
+
+HOT_FROM = 2
+"""Times a call must have come at one head to be worth fetching at the next one before it comes."""
+_LONGEST_REMEMBERED = 4096
+PLAN_BYTES = 1200
+"""What a remembered plan costs beside its params (bytes; measured by tests/unit/core/test_planner.py)."""
+COPIES = 4, 7, 8
+"""How many texts as long as the params a remembered plan holds: of params in which nothing moves with the head, of
+those with one reference that does, and of those that were read into a tree."""
+ITEM_OF_TREE = 60
+"""Bytes of a tree for each comma, colon and opening bracket in the text it was read from."""
+
+
+class Uses(Struct, gc=False):
+    """How often a call was planned lately, or answered without: all that is counted of its popularity."""
+
+    count: int = 1
+
+
+class _Remembered(Struct, gc=False):
+    """The last plan of a call."""
+
+    shape: Shape
+    serial: int
+    """Of the view it was made at."""
+    plan: Plan
+    uses: Uses
+
+
+class Planner:
+    """Makes the plans of one network. Not shared between event loops."""
+
+    __slots__ = ("_final_at_once", "_hash_key", "_memos", "_network", "_plans", "_prefixes", "_readers", "_routes",
+                 "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
+
+    def __init__(
+        self,
+        network: str,
+        rules: RuleTable,
+        tags: frozenset[str],
+        *,
+        final_at_once: bool,
+        hash_key: HashKey = "params",
+        routes: Routes | None = None,
+        memos: Memos | None = None,
+    ) -> None:
+        """`memos`: where it is counted what is remembered, with that of others."""
+        self._memos = memos or Memos()
+        self._network = network
+        self._rules = rules
+        self._tags = tags
+        self._final_at_once = final_at_once
+        self._hash_key = hash_key
+        self._routes = routes or Routes()
+        self._tagged: tuple[int, str | None, bytes] = -1, "", cache_key.network_tag(network, -1)
+        """The chain id and the block 0 last seen, and the first part of the keys under them."""
+        self._readers: dict[str, Reader] = {}
+        self._prefixes: dict[str, bytes] = {}
+        """What the keys of a method begin with, under that chain id."""
+        self._scope: tuple[int, int, bytes] = -1, -1, b""
+        """Head and fork epoch last seen, and the scope of the keys that turn over with them."""
+        self._plans: dict[tuple[str, bytes], _Remembered] = {}
+
+    def plan(self, method: str, params: bytes, view: View) -> Plan:
+        """The plan of a call at a view."""
+        name = (method, params)
+        found = self._plans.get(name)
+        if found is not None:
+            found.uses.count += 1
+            if found.serial == view.serial:
+                return found.plan
+            plan = found.plan = self._bind(found.shape, view)
+            found.serial = view.serial
+            return plan
+        shape = self._shape(method, params)
+        plan = self._bind(shape, view)
+        if len(params) <= _LONGEST_REMEMBERED:
+            self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weigh(shape, plan))
+        return plan
+
+    def plan_at(self, method: str, params: bytes, view: View) -> Plan:
+        """The plan of a call at a view that is not the network's own; it is not remembered."""
+        found = self._plans.get((method, params))
+        return self._bind(self._shape(method, params) if found is None else found.shape, view)
+
+    def unread(self, method: str, params: bytes) -> Plan:
+        """The plan of a call that is refused: nothing is read from its params, and nothing remembered of it."""
+        rule = self._rules.get(method)
+        return Plan(network=self._network, method=method, rule=rule, params=params, asked=params, cache=rule.cache)
+
+    def uses(self, method: str, params: bytes) -> Uses | None:
+        """Of a call whose plan is remembered, for who counts its uses without planning it again."""
+        found = self._plans.get((method, params))
+        return None if found is None else found.uses
+
+    def _shape(self, method: str, params: bytes) -> Shape:
+        rule = self._rules.get(method)
+        return self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
+
+    def _reader(self, method: str, rule: Rule) -> Reader:
+        reader = self._readers.get(method)
+        if reader is None:
+            reader = Reader(method, rule, self._tags, self._memos)
+            if rule.known:  # clients invent names
+                self._readers[method] = reader
+        return reader
+
+    def hottest(self) -> list[tuple[str, bytes]]:
+        """The calls (method and params) planned at least HOT_FROM times since this was last asked, hottest first."""
+        hot = sorted(
+            ((found.uses.count, name) for name, found in self._plans.items() if found.uses.count >= HOT_FROM),
+            key=lambda pair: -pair[0],
+        )
+        for found in self._plans.values():
+            found.uses.count = 0
+        return [name for _, name in hot]
+
+    def rule(self, method: str) -> Rule:
+        """The rule of a method on this network."""
+        return self._rules.get(method)
+
+    def _bind(self, shape: Shape, view: View) -> Plan:
+        rule = shape.rule
+        resolved = shape.resolve(view)
+        cache = self._class(shape, resolved.tip, view)
+        final = self._is_final(shape, cache, resolved, view)
+        key, head_key = self._keys(shape, resolved, cache, final, view)
+        return Plan(
+            network=self._network,
+            method=shape.method,
+            rule=rule,
+            params=resolved.params,
+            asked=shape.params,
+            cache=cache,
+            key=key,
+            head_key=head_key,
+            shared_keys=self._shared(key, head_key, cache),
+            flight_key=self._flight_key(shape, resolved, cache, (key, head_key), view),
+            block=resolved.last if resolved.last >= 0 else None,
+            head=view.head,
+            first_block=resolved.first if resolved.first >= 0 else None,
+            range=self._range(shape, resolved, view)
+            if rule.split and head_key is not None and shape.resolvable
+            else None,
+            final=final,
+            depth=shape.depth,
+            min_head=_min_head(shape, cache, resolved.last, view),
+            route_key=self._route_key(shape),
+            tag=self._routes.tag_of(shape.method),
+            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and rule.cache is not _NODE,
+            pending=shape.pending,
+            local=None if rule.local is None else _local_answer(shape, rule.local, view),
+            note=shape.note,
+        )
+
+    def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: View) -> bool:
+        """Can nothing change the answer any more? A transaction's hash names it, but not the block it lands in
+        where branches can be abandoned; a block's hash does."""
+        if cache is _FOREVER:
+            return self._final_at_once or shape.by_hash or not shape.rule.may_move
+        final = view.final if self._final_at_once else view.settled  # a hidden machine may be on another branch
+        return cache is _STATIC or 0 <= resolved.last <= final
+
+    def _class(self, shape: Shape, tip: bool, view: View) -> CacheClass:
+        """The class after the reference was read."""
+        rule = shape.rule
+        if shape.opaque:
+            return _NEVER
+        if shape.pending:
+            return rule.pending_class
+        if rule.epoch_at is not None and rule.cache in (_EPOCH, _HEAD):
+            past = 0 <= shape.epoch < view.epoch
+            return _FOREVER if past else rule.cache
+        if rule.cache is _BY_NUMBER:
+            if shape.by_hash:
+                return _HEAD if shape.canonical_only and not self._final_at_once else _FOREVER
+            if tip:
+                return rule.tag_class
+        return rule.cache
+
+    def _keys(
+        self, shape: Shape, resolved: Resolved, cache: CacheClass, final: bool, view: View
+    ) -> tuple[bytes | None, bytes | None]:
+        """The key of what stays true, and of what is true at this head."""
+        if not view.known or cache is _NEVER or shape.rule.off:
+            return None, None
+        if cache is _NODE and not shape.rule.aged:
+            return None, None
+        prefix, params = self._prefix(shape.method, view), b":" + cache_key.short(resolved.key_params)
+        if cache is _NODE:
+            return prefix + cache_key.SCOPE_NODE + params, None
+        if cache is _STATIC:
+            return prefix + cache_key.SCOPE_STATIC + params, None
+        if view.head < 0:
+            return None, None
+        at_head = prefix + self._scope_of(view) + params
+        if cache is _FOREVER:
+            return prefix + cache_key.SCOPE_HASH + params, at_head
+        if final and shape.resolvable and resolved.last >= 0:
+            return prefix + cache_key.SCOPE_NUMBER + params, at_head
+        return None, at_head
+
+    def _scope_of(self, view: View) -> bytes:
+        """The scope of what is true at this head."""
+        head, epoch, scope = self._scope
+        if head != view.head or epoch != view.fork_epoch:
+            scope = cache_key.scope_head(view.head, view.fork_epoch)
+            self._scope = view.head, view.fork_epoch, scope
+        return scope
+
+    def _prefix(self, method: str, view: View) -> bytes:
+        """What the keys of a method begin with. Only methods with a rule get here: there are not many."""
+        tag = self._tag(view)
+        prefix = self._prefixes.get(method)
+        if prefix is None:
+            prefix = self._prefixes[method] = cache_key.method_prefix(tag, method)
+        return prefix
+
+    def _tag(self, view: View) -> bytes:
+        """The network's part of every key."""
+        chain_id, genesis, tag = self._tagged
+        if chain_id != view.eth_chain_id or genesis != view.genesis:
+            tag = cache_key.network_tag(self._network, view.eth_chain_id, view.genesis or "")
+            self._tagged = view.eth_chain_id, view.genesis, tag
+            self._prefixes.clear()
+        return tag
+
+    def _range(self, shape: Shape, resolved: Resolved, view: View) -> block_range.Range | None:
+        """How the call may be cut, at this view. Not where the operator wants less kept than pieces are."""
+        rule = shape.rule
+        if not rule.split or rule.off or rule.max_age or rule.cache is not _BY_NUMBER:
+            return None
+        return block_range.read(rule, shape.tree, self._tag(view), resolved.first, resolved.last, shape.depth, view,
+                           final_at_once=self._final_at_once)  # fmt: skip
+
+    def _flight_key(
+        self,
+        shape: Shape,
+        resolved: Resolved,
+        cache: CacheClass,
+        keys: tuple[bytes | None, bytes | None],
+        view: View,
+    ) -> bytes | None:
+        """Who comes later may wait for the same answer only if that cannot be older than the head served by then.
+
+        A flight whose tag has to be read anew on the way (no node has that head any more, or a reorganisation) ends
+        with another block than it began with: who asked for a number must not be in it.
+        """
+        if shape.rule.kind == "send":
+            return self._send_key(shape, view)
+        key, head_key = keys
+        if resolved.tip and head_key is not None:
+            return head_key + b":" + shape.route_params
+        settled = cache is _BY_NUMBER and resolved.last + shape.depth <= min(view.final, view.head)
+        return key if settled and key is not None else head_key or key
+
+    def _shared(self, key: bytes | None, head_key: bytes | None, cache: CacheClass) -> tuple[bytes, ...]:
+        if cache is _NODE:
+            return ()
+        lasting = () if key is None else (key,)
+        return (*lasting, head_key) if self._final_at_once and head_key is not None else lasting
+
+    def _send_key(self, shape: Shape, view: View) -> bytes | None:
+        """Byte-identical raw transactions may share one flight; other writes never do (rule of truth 7)."""
+        if not view.known:
+            return None
+        return cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
+
+    def _route_key(self, shape: Shape) -> bytes:
+        """What a consistent-hash balancer hashes; empty for "client", which the caller's side fills in, and for what
+        differs by node: its caller is led to one node whatever the balancer."""
+        if self._hash_key == "client" or shape.rule.cache is _NODE:
+            return b""
+        if self._hash_key == "method":
+            return shape.method.encode()
+        if self._hash_key == "first-param":
+            return shape.first_param
+        return shape.method.encode() + b"|" + shape.route_params
+
+
+def weigh(shape: Shape, plan: Plan) -> int:
+    """The bytes that a remembered plan is counted with: a fixed part, and its params as often as it holds them."""
+    weight, params = PLAN_BYTES + len(plan.route_key), shape.params
+    if shape.tree is not None:
+        items = sum(map(params.count, (b",", b":", b"[", b"{")))
+        return weight + COPIES[2] * len(params) + ITEM_OF_TREE * items
+    if shape.around is not None:
+        return weight + COPIES[1] * len(params)
+    return weight + (COPIES[0] if shape.fixed is not None else 1) * len(params)
+
+
+def full_method(method: str, prefix: str) -> str:
+    """The full name of a method called on a path that stands for a namespace: `getBalance` on `/api/v1/hmy/v2` is
+    `hmyv2_getBalance`. A name with a prefix of its own is left alone."""
+    return method if not prefix or "_" in method else prefix + method
+
+
+def _local_answer(shape: Shape, local: LocalAnswer, view: View) -> bytes | None:
+    """The answer the proxy knows itself. Params the method does not take are left to a node to refuse."""
+    if shape.params != b"[]":
+        return None
+    facts = {
+        "head": view.head,
+        "eth_chain_id": view.eth_chain_id,
+        "network_id": view.network_id,
+    }
+    value = facts[local.fact]
+    if value < 0:
+        return None
+    if local.form == "hex":
+        return b'"0x%x"' % value
+    return b'"%d"' % value if local.form == "string" else b"%d" % value
+
+
+def _min_head(shape: Shape, cache: CacheClass, block: int, view: View) -> int:
+    """The head a node must have reached to be asked (rule of truth 4).
+
+    A block above every node's head is asked of the nodes that are furthest: they are the ones to say so.
+    """
+    if view.head < 0 or shape.rule.kind != "read" or cache in (_STATIC, _NODE):
+        return -1
+    if block < 0:
+        return view.head
+    wanted = block + shape.depth if shape.resolvable else max(view.head, block + shape.depth)
+    return min(wanted, view.best)

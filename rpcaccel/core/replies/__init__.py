@@ -1,0 +1,1 @@
+"""Answers and failures: what a node said, and what kind of error it is."""

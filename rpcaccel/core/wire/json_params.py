@@ -1,0 +1,170 @@
+"""Params as a tree that loses nothing a node could tell apart, and the two ways back to text.
+
+Numbers keep their text (`26`, `26.0` and `2.6e1` are three different things to a node). What two readers may read
+differently makes the whole text unreadable here, and is passed on as it came: a member that is repeated, also in
+another case (Go's decoder takes the last of `to` and `To`), and escapes (nodes read block numbers and tags from the
+raw text).
+
+Values inside results, and numbers in the spellings nodes use: bare integers, hex strings, decimal strings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from json.encoder import encode_basestring
+from typing import Any, cast
+
+import msgspec
+
+from rpcaccel.core.wire.json_text import UNREADABLE
+
+MAX_TEXT = 128 * 1024
+"""Bytes. Longer params are passed on unread: reading them would hold up every other call."""
+
+MAX_DEPTH = 100
+"""Arrays and objects inside one another. The reader below is recursive: its depth must not be a client's choice."""
+
+
+class Number(str):
+    """A JSON number as the text it was sent as."""
+
+    __slots__ = ()
+
+
+Tree = None | bool | str | Number | list[Any] | dict[str, Any]
+
+
+class Unreadable(Exception):
+    """The text is too long or too deep, may be read in two ways, or is not JSON as RFC 8259 has it."""
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len({name.casefold() for name in members}) != len(pairs):
+        raise Unreadable("a member is repeated")
+    return members
+
+
+def _refuse_constant(name: str) -> Any:
+    raise Unreadable(f"{name} is not JSON")
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?')
+_BRACKET = re.compile(rb"[\[\]{}]")
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_members, parse_float=Number, parse_int=Number, parse_constant=_refuse_constant
+)
+_SPACE = b" \t\r\n"
+
+
+def read(text: bytes) -> Tree:
+    """The tree of a raw JSON text.
+
+    Raises:
+        Unreadable: the text is longer than MAX_TEXT bytes or deeper than MAX_DEPTH, repeats a member, has escapes or
+            is not JSON.
+    """
+    if len(text) > MAX_TEXT:
+        raise Unreadable(f"longer than {MAX_TEXT} bytes")
+    if b"\\" in text:
+        raise Unreadable("it has escapes")
+    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise Unreadable(f"nested deeper than {MAX_DEPTH}")
+    try:
+        words = text.strip(_SPACE).decode()
+        tree, end = _decoder.raw_decode(words)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error)) from error
+    if end != len(words):
+        raise Unreadable("something follows the value")
+    return cast(Tree, tree)
+
+
+def _depth(text: bytes) -> int:
+    """How deep arrays and objects stand inside one another."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", text)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def write(tree: Tree, *, sort: bool = False) -> bytes:
+    """The JSON text of a tree, without spaces; with `sort`, members in the order of their names."""
+    if isinstance(tree, str):
+        word = tree if isinstance(tree, Number) else encode_basestring(tree)
+        return word.encode("utf-8", "surrogatepass")
+    parts: list[str] = []
+    _append(tree, parts, sort)
+    return "".join(parts).encode("utf-8", "surrogatepass")
+
+
+def _append(tree: Tree, parts: list[str], sort: bool) -> None:
+    if isinstance(tree, Number):
+        parts.append(str(tree))
+    elif isinstance(tree, str):
+        parts.append(encode_basestring(tree))
+    elif tree is None:
+        parts.append("null")
+    elif tree is True:
+        parts.append("true")
+    elif tree is False:
+        parts.append("false")
+    elif isinstance(tree, list):
+        _append_list(tree, parts, sort)
+    else:
+        _append_object(tree, parts, sort)
+
+
+def _append_list(items: list[Any], parts: list[str], sort: bool) -> None:
+    parts.append("[")
+    for position, item in enumerate(items):
+        if position:
+            parts.append(",")
+        _append(item, parts, sort)
+    parts.append("]")
+
+
+def _append_object(members: dict[str, Any], parts: list[str], sort: bool) -> None:
+    parts.append("{")
+    for position, name in enumerate(sorted(members) if sort else members):
+        if position:
+            parts.append(",")
+        parts.append(encode_basestring(name))
+        parts.append(":")
+        _append(members[name], parts, sort)
+    parts.append("}")
+
+
+def number_at(result: bytes, path: str) -> int | None:
+    """The number at `path` (members joined by dots, "." for the result itself); None when there is none."""
+    return _number(value_at(result, path))
+
+
+def value_at(result: bytes, path: str) -> object:
+    """Whatever stands at `path`; None when nothing does."""
+    try:
+        value = msgspec.json.decode(result)
+    except UNREADABLE:
+        return None
+    for name in path.split("."):
+        if not name:
+            continue
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        try:
+            return int(value, 16 if value.startswith("0x") else 10)
+        except ValueError:
+            return None
+    return None

@@ -1,0 +1,217 @@
+"""JSON-RPC 2.0 envelopes: bytes in, calls out; results in, bytes out.
+
+`id` and `params` stay the raw JSON text that the caller sent (architecture section 4): a parse and re-encode would
+spoil ids like `1.50` and integers of 30 digits. Codes follow section 5.1 of the JSON-RPC 2.0 specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from rpcaccel.core.wire import json_text
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+LIMIT_EXCEEDED = -32005
+"""Not of the specification, but what nodes and providers use for "too much" (EIP-1474)."""
+RESPONSE_TOO_LARGE = -32003
+"""What geth says of the calls of a batch whose answers find no room in its own."""
+SHARED_FROM = 64 * 1024
+"""Bytes. A longer result is written out as it is kept, beside what stands around it: a copy for each client that takes
+its time would be dearer than the writes."""
+LONGEST_METHOD = 256
+"""Bytes of a method's name, in UTF-8. Names are remembered, counted and logged; real ones have some dozen bytes."""
+
+
+class Call(Struct, frozen=True, gc=False):
+    """One well-formed call."""
+
+    method: str
+    params: bytes
+    """Raw JSON text, an array or an object; b"[]" when missing or null."""
+    id: bytes | None
+    """Raw JSON text of the caller's id; None for a notification."""
+
+
+class Invalid(Struct, frozen=True, gc=False):
+    """One malformed call and what its caller is told."""
+
+    code: int
+    message: str
+    id: bytes = b"null"
+
+
+NOT_JSON = Invalid(PARSE_ERROR, "parse error: the body is not one JSON text in UTF-8")
+EMPTY_BODY = Invalid(PARSE_ERROR, "parse error: the body is empty")
+EMPTY_BATCH = Invalid(INVALID_REQUEST, "empty batch")
+TOO_DEEP = Invalid(INVALID_REQUEST, "invalid request: nested too deeply")
+NOT_AN_OBJECT = Invalid(INVALID_REQUEST, "invalid request: expected an object or an array of objects")
+
+
+class _Envelope(Struct, gc=False):
+    method: str
+    id: Raw | msgspec.UnsetType = msgspec.UNSET
+    params: Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _LooseEnvelope(Struct, gc=False):
+    method: Raw | msgspec.UnsetType = msgspec.UNSET
+    id: Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_loose = msgspec.json.Decoder(_LooseEnvelope).decode
+_decode_batch = msgspec.json.Decoder(list[Raw]).decode
+_DEEP_STEPS = 20_000
+"""Brackets that are followed in a text that nests too deeply for msgspec, which no honest one does: to find where the
+other members of a batch are, it may take some milliseconds and no more."""
+_SPACE = b" \t\r\n"
+_ID = b'{"jsonrpc":"2.0","id":'
+_NEXT = b"}," + _ID
+RESULT = b',"result":'
+ERROR = b',"error":'
+_COMPOUND = (b"{", b"[")
+
+
+def decode(body: bytes) -> Call | Invalid | list[Raw]:
+    """Read a request body: one call, one refusal, or the raw members of a batch (at least one).
+
+    The members of a batch are read one by one with `decode_member`, so that a limit on their number can be applied
+    before any work is done on them.
+    """
+    if not json_text.is_utf8(body):
+        return NOT_JSON
+    head = body[:1]
+    if head != b"{":
+        stripped = body.lstrip(_SPACE)
+        if not stripped:
+            return EMPTY_BODY
+        head = stripped[:1]
+    if head == b"[":
+        return _split_batch(body)
+    return decode_member(body)
+
+
+def decode_member(text: bytes | Raw) -> Call | Invalid:
+    """Read one call; `text` must be UTF-8."""
+    try:
+        envelope = _decode_envelope(text)
+    except msgspec.DecodeError:
+        return _explain(text)
+    except RecursionError:
+        return _explain_deep(text)
+    call_id = envelope.id
+    raw_id: bytes | None = None
+    if call_id is not msgspec.UNSET:
+        raw_id = bytes(call_id)
+        if raw_id.startswith(_COMPOUND):
+            return Invalid(INVALID_REQUEST, "invalid request: id must be a string, a number, a boolean or null")
+    if not envelope.method:
+        return Invalid(INVALID_REQUEST, "invalid request: method is empty", raw_id or b"null")
+    if len(envelope.method) > LONGEST_METHOD or (not envelope.method.isascii() and _is_long(envelope.method)):
+        message = f"invalid request: the method's name is longer than {LONGEST_METHOD} bytes"
+        return Invalid(INVALID_REQUEST, message, raw_id or b"null")
+    params = envelope.params
+    if params is msgspec.UNSET:
+        return Call(envelope.method, b"[]", raw_id)
+    raw_params = bytes(params)
+    if not raw_params.startswith(_COMPOUND):
+        if raw_params != b"null":
+            return Invalid(INVALID_PARAMS, "invalid params: expected an array or an object", raw_id or b"null")
+        raw_params = b"[]"
+    return Call(envelope.method, raw_params, raw_id)
+
+
+def result_reply(call_id: bytes, result: bytes | Raw) -> bytes:
+    """A success reply. It has no `error` member at all (docs/harmony.md section 1, fact 7)."""
+    return b"".join((_ID, call_id, RESULT, result, b"}"))
+
+
+def result_parts(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
+    """The same without a copy of the result, which stands in the middle."""
+    return b"".join((_ID, call_id, RESULT)), result, b"}"
+
+
+def error_reply(call_id: bytes, error: bytes | Raw) -> bytes:
+    """An error reply around a raw error object; it has no `result` member."""
+    return b"".join((_ID, call_id, ERROR, error, b"}"))
+
+
+def error_object(code: int, message: str) -> bytes:
+    """The raw JSON text of an error object."""
+    return b'{"code":%d,"message":%b}' % (code, msgspec.json.encode(message))
+
+
+def refusal(invalid: Invalid) -> bytes:
+    """The reply to a malformed call."""
+    return error_reply(invalid.id, error_object(invalid.code, invalid.message))
+
+
+def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
+    """The replies of a batch, in the order given (JSON-RPC 2.0 section 6): of each the id, RESULT or ERROR, and the
+    result or the error object. Everything is copied once."""
+    parts: list[bytes] = []
+    for call_id, member, value in replies:
+        parts += (_NEXT, call_id, member, value)
+    parts[:1] = (b"[" + _ID,) if parts else (b"[",)
+    parts.append(b"}]" if replies else b"]")
+    return b"".join(parts)
+
+
+def _split_batch(body: bytes) -> Invalid | list[Raw]:
+    try:
+        members = _decode_batch(body)
+    except msgspec.DecodeError:
+        return NOT_JSON
+    except RecursionError:
+        return _split_deep_batch(body)
+    return members or EMPTY_BATCH
+
+
+def _explain(text: bytes | Raw) -> Invalid:
+    """Say what is wrong with a call that the strict decoder refused."""
+    try:
+        loose = _decode_loose(text)
+    except msgspec.ValidationError:
+        return NOT_AN_OBJECT
+    except msgspec.DecodeError:
+        return NOT_JSON
+    except RecursionError:
+        return _explain_deep(text)
+    raw_id = b"null" if isinstance(loose.id, msgspec.UnsetType) else bytes(loose.id)
+    if raw_id.startswith(_COMPOUND):
+        raw_id = b"null"
+    if isinstance(loose.method, msgspec.UnsetType):
+        return Invalid(INVALID_REQUEST, "invalid request: method is missing", raw_id)
+    return Invalid(INVALID_REQUEST, "invalid request: method must be a string", raw_id)
+
+
+def _is_long(method: str) -> bool:
+    return len(method.encode("utf-8", "surrogatepass")) > LONGEST_METHOD
+
+
+def _split_deep_batch(body: bytes) -> Invalid | list[Raw]:
+    try:
+        return json_text.items(body, _DEEP_STEPS)
+    except json_text.NotJson:
+        return NOT_JSON
+    except json_text.TooDeep:
+        return TOO_DEEP
+
+
+def _explain_deep(text: bytes | Raw) -> Invalid:
+    """Refuse a call that is nested more deeply than any node reads, under its id where that can be told."""
+    try:
+        raw_id = bytes(json_text.members(text, _DEEP_STEPS).get("id", b"null"))
+    except json_text.NotJson:
+        return NOT_JSON
+    except json_text.TooDeep:
+        return TOO_DEEP
+    return replace(TOO_DEEP, id=b"null" if raw_id.startswith(_COMPOUND) else raw_id)

@@ -1,0 +1,37 @@
+"""The name of a signed transaction, from its own bytes.
+
+A transaction's hash is the Keccak-256 of its consensus encoding (Ethereum yellow paper section 4.2; EIP-2718 for typed
+ones). Wallets send that very encoding, with one exception: a blob transaction travels with its blobs (EIP-4844), which
+are not hashed. Such a one, and a type that nobody knew when this was written, is left to the node to name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from Crypto.Hash import keccak
+
+from rpcaccel.core.wire.json_text import UNREADABLE
+
+_TYPES_HASHED_AS_SENT = frozenset({0x01, 0x02, 0x04})
+"""Access list (EIP-2930), fee market (EIP-1559), set code (EIP-7702)."""
+_LEGACY_FROM = 0xC0
+"""An RLP list: a transaction without a type."""
+_decode = msgspec.json.Decoder(list[Any]).decode
+
+
+def hash_of(params: bytes) -> bytes | None:
+    """The transaction's hash as JSON text, from the raw params of a send; None when it cannot be told from them."""
+    raw = _raw(params)
+    if not raw or not (raw[0] >= _LEGACY_FROM or raw[0] in _TYPES_HASHED_AS_SENT):
+        return None
+    return b'"0x%b"' % keccak.new(data=raw, digest_bits=256).hexdigest().encode()
+
+
+def _raw(params: bytes) -> bytes | None:
+    try:
+        first = _decode(params)[0]
+        return bytes.fromhex(first[2:]) if first[:2] in ("0x", "0X") else None
+    except (*UNREADABLE, ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,140 @@
+"""What a worker says about a call it is not asked to answer. Changes nothing, counts nothing, asks no node."""
+
+from __future__ import annotations
+
+from math import isinf
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.explanation import Candidate, Explanation, Held, RefusedNode, keeping
+from rpcaccel.core.nodes.eligibility import explain
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan import filter_id
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.dataplane.engine import sticky
+from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.networks.network import Network
+
+
+async def explanation(worker: str, engine: Engine, network: Network, method: str, params: bytes) -> Explanation:
+    """The plan of a call at this moment, with what the tiers hold and who would be asked."""
+    plan = network.plan(method, params)
+    nodes, refused, forced = _nodes(engine, network, plan)
+    refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
+    held = [*_in_memory(worker, engine, network, plan), *(await _in_store(worker, engine, network, plan))]
+    return Explanation(
+        worker=worker,
+        network=network.name,
+        chain=network.chain.name,
+        method=plan.method,
+        known=plan.rule.known,
+        why=plan.rule.why,
+        origin=_origin(network, plan),
+        cache=str(plan.cache),
+        asked=_text(plan.asked),
+        forwarded=_text(plan.params),
+        note=plan.note,
+        local=None if plan.local is None else _text(plan.local),
+        head=network.view.head,
+        block=plan.block,
+        first_block=plan.first_block,
+        final=plan.final,
+        min_head=plan.min_head,
+        key=None if plan.key is None else _text(plan.key),
+        head_key=None if plan.head_key is None else _text(plan.head_key),
+        shared=tuple(map(_text, plan.shared_keys)) if engine.second_tier else (),
+        in_flight=plan.flight_key is not None and plan.flight_key in engine.flights,
+        keeping=(refusal,)
+        if refusal
+        else keeping(
+            plan, network.view, network.chain.block_time, engine.memory.max_entry, second_tier=engine.second_tier
+        ),
+        held=tuple(held),
+        nodes=nodes,
+        refused=refused,
+        forced=forced,
+    )
+
+
+def _origin(network: Network, plan: Plan) -> str:
+    if not (plan.rule.known or plan.rule.deny):
+        return "no rule"
+    file = f"chains/{network.chain.name}.toml"
+    return f"{file}, changed by {plan.rule.origin}" if plan.rule.origin else file
+
+
+def _served(engine: Engine, network: Network, plan: Plan, entry: Entry) -> bool:
+    """Would a caller get this entry now?"""
+    old = plan.rule.max_age and engine.now() - entry.stored_at > plan.rule.max_age + plan.rule.stale
+    return not (old or engine.sends.doubts(network, plan, entry.result))
+
+
+def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> list[Held]:
+    now = engine.now()
+    found = [(key, engine.memory.peek(key, now)) for key in (plan.key, plan.head_key) if key is not None]
+    return [
+        _held("memory", worker, key, entry, now, served=_served(engine, network, plan, entry))
+        for key, entry in found
+        if entry is not None
+    ]
+
+
+async def _in_store(worker: str, engine: Engine, network: Network, plan: Plan) -> list[Held]:
+    if not engine.second_tier:
+        return []
+    held = []
+    for key in plan.shared_keys:
+        entry = await engine.store.get(key)
+        if entry is None:
+            continue
+        left = await engine.store.left(key)
+        served = _served(engine, network, plan, entry)
+        held.append(_held(engine.store.name, worker, key, entry, engine.now(), served=served, left=left))
+    return held
+
+
+def _held(
+    tier: str, worker: str, key: bytes, entry: Entry, now: float, *, served: bool, left: float | None = None
+) -> Held:
+    return Held(
+        tier=tier,
+        worker=worker,
+        key=_text(key),
+        left=left if left is not None or isinf(entry.expires) else max(0.0, entry.expires - now),
+        age=max(0.0, now - entry.stored_at),
+        size=len(entry.result),
+        block=entry.block,
+        served=served,
+    )
+
+
+def _nodes(engine: Engine, network: Network, plan: Plan) -> tuple[tuple[Candidate, ...], tuple[RefusedNode, ...], bool]:
+    pool = network.pool
+    found = explain(pool.nodes, plan, pool.clock())
+    order = pool.balancer.preview(found.nodes, plan.route_key)
+    order += [node for node in found.nodes if node not in order]
+    preferred = _preferred(engine, network, plan)
+    order.sort(key=lambda node: node.id not in preferred)  # stable: the balancer's order otherwise
+    others = (*found.refused, *found.standing_by)
+    candidates = tuple(_candidate(node, preferred) for node in order)
+    return candidates, tuple(RefusedNode(node.id, why) for node, why in others), found.forced
+
+
+def _preferred(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
+    if plan.rule.kind in sticky.KINDS:
+        read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
+        return () if read is None else (read.node,)
+    return engine.sends.holders(network, plan, b"")
+
+
+def _candidate(node: Node, preferred: tuple[str, ...]) -> Candidate:
+    return Candidate(
+        id=node.id,
+        head=node.head,
+        in_flight=node.in_flight,
+        latency=node.latency.ewma if node.latency.known else None,
+        preferred=node.id in preferred,
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

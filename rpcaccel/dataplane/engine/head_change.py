@@ -1,0 +1,128 @@
+"""When the head moves, what was asked most at the old one is fetched again at once, so that popular reads stay hits.
+
+A caller who comes meanwhile joins the flight. On the way of a hit it costs one count: the planner knows how often it
+gave a plan. What it costs the nodes is a share of their calls, which the settings bound.
+
+What was kept as final and is not: forgotten before any block is called final again.
+
+When the served head falls below what was final, to nodes that know no block of the branch that was served, or a final
+block is another one than it was (core.heads.served_head), the chain may have begun anew under the same id. Answers
+about final blocks are kept for good, under keys that a new chain's blocks have as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.heads.served_head import Served
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.dataplane.engine.single_flight import Flights
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.stores.base import Store
+
+AT_ONCE = 64
+"""Calls fetched again at one head; a node's queue is there for callers."""
+_TURNS_OVER = (CacheClass.HEAD, CacheClass.EPOCH)
+
+Fly = Callable[[Network, Plan], Coroutine[Any, Any, Outcome]]
+
+
+class Refresh:
+    """Fetches the hottest calls of a network anew."""
+
+    def __init__(self, fly: Fly, memory: MemoryTier, flights: Flights, clock: Callable[[], float]) -> None:
+        self._fly = fly
+        self._memory = memory
+        self._flights = flights
+        self._clock = clock
+
+    def head_moved(self, network: Network) -> int:
+        """Begin to fetch what was asked most; how many calls."""
+        hottest = network.planner.hottest()
+        begun = 0
+        if not network.settings.refresh:
+            return begun
+        now = self._clock()
+        for method, params in hottest:
+            plan = network.plan(method, params)
+            key = plan.flight_key
+            if key is None or not self._turned_over(plan, now) or key in self._flights:
+                continue
+            if begun >= AT_ONCE or not network.refreshes.take(now):
+                break
+            begun += 1
+            network.cell(plan).refreshed += 1
+            self._flights.begin(key, self._flight(network, plan))
+        return begun
+
+    def _flight(self, network: Network, plan: Plan) -> Callable[[], Coroutine[Any, Any, Outcome]]:
+        return lambda: self._fly(network, plan)
+
+    def _turned_over(self, plan: Plan, now: float) -> bool:
+        """Is it an answer of the head, read from a node, that nobody has yet?"""
+        if plan.cache not in _TURNS_OVER or plan.local is not None or plan.rule.kind != "read" or plan.rule.deny:
+            return False
+        return all(self._memory.peek(key, now) is None for key in (plan.key, plan.head_key) if key is not None)
+
+
+AGAIN = 5.0
+"""Seconds after which the second tier is purged again when a server was not reached."""
+
+
+class ChainRestarts:
+    """The networks of one worker that are being forgotten."""
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        store: Store,
+        under_way: Callable[[], list[asyncio.Future[object]]],
+        again: float = AGAIN,
+    ) -> None:
+        """`under_way`: a wait for each answer that is on its way, and may be of the old chain."""
+        self._memory = memory
+        self._store = store
+        self._under_way = under_way
+        self._again = again
+        self._waits: dict[str, None] = {}
+        """Networks whose answers in the second tier could not be purged yet."""
+
+    def __repr__(self) -> str:
+        return f"<ChainRestarts {' '.join(self._waits)}>"
+
+    def look(self, network: Network, served: Served) -> bool:
+        """To be told before these heads are seen. True: `forget` is to be run, and until it has ended nothing of this
+        network is final; what was in memory is gone at once."""
+        sight, known = network.sight, network.view.head >= 0
+        news, sight.doubted = served.doubted > sight.doubted, max(served.doubted, sight.doubted)
+        if not (news and known) or sight.forgetting:  # before its first head a worker has kept nothing
+            return False
+        sight.forgetting = True
+        self._memory.purge(Selection(network=network.name))
+        return True
+
+    async def forget(self, network: Network) -> None:
+        """Purge both tiers when what was under way has come, again and again until all servers were reached."""
+        selection = Selection(network=network.name)
+        if flights := self._under_way():
+            await asyncio.wait(flights)
+        while not (await self._store.purge(selection)).complete:
+            self._waits[network.name] = None
+            await asyncio.sleep(self._again)
+        self._memory.purge(selection)
+        self._waits.pop(network.name, None)
+        network.sight.forgetting = False
+
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps blocks from being called final, in sentences."""
+        return tuple(
+            f"the head of {name} fell below what was final, or a final block was replaced: no block is called final "
+            "until Redis can be purged of what was kept before"
+            for name in self._waits
+        )

@@ -1,0 +1,116 @@
+"""What becomes of a call when the nodes that have the block it needs are gone, and the others are behind.
+
+The rule (docs/architecture.md, rules of truth): the nodes at the head are waited for a bounded time, then the best node
+left is followed: an honest older answer beats none. The control plane moves the served head when their probes go
+unanswered. Here the rule is kept for a call, whatever they died of: they may answer probes and no calls. Those at the
+head may also lack what the call needs (a method, a role, old state) while one that has it is a block behind, as every
+node is for a moment when a block comes.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from rpcaccel.core.nodes.eligibility import NONE, best_left, judge, may_come
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.failure import LACKING, FailureKind, policy
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.forward import Forwarded
+
+_NOT_AWAY = frozenset({FailureKind.BUSY, FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
+"""Own errors after which the nodes at the head may still be there: a full queue bounds how many calls wait."""
+
+
+def patience(network: Network) -> float:
+    """Seconds for which the nodes at the head are waited for: by then the others should have come along."""
+    return network.pool.settings.patience
+
+
+_LACKS = LACKING | {FailureKind.PRUNED, FailureKind.BEYOND_WINDOW}
+"""What a healthy node says that has not what a call needs, and has the block."""
+
+
+def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
+    """Is another node worth waiting for, since those at the head are gone or cannot answer, and it is merely behind?"""
+    failure = forwarded.failure
+    if failure is None:
+        return False
+    kind = failure.kind
+    if kind is FailureKind.NODE_BEHIND:  # a restarted node may have lost the block that it was known to have
+        return lower(network, plan, now) is not None
+    if lacks(forwarded):
+        return plan.rule.kind == "read" and best_left(network.pool.nodes, plan, now) >= 0
+    if kind is not FailureKind.NO_NODE:
+        again = plan.rule.kind == "read" and (plan.repeat or not failure.sent)
+        if not again or kind in _NOT_AWAY or policy(kind).client != "own-error":
+            return False
+    return may_come(network.pool.nodes, plan, now)
+
+
+def lacks(forwarded: Forwarded) -> bool:
+    """Did the nodes that were asked lack what the call needs, the block aside?"""
+    return forwarded.failure is not None and forwarded.failure.kind in _LACKS
+
+
+def wait_until(
+    network: Network, plan: Plan, forwarded: Forwarded, lower: Plan | None, now: float, patient_until: float
+) -> float:
+    """Until when a node at the head is waited for; `patient_until` is the end of this call's own patience.
+
+    Where there is something to say already (what the best node left would answer, or that the nodes lack what the call
+    needs), the patience is that of all calls of the method in this outage together. A method that no table describes
+    waits for nothing: nobody knows whether its answer has to do with the head.
+    """
+    if not plan.rule.known:
+        return now
+    if lower is None and forwarded.answer is None:
+        return patient_until
+    bound = patience(network)
+    gone = [node.id for node in network.pool.nodes if node.head >= plan.min_head]
+    return min(patient_until, network.sight.absence.noticed(plan.rule.method, now, 2 * bound, gone) + bound)
+
+
+def paid(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
+    """May nodes be asked again after this failure? That is paid like any retry, so that an outage which shuts no node
+    does not double the load."""
+    failure = forwarded.failure
+    assert failure is not None
+    asked_still = any(node.id in forwarded.tried and node.breaker.allows(now) for node in network.pool.nodes)
+    unknown = "" if plan.rule.known else plan.method
+    return network.pool.budget.retry(failure, now, unknown=unknown, shut=not asked_still)
+
+
+def came_along(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
+    """Is there a node by now that may be asked, and was not? It may have come along between the failure and the wait,
+    and who waits from then on is not told of it."""
+    return any(node.id not in forwarded.tried and judge(node, plan, now) is NONE for node in network.pool.nodes)
+
+
+def lower(network: Network, plan: Plan, now: float) -> Plan | None:
+    """The plan of the same call at the head of the best node left; None where nobody could answer that either."""
+    left = best_left(network.pool.nodes, plan, now)
+    if not 0 <= left < network.view.head:
+        return None
+    there = network.planner.plan_at(plan.method, plan.asked, replace(network.view, head=left))
+    return there if there.min_head <= left and _fit(network, there, now) else None
+
+
+def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> Plan:
+    """The plan to go on with: that of now, or the one of before where only that can be answered.
+
+    On a chain that moves on, a node that stays a block behind never has what is newest, but it has by now what was
+    the newest when the call came.
+    """
+    fresh = network.plan(plan.method, plan.asked)
+    same = network.view.fork_epoch == fork_epoch
+    return plan if same and not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
+
+
+def reached(network: Network, plan: Plan, node_id: str) -> None:
+    """A call was answered by this node: if it was about the head, the node may have been gone, and is back."""
+    if plan.min_head >= network.view.head:
+        network.sight.absence.ended(plan.rule.method, node_id)
+
+
+def _fit(network: Network, plan: Plan, now: float) -> bool:
+    return any(judge(node, plan, now) is NONE for node in network.pool.nodes)

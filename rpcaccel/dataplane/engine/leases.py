@@ -1,0 +1,65 @@
+"""One node call for identical misses in several processes and hosts, where a call costs a node much.
+
+Who gets the lease fetches; the others wait for what it puts. The lease has a bounded life: when its holder dies, or had
+nothing to put (an error, an answer that is not kept), everybody fetches for themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.stores.base import Lease, Store
+
+LIFE = 5.0
+"""Seconds that a lease lives and others wait at the most."""
+
+
+class Leasing:
+    """The leases of one worker."""
+
+    def __init__(self, store: Store, memory: MemoryTier, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._memory = memory
+        self._clock = clock
+        self._releasing: set[asyncio.Task[None]] = set()
+
+    async def fetch(
+        self,
+        key: bytes,
+        ask: Callable[[], Awaitable[Outcome]],
+        found: Callable[[Entry], Outcome],
+        look: Callable[[], Awaitable[Entry | None]],
+        *,
+        within: float = LIFE,
+    ) -> Outcome:
+        """`ask` a node under the lease of `key`, or take what its holder put, which `look` finds under any key.
+
+        Args:
+            within: seconds that the call has left: half of them are for asking a node, should nobody put anything.
+        """
+        lease = await self._store.lease(key, LIFE)
+        if lease is not None:
+            try:
+                return await ask()
+            finally:
+                self._release(lease)
+        entry = await self._store.wait(key, min(LIFE, within / 2))
+        if entry is not None:
+            self._memory.put(key, entry, self._clock())
+        else:
+            entry = await look()
+        return await ask() if entry is None else found(entry)
+
+    def _release(self, lease: Lease) -> None:
+        """In the background: it waits until the answer is written, which its callers need not."""
+        task = asyncio.get_running_loop().create_task(lease.release())
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
+
+    async def close(self) -> None:
+        """Give back what is held."""
+        await asyncio.gather(*self._releasing, return_exceptions=True)

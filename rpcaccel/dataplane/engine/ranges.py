@@ -1,0 +1,288 @@
+"""Calls about a range of blocks: what is known comes from the tiers, the rest from nodes, in few calls side by side.
+
+Each piece travels the ordinary way (one flight, second tier, forward, judge, keep). What a node finds too large is
+asked for in halves; what fails is the call's error, and what came beside it stays kept, so that the next try is small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rpcaccel.config.model import RangeSettings
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.nodes.eligibility import eligible
+from rpcaccel.core.plan import range_segments
+from rpcaccel.core.plan.block_range import Range
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.range_segments import Piece
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import Source, Step
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.dataplane.engine.single_flight import Flights
+from rpcaccel.dataplane.networks.network import Network
+
+SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
+"""What a node may be able to do after all, for fewer blocks."""
+INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The ordinary way of a call, as the engine has it."""
+
+    carry: Callable[[Network, Plan, bytes, float], Awaitable[Outcome]]
+    """Nodes (and the second tier, for a plan with keys), judge, keep; it must be over at that time."""
+    keep: Callable[[Network, Plan, bytes, int], None]
+    """Judge the answer of a node with that head, and keep it."""
+    kept: Callable[[Network, Plan], tuple[bytes, Entry] | None]
+    """What memory has, and under which key."""
+    stored: Callable[[Plan], Awaitable[Entry | None]] | None
+    """What the second tier has, which fills memory; None when there is no second tier."""
+
+
+class Ranges:
+    """Cuts calls and puts results together. One per engine."""
+
+    def __init__(self, way: Way, memory: MemoryTier, flights: Flights, clock: Callable[[], float]) -> None:
+        self.way = way
+        self.memory = memory
+        self.flights = flights
+        self.clock = clock
+
+    def answer_now(self, network: Network, plan: Plan, span: Range) -> Outcome | None:
+        """What can be said of a range at once: the node's own refusal of too long a one, or all of it from memory."""
+        limit = network.chain.ranges.get(span.way)
+        if limit is not None and span.last - span.first > limit.most:
+            error = jsonrpc.error_object(limit.code, limit.message)
+            return Outcome(source=Source.REFUSED, error=error, block=network.view.head)
+        if span.first > span.last:
+            return Outcome(source=Source.LOCAL, result=b"[]", block=network.view.head)
+        work = self._work(network, plan, span, b"", 0.0)
+        if work is None:
+            return None
+        found: list[bytes] = []
+        for piece in work.pieces:
+            text = work.known(piece)
+            if text is None:
+                return None
+            found.append(text)
+        return Outcome(source=Source.MEMORY, result=range_segments.merge(found), block=network.view.head)
+
+    async def fetch(self, network: Network, plan: Plan, span: Range, client: bytes) -> Outcome:
+        """The result of a range, from wherever its pieces are.
+
+        A piece above the settled ones may be of a branch that was seen abandoned before the others came: all anew.
+        """
+        ends = self.clock() + network.settings.deadline
+        while True:
+            fork_epoch = network.view.fork_epoch
+            work = self._work(network, plan, span, client, ends)
+            outcome = None if work is None else await work.done()
+            if outcome is None:
+                return await self.way.carry(network, plan, client, ends)
+            if span.last <= span.settled or network.view.fork_epoch == fork_epoch or self.clock() >= ends:
+                return outcome
+            plan = network.plan(plan.method, plan.asked)
+            if plan.range is None:
+                return await self.way.carry(network, plan, client, ends)
+            span = plan.range
+
+    def _work(self, network: Network, plan: Plan, span: Range, client: bytes, ends: float) -> _Work | None:
+        """None when there is nothing to gain from cutting."""
+        cuts = range_segments.cut(span, network.settings.ranges.segment)
+        if not cuts or (len(cuts) == 1 and cuts[0].open):
+            return None
+        return _Work(self, network, plan, span, cuts, client, ends)
+
+
+class _Work:
+    """One range being put together."""
+
+    __slots__ = ("_attempts", "_client", "_ends", "_gate", "_left", "_network", "_nodes", "_open", "_plan", "_ranges",
+                 "_settings", "_span", "_started", "pieces")  # fmt: skip
+
+    def __init__(
+        self, ranges: Ranges, network: Network, plan: Plan, span: Range, cuts: list[Piece], client: bytes, ends: float
+    ) -> None:
+        self.pieces = cuts
+        self._ranges = ranges
+        self._network = network
+        self._plan = plan
+        self._span = span
+        self._client = client
+        self._ends = ends
+        self._settings: RangeSettings = network.settings.ranges
+        # Planned now: what comes later is kept by the fork epoch the call began in.
+        self._open = self._planned(cuts[-1].first, cuts[-1].last) if cuts[-1].open else None
+        self._left = self._settings.max_pieces
+        self._gate = asyncio.Semaphore(self._settings.at_once)
+        self._started = ranges.clock()
+        self._nodes: dict[str, None] = {}
+        self._attempts = 0
+
+    def known(self, piece: Piece) -> bytes | None:
+        """What memory has of a piece; an edge also from its whole segment."""
+        if piece.open:
+            kept = self._ranges.way.kept(self._network, self._open) if self._open is not None else None
+            return None if kept is None else kept[1].result
+        now = self._ranges.clock()
+        get = self._ranges.memory.get
+        entry = get(self._span.key(piece.first, piece.last), now)
+        if entry is not None:
+            return entry.result
+        if piece.whole is None or (entry := get(self._span.key(*piece.whole), now)) is None:
+            return None
+        return range_segments.within(entry.result, piece.first, piece.last)
+
+    async def done(self) -> Outcome | None:
+        """The result, or the error of a piece; None when a node did not do as it should: ask for the whole."""
+        found = [self.known(piece) for piece in self.pieces]
+        here = sum(text is not None for text in found)
+        await self._look_further(found)
+        runs = range_segments.missing(self.pieces, [text is not None for text in found], self._settings.max_pieces)
+        if not runs:
+            source = Source.MEMORY if here == len(self.pieces) else Source.REDIS
+            return self._outcome(source, result=range_segments.merge(text for text in found if text is not None))
+        parts = [part for begin, end in runs for part in self._divide(self.pieces[begin : end + 1])]
+        outcomes = await asyncio.gather(*(self._fetch(part) for part in parts))
+        errors = [outcome for outcome in outcomes if outcome.error is not None]
+        if any(outcome.error is INCOMPLETE for outcome in errors):
+            return None
+        if errors:
+            return self._failed(errors)
+        fetched = {
+            part[0].first: (part[-1].last, outcome.result or b"[]")
+            for part, outcome in zip(parts, outcomes, strict=True)
+        }
+        cached = self._span.length - sum(part[-1].last - part[0].first + 1 for part in parts)
+        result = range_segments.merge(self._in_order(found, fetched))
+        return self._outcome(
+            Source.PARTIAL if cached else Source.NODE, result=result, cached=(cached, self._span.length)
+        )
+
+    def _in_order(self, found: Sequence[bytes | None], fetched: dict[int, tuple[int, bytes]]) -> list[bytes]:
+        """The results of known pieces and fetched runs; a run stands for the known pieces it bridged, too."""
+        results, reached = [], -1
+        for piece, text in zip(self.pieces, found, strict=True):
+            if piece.first in fetched:
+                reached, result = fetched[piece.first]
+                results.append(result)
+            elif piece.first > reached and text is not None:
+                results.append(text)
+        return results
+
+    async def _look_further(self, found: list[bytes | None]) -> None:
+        """Ask the second tier for what memory lacks; the gets of one turn travel together."""
+        stored = self._ranges.way.stored
+        if stored is None:
+            return
+        asked = [position for position, text in enumerate(found) if text is None]
+        plans = [self._piece_plan(self._plan, self.pieces[position]) for position in asked]
+        entries = await asyncio.gather(*(stored(plan) for plan in plans))
+        for position, entry in zip(asked, entries, strict=True):
+            found[position] = None if entry is None else entry.result
+
+    def _divide(self, run: Sequence[Piece]) -> list[Sequence[Piece]]:
+        """A long run is shared out to the nodes there are."""
+        length = run[-1].last - run[0].first + 1
+        able = len(eligible(self._network.pool.nodes, self._plan, self._ranges.clock()).nodes)
+        return range_segments.divide(run, max(1, min(able, length // self._settings.divide_from)))
+
+    async def _fetch(self, run: Sequence[Piece]) -> Outcome:
+        """The result of a run; of a long range's edges, all that is worth keeping."""
+        limit = self._network.chain.ranges.get(self._span.way)
+        wide = range_segments.widen(run, self._span, self._settings.segment, None if limit is None else limit.most)
+        if wide != run:
+            outcome = await self._run(wide)
+            text = None if outcome.result is None else range_segments.within(outcome.result, run[0].first, run[-1].last)
+            if text is not None:
+                return replace(outcome, result=text)
+        return await self._run(run)  # no more than was asked, where more was refused
+
+    async def _run(self, run: Sequence[Piece]) -> Outcome:
+        """The result of consecutive pieces from a node; whoever else wants the same run waits for it."""
+        plan = self._planned(run[0].first, run[-1].last)
+        if plan.flight_key is None:
+            return await self._ask(plan, run)
+        outcome, _ = await self._ranges.flights.fly(b"run:" + plan.flight_key, lambda: self._ask(plan, run))
+        return outcome
+
+    async def _ask(self, plan: Plan, run: Sequence[Piece]) -> Outcome:
+        outcome = await self._carry(plan)
+        if outcome.kind in SMALLER:
+            return await self._ask_for_less(plan, run, outcome)
+        if outcome.result is None:
+            return outcome
+        shares = range_segments.share(self._span.way, outcome.result, run)
+        if shares is None:  # a node that lags behind its own word, perhaps: another may do better
+            outcome = await self._carry(plan)
+            shares = None if outcome.result is None else range_segments.share(self._span.way, outcome.result, run)
+        if shares is None:
+            return outcome if outcome.error is not None else replace(outcome, result=None, error=INCOMPLETE)
+        for piece, text in zip(run, shares, strict=True):
+            self._keep(plan, piece, text, outcome.node_head)
+        return outcome
+
+    async def _ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
+        """Two halves instead of what a node found too large; its refusal when that cannot go on."""
+        parts = range_segments.halves(run, self._span)
+        self._left -= 2
+        late = self._ranges.clock() >= self._ends
+        if parts is None or self._left < 0 or late:
+            return refusal
+        outcomes = await asyncio.gather(*(self._run(part) for part in parts))
+        failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
+        if failed is not None:
+            return failed
+        result = range_segments.merge(outcome.result or b"[]" for outcome in outcomes)
+        head = min(outcome.node_head for outcome in outcomes)
+        if len(run) == 1:
+            self._keep(plan, run[0], result, head)
+        return replace(outcomes[-1], result=result, node_head=head)
+
+    async def _carry(self, plan: Plan) -> Outcome:
+        """Take a run to the nodes. It has no keys: its pieces are kept, each by its own."""
+        async with self._gate:
+            bare = replace(plan, key=None, head_key=None, shared_keys=())
+            outcome = await self._ranges.way.carry(self._network, bare, self._client, self._ends)
+        self._attempts += outcome.attempts
+        if outcome.node:
+            self._nodes[outcome.node] = None
+        return outcome
+
+    def _keep(self, plan: Plan, piece: Piece, result: bytes, node_head: int) -> None:
+        self._ranges.way.keep(self._network, self._piece_plan(plan, piece), result, node_head)
+
+    def _piece_plan(self, plan: Plan, piece: Piece) -> Plan:
+        """The plan of a piece; made from that of a run, since planning a thousand anew would hold up others."""
+        if piece.open:
+            open_plan = self._open if self._open is not None and piece is self.pieces[-1] else None
+            return open_plan or self._planned(piece.first, piece.last)
+        key = self._span.key(piece.first, piece.last)
+        return replace(plan, key=key, head_key=None, shared_keys=(key,), first_block=piece.first, block=piece.last,
+                       min_head=piece.last + self._span.depth, final=True, range=None)  # fmt: skip
+
+    def _planned(self, first: int, last: int) -> Plan:
+        return self._network.plan(self._plan.method, self._span.params(first, last))
+
+    def _failed(self, errors: Sequence[Outcome]) -> Outcome:
+        """The most telling of several errors: what a node said, before what happened on the way; the lowest block's."""
+        said = [outcome for outcome in errors if outcome.http == 200]
+        return replace((said or errors)[0], attempts=self._attempts)
+
+    def _outcome(self, source: Source, *, result: bytes, cached: tuple[int, int] | None = None) -> Outcome:
+        return Outcome(
+            source=source,
+            result=result,
+            node=", ".join(sorted(self._nodes)),
+            block=self._plan.head,
+            attempts=self._attempts,
+            cached=cached,
+            steps=((Step.FORWARD, self._ranges.clock() - self._started),),
+        )

@@ -1,0 +1,101 @@
+"""Read your writes: lookups of a transaction that was just sent go to a node that took it, in every worker.
+
+- A worker tells the others on its host over the link, and other hosts by a short-lived mark in the second tier.
+- No answer that says "not there (yet)" is taken from a tier for such a transaction, nor from a flight that began
+  before it was sent.
+- What a pool holds changes without a new head, so null to a lookup that would show a pooled transaction is kept by
+  nobody (core.cache.retention). A worker the news has not reached yet, some milliseconds, therefore asks a node.
+- Pending reads (the nonce) go to the nodes that took what the same client sent last. The client is told by its address
+  and not by the account: the sender of a transaction is in its signature, and to recover it costs milliseconds of this
+  process for each transaction. Clients behind one address share the preference, which harms none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.heads.recent_writes import REMEMBERED, UNFILLED, Recent, Sent, hash_named, hash_text
+from rpcaccel.core.plan import cache_key
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.stores.base import Store
+
+MARK = "sent"
+"""Stands where a method stands in the keys of marks, so that they are purged with their network."""
+_decode_nodes = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class ReadYourWrites:
+    """What was sent lately, by anyone this worker has heard of."""
+
+    def __init__(self, store: Store, clock: Callable[[], float], tell: Callable[[Sent], None]) -> None:
+        """`tell` carries the news to the other workers of this host."""
+        self._recent = Recent()
+        self._store = store
+        self._shared = store.name != "memory"
+        self._clock = clock
+        self._tell = tell
+
+    def took(self, network: Network, result: bytes, nodes: tuple[str, ...], client: bytes) -> None:
+        """Nodes took a transaction and answered `result`, its hash."""
+        name = hash_text(result)
+        if name is None:
+            return
+        sent = Sent(network.name, name, nodes, client)
+        self.heard(sent)
+        self._tell(sent)
+        if self._shared and network.view.known:
+            all_of_them = self._recent.of_hash(network.name, name, self._clock())
+            self._store.put(_mark(network, name), self._entry(network, all_of_them), REMEMBERED)
+
+    def heard(self, sent: Sent) -> None:
+        """Another worker, or this one, sent a transaction."""
+        self._recent.add(sent, self._clock())
+
+    def holders(self, network: Network, plan: Plan, client: bytes) -> tuple[str, ...]:
+        """Ids of the nodes that should be asked first, as far as this worker knows."""
+        if plan.rule.names_transaction is None:
+            return self._recent.of_client(network.name, client, self._clock()) if plan.pending else ()
+        name = hash_named(plan)
+        return () if name is None else self._recent.of_hash(network.name, name, self._clock())
+
+    def doubts(self, network: Network, plan: Plan, result: bytes) -> bool:
+        """Is a kept answer one that a transaction sent since may have made untrue?"""
+        if plan.rule.names_transaction is None or result not in UNFILLED:
+            return False
+        return bool(self.holders(network, plan, b""))
+
+    async def look(self, network: Network, plan: Plan) -> None:
+        """Ask the second tier whether another host sent the transaction that a lookup names."""
+        name = hash_named(plan) if self._shared and network.view.known else None
+        if name is None or self._recent.of_hash(network.name, name, self._clock()):
+            return
+        mark = await self._store.get(_mark(network, name))
+        if mark is None:
+            return
+        try:
+            nodes = _decode_nodes(mark.result)
+        except UNREADABLE:
+            return
+        self.heard(Sent(network.name, name, nodes))
+
+    def _entry(self, network: Network, nodes: tuple[str, ...]) -> Entry:
+        now = self._clock()
+        return Entry(
+            result=msgspec.json.encode(nodes),
+            cache=CacheClass.NEVER,
+            network=network.name,
+            method=MARK,
+            stored_at=now,
+            expires=now + REMEMBERED,
+        )
+
+
+def _mark(network: Network, name: bytes) -> bytes:
+    tag = cache_key.network_tag(network.name, network.view.eth_chain_id, network.view.genesis or "")
+    return cache_key.cache_key(tag, MARK, cache_key.SCOPE_SENT, name)

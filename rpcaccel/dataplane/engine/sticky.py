@@ -1,0 +1,158 @@
+"""Filters: made on any node, asked of the node that made them, which the id tells (core.plan.filter_id).
+
+Who is asked when it matters which node it is: the one that holds a filter, or those that took a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from random import Random
+
+from rpcaccel.balancers import Balancer
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.nodes.eligibility import CALLS_OF, Refusal, judge, sentence
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan import filter_id
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import Bulkhead
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.forward import Forwarded, forward
+from rpcaccel.dataplane.upstream.pool import Pool
+
+_PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED)
+_NOT_EVEN_PINNED = (Refusal.WRONG_CHAIN, *_PARKED)
+"""What keeps even the one node that has it from being asked. A drained or weightless one finishes what it holds."""
+
+
+class Pinned:
+    """One node and no other."""
+
+    __slots__ = ("_node", "_plan", "forced")
+
+    def __init__(self, plan: Plan, node: Node) -> None:
+        self._plan = plan
+        self._node = node
+        self.forced = False
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """The node, unless it was asked or must not be."""
+        node = self._node
+        why = judge(node, self._plan, now)
+        gone = why is Refusal.BREAKER_OPEN and node.breaker.held  # where probes are answered, it has what it had
+        if node.id in avoid or gone or why in _NOT_EVEN_PINNED:
+            return None
+        return node if self._has_room(now) else None
+
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
+        """Nobody has what this node has."""
+        return None
+
+    def behind(self, now: float) -> bool:  # noqa: ARG002 - the port's
+        """Nobody else is waited for."""
+        return False
+
+    def nobody(self, now: float) -> Failure:
+        """Why the node cannot be asked."""
+        why = judge(self._node, self._plan, now)
+        if why not in _NOT_EVEN_PINNED and not self._has_room(now):
+            text = f"node {self._node.id} has as many {CALLS_OF[self._plan.rule.bulkhead]} as it may have at once"
+            return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
+        kind = FailureKind.RATE_LIMITED if why in _PARKED else FailureKind.NO_NODE
+        return Failure(kind, sentence(self._node, why, self._plan, now), sent=False)
+
+    def _has_room(self, now: float) -> bool:
+        bulkhead = self._plan.rule.bulkhead
+        return bulkhead is Bulkhead.LIGHT or self._node.has_room(now, bulkhead)
+
+
+def preferring(
+    plan: Plan, pool: Pool, nodes: Sequence[Node], preferred: Collection[str], route_key: bytes, *, last: bool = False
+) -> PoolChooser:
+    """The choice among `nodes` that prefers some, where there are any to prefer. `last` is the chooser's own."""
+    if not preferred:
+        return PoolChooser(plan, nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
+    return Preferring(plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key)
+
+
+class Preferring(PoolChooser):
+    """Nodes of these ids before all others, as long as they are eligible."""
+
+    __slots__ = ("_preferred",)
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[Node],
+        balancer: Balancer,
+        rng: Random,
+        *,
+        preferred: Collection[str],
+        route_key: bytes = b"",
+    ) -> None:
+        super().__init__(plan, nodes, balancer, rng, route_key=route_key)
+        self._preferred = preferred
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """A preferred node while there is one, then whoever else is eligible."""
+        wanted = [
+            node
+            for node in self._nodes
+            if node.id in self._preferred and node.id not in avoid and judge(node, self._plan, now) is Refusal.NONE
+        ]
+        if wanted:
+            return self._balancer.pick(wanted, route_key=self._route_key, now=now, rng=self._rng)
+        return super().next(avoid, now)
+
+
+NOT_FOUND = jsonrpc.error_object(-32000, "filter not found")
+"""What a node says about a filter it does not have (facts: harmony.md section 5)."""
+KINDS = frozenset({"filter-new", "filter-poll", "filter-drop"})
+"""What rules call the methods that are treated here."""
+_GONE = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS, FailureKind.NO_NODE})
+"""The node cannot be reached, and its filters with it: a client that is told so makes a new one elsewhere."""
+
+
+def named(network: Network, outcome: Outcome) -> Outcome:
+    """The outcome of making a filter, with the node's name in the id."""
+    if outcome.result is None:
+        return outcome
+    return Outcome(
+        source=outcome.source,
+        result=filter_id.attach(outcome.result, network.name, outcome.node),
+        node=outcome.node,
+        block=outcome.block,
+        attempts=outcome.attempts,
+        steps=outcome.steps,
+    )
+
+
+async def poll(
+    network: Network, plan: Plan, deadline: float, conclude: Callable[[Plan, Forwarded], Outcome]
+) -> Outcome | None:
+    """Ask the node that made the filter; None when the params name no filter, so that a node says what is wrong.
+
+    A filter whose node is gone, from the settings or from the network, is not found.
+    """
+    read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
+    if read is None:
+        return None
+    node = next((node for node in network.pool.nodes if node.id == read.node), None)
+    if node is None:
+        return _not_found(network, plan)
+    asked = plan.with_params(read.params)
+    forwarded = await forward(asked, network.pool, deadline=deadline, chooser=Pinned(asked, node))
+    outcome = conclude(asked, forwarded)
+    gone = forwarded.failure is not None and forwarded.failure.kind in _GONE
+    return _not_found(network, plan) if gone else outcome
+
+
+def _not_found(network: Network, plan: Plan) -> Outcome:
+    """As nodes say it: an error to a poll, `false` to the removal of what is not there."""
+    head = network.view.head
+    if plan.rule.kind == "filter-drop":
+        return Outcome(source=Source.LOCAL, result=b"false", block=head)
+    return Outcome(source=Source.LOCAL, error=NOT_FOUND, block=head)

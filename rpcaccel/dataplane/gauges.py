@@ -1,0 +1,56 @@
+"""Puts what tiers and connectors count themselves into the tally, when a snapshot is taken."""
+
+from __future__ import annotations
+
+from rpcaccel.core.cache.memory import MemoryStats
+from rpcaccel.core.memo import Memos
+from rpcaccel.core.stats.counters import NetworkCell, NodeCell, Tier
+from rpcaccel.dataplane.upstream.connector import Counters
+from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.stores.base import StoreStats
+
+
+def fill_memory(tier: Tier, stats: MemoryStats, memos: Memos) -> None:
+    """The memory tier's figures; in its bytes is what is remembered of calls."""
+    tier.entries = stats.entries
+    tier.bytes = stats.bytes + memos.size
+    tier.limit = stats.max_bytes + memos.limit
+    tier.hits = stats.hits
+    tier.misses = stats.misses
+    tier.stored = stats.puts
+    tier.evicted = stats.evictions
+    tier.expired = stats.expired
+    tier.purged = stats.purged
+    tier.refused = stats.rejected
+
+
+def fill_store(tier: Tier, stats: StoreStats) -> None:
+    """The second tier's figures."""
+    tier.up = stats.up
+    tier.hits = stats.hits
+    tier.misses = stats.misses
+    tier.stored = stats.writes
+    tier.errors = stats.errors + stats.writes_failed + sum(stats.damaged.values())
+    tier.timeouts = stats.late
+    tier.dropped = stats.writes_dropped
+
+
+def fill_network(cell: NetworkCell, pool: Pool) -> None:
+    """What a network's pool counts itself."""
+    cell.busy = sum(room.refused for room in pool.rooms)
+    cell.unpaid = pool.budget.refused
+    cell.in_room = sum(len(room) for room in pool.rooms)
+
+
+def fill_node(cell: NodeCell, counters: Counters) -> None:
+    """A connector's figures."""
+    cell.dns = counters.dns_lookups
+    cell.connects = counters.connects
+    cell.tls = counters.tls
+    cell.reused = counters.reused
+    cell.batches = counters.batches
+    cell.gathered = counters.gathered
+    cell.wait_seconds = counters.wait_seconds
+    cell.read_seconds = counters.read_seconds
+    cell.connections_open = counters.open
+    cell.connections_idle = counters.idle

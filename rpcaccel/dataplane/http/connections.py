@@ -1,0 +1,115 @@
+"""The connections of one worker, and what they have in common: heads read before, the second's Date, the watch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from aiohttp import web
+
+from rpcaccel.core.wire.http_head import read_head
+from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
+from rpcaccel.dataplane.http.fast_protocol import Lane
+from rpcaccel.dataplane.http.handler import Front
+from rpcaccel.dataplane.http.hit_path import Asked, Shortcut
+from rpcaccel.dataplane.http.server import server
+from rpcaccel.dataplane.http.slow_clients import SlowClients
+from rpcaccel.dataplane.rpc.response_headers import DateHeader
+
+_MOST_HEADS = 1024
+_LONGEST_HEAD = 2048
+"""Bytes of heads that are remembered: a client sends the same one again and again."""
+_LOOK_EVERY = 1.0
+"""Seconds, or a quarter of the shortest limit."""
+_SENT_EVERY = 0.02
+"""Seconds between two looks whether the last answers have been sent."""
+_UNREAD = object()
+
+
+class Lanes:
+    """Calling it makes the protocol of a new connection."""
+
+    def __init__(self, front: Front, shortcut: Shortcut) -> None:
+        self.front = front
+        self.shortcut = shortcut
+        self.open: set[Lane] = set()
+        self.slow = SlowClients(lambda: self.open, front.lost)
+        self._web = server(front, begun=_begun, done=_done)
+        self._heads: dict[bytes, Asked | None] = {}
+        self._date = DateHeader()
+        self._looking: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> Lane:
+        """The protocol of one connection."""
+        if self._looking is None:
+            self._look()
+        return Lane(self)
+
+    def __repr__(self) -> str:
+        return f"<lanes {len(self.open)} connections>"
+
+    def complete(self) -> Any:
+        """A new protocol of the complete lane."""
+        return self._web()
+
+    def head(self, text: bytes) -> Asked | None:
+        """A head, read once for all requests that have it; None when it is not an ordinary POST's."""
+        found = self._heads.get(text, _UNREAD)
+        if found is not _UNREAD:
+            return found  # type: ignore[return-value] # not the marker
+        head = read_head(text) if len(text) <= self.front.settings.max_header else None
+        read = None if head is None else Asked(text, head)
+        if len(text) <= _LONGEST_HEAD:
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
+            self._heads[text] = read
+        return read
+
+    def date(self, now: float) -> str:
+        """The Date line of this second (monotonic seconds), its line break in front."""
+        if now >= self._date.until:
+            self._date.turn(now)
+        return self._date.text
+
+    async def drain(self, within: float) -> None:
+        """Let what is being answered end, and be read, within so many seconds, then close every connection."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for lane in list(self.open):
+            lane.close_if_idle()
+        until = time.monotonic() + within
+        while (busy := [lane.task for lane in self.open if lane.task is not None]) and (
+            left := until - time.monotonic()
+        ) > 0:
+            await asyncio.wait(busy, timeout=left)
+        self._web.pre_shutdown()
+        await self._web.shutdown(max(within, 0.001))  # to aiohttp 0 means no limit
+        while any(_unsent(lane) for lane in self.open) and time.monotonic() < until:  # noqa: ASYNC110 -- nobody is told
+            await asyncio.sleep(_SENT_EVERY)
+        for lane in list(self.open):
+            if lane.transport is not None:
+                lane.transport.abort()
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        settings = self.front.settings
+        for lane in list(self.open):
+            lane.look(time.monotonic(), settings.keepalive, settings.read_timeout)
+        every = min(_LOOK_EVERY, settings.read_timeout / 4)
+        self._looking = loop.call_later(every, self._look)
+
+
+def _unsent(lane: Lane) -> int:
+    """Bytes of answers that its client has not taken yet."""
+    return 0 if lane.transport is None else lane.transport.get_write_buffer_size()
+
+
+def _begun(request: web.BaseRequest) -> None:
+    if isinstance(request.transport, SharedTransport):
+        request.transport.lane.begun()
+
+
+def _done(request: web.BaseRequest) -> None:
+    if isinstance(request.transport, SharedTransport):
+        request.transport.lane.back()

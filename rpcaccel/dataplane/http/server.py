@@ -1,0 +1,150 @@
+"""The complete lane: aiohttp's low-level server, for every request that the short lane leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiohttp import HttpVersion11, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.dataplane.http.aiohttp_protocol import Connection, Listener
+from rpcaccel.dataplane.http.handler import Front, Reply
+
+LINGER = 1.0
+"""Seconds for which what a client still sends is read and dropped after it was refused."""
+ENCODINGS = frozenset({"deflate", "gzip", "identity"})
+"""Of request bodies."""
+
+Told = Callable[[web.BaseRequest], None]
+
+
+def _nobody(_request: web.BaseRequest) -> None:
+    """Nobody is told."""
+
+
+def server(front: Front, *, begun: Told = _nobody, done: Told = _nobody) -> Listener:
+    """A factory of protocols that answer from the front.
+
+    `begun` is told when the head of a request is there, `done` when its answer has been written whole and the
+    connection goes on.
+    """
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        begun(request)
+        reply = await _answer(front, request)
+        lines = (line.split(": ", 1) for line in reply.headers.split("\r\n") if line)
+        response = _response(reply, dict(lines))
+        # The parser drops what stands behind a request for another protocol: nobody may wait for an answer to it.
+        if _last(request) or reply.close or "Upgrade" in request.headers:
+            response.force_close()
+        await response.prepare(request)
+        for part in (reply.body, *reply.shared) if reply.shared else ():
+            await response.write(part)
+        await response.write_eof()
+        if response.keep_alive:
+            done(request)
+        return response
+
+    settings = front.settings
+    return Listener(
+        handle,
+        front.malformed,
+        keepalive_timeout=settings.keepalive,
+        max_line_size=settings.max_header,
+        max_field_size=settings.max_header,
+        lingering_time=LINGER,
+        access_log=None,
+        logger=Quiet(),
+    )
+
+
+def _response(reply: Reply, named: dict[str, str]) -> web.StreamResponse:
+    """The body goes with it, but for one in parts: those are written one after the other, as the client takes them."""
+    if not reply.shared:
+        return web.Response(status=reply.status, headers=named, body=reply.body)
+    response = web.StreamResponse(status=reply.status, headers=named)
+    response.content_length = reply.size
+    return response
+
+
+def _last(request: web.BaseRequest) -> bool:
+    """Is the answer the last one to a client that sends no more? Call it once for each answer."""
+    return isinstance(request.protocol, Connection) and request.protocol.answers()
+
+
+async def _answer(front: Front, request: web.BaseRequest) -> Reply:
+    named = request.headers
+    if request.method != "POST":
+        return front.other(request.method, request.path, named)
+    if sum(len(name) + len(value) for name, value in request.raw_headers) > front.settings.max_header:
+        return front.header_too_large(named)
+    visit = front.enter(request.path, named, request.remote)
+    if isinstance(visit, Reply):
+        return visit
+    try:
+        body = await _read(front, request)
+        if isinstance(body, Reply):
+            return body
+        reply: Reply | Awaitable[Reply | Awaitable[Reply]] = front.answer(visit, body)
+        while not isinstance(reply, Reply):
+            reply = await reply
+        return reply
+    finally:
+        front.leave(visit)
+
+
+async def _read(front: Front, request: web.BaseRequest) -> bytes | Reply:
+    """The body, within its limits of bytes (after gzip) and seconds."""
+    limit, chunks, size = front.settings.max_body, [], 0
+    if (request.content_length or 0) > limit:
+        return front.too_large(request.headers)
+    refused = _framing(front, request)
+    if refused is not None:
+        return refused
+    try:
+        async with asyncio.timeout(front.settings.read_timeout):
+            async for chunk in request.content.iter_any():
+                size += len(chunk)
+                if size > limit:
+                    return front.too_large(request.headers)
+                chunks.append(chunk)
+    except TimeoutError:
+        return front.too_slow(request.headers)
+    except (HttpProcessingError, web.RequestPayloadError):
+        message = "the body does not fit its Content-Encoding or Transfer-Encoding"
+        return front.refuse(request.headers, "malformed", 400, Invalid(jsonrpc.PARSE_ERROR, message))
+    return b"".join(chunks)
+
+
+def _framing(front: Front, request: web.BaseRequest) -> Reply | None:
+    """Say what is refused of the request's framing; answer Expect (RFC 9110 section 10.1.1, RFC 9112 section 6)."""
+    told = request.headers
+    coding = told.get("Transfer-Encoding")
+    if coding is not None and (coding.strip().lower() != "chunked" or request.version < HttpVersion11):
+        message = "the only Transfer-Encoding understood is chunked, and none before version 1.1"
+        return _malformed(front, request, 501, message)
+    if told.get("Content-Encoding", "identity").strip().lower() not in ENCODINGS:
+        message = f"the Content-Encodings understood are {', '.join(sorted(ENCODINGS))}"
+        return _malformed(front, request, 415, message)
+    expected = told.get("Expect")
+    if expected is None or request.version < HttpVersion11:
+        return None
+    if expected.strip().lower() != "100-continue":
+        return _malformed(front, request, 417, "the only expectation that can be met is 100-continue")
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return None
+
+
+def _malformed(front: Front, request: web.BaseRequest, status: int, message: str) -> Reply:
+    return front.refuse(request.headers, "malformed-http", status, Invalid(jsonrpc.INVALID_REQUEST, message))
+
+
+class Quiet:
+    """In place of aiohttp's log: a malformed request that a stranger sends is not written out with a traceback."""
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_args, **_kwargs: None

@@ -1,0 +1,1 @@
+"""The networks of a settings revision: nodes, chain rules, heads and upstream pools."""

@@ -1,0 +1,148 @@
+"""One network as a worker serves it: its chain, its nodes, and what is known of its head."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from rpcaccel.chains import Chain
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.memo import Memos
+from rpcaccel.core.nodes.outage import Absence
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.planner import Planner
+from rpcaccel.core.plan.rules import Override, overridden
+from rpcaccel.core.stats.counters import Cell
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.dataplane.networks import settings_mapping
+from rpcaccel.dataplane.upstream.pool import Pool
+
+REFRESH_SPAN = 30.0
+"""Seconds whose node calls count for the share that may be spent on refreshes: more than a block of any chain."""
+
+
+class Sight:
+    """What is known of a network, for every settings it is served with: calls that are under way when the settings
+    change learn of new heads and reorganisations like all others."""
+
+    __slots__ = ("_changed", "absence", "doubted", "forgetting", "view")
+
+    def __init__(self) -> None:
+        self.view = View()
+        self.absence = Absence()
+        """Of the nodes that have the served head."""
+        self.doubted = -1
+        """What was told last of Served.doubted."""
+        self.forgetting = False
+        """Is what was kept as final being forgotten? Until then no block is."""
+        self._changed = asyncio.Event()
+
+    def see(self, view: View) -> None:
+        """Something changed: who waited for that goes on."""
+        self.view = view
+        self.wake()
+
+    def wake(self) -> None:
+        """A node came along, though the view is the same: who waited for one goes on."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Wait until the view changes or a node comes along, at most `seconds`; False when neither happened."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+                return True
+        return False
+
+
+class Network:
+    """A network's state in one worker. Its settings never change: a change of settings makes a new one."""
+
+    __slots__ = ("_cells", "_tally", "chain", "memos", "name", "planner", "pool", "refreshes", "settings", "sight")
+
+    def __init__(
+        self,
+        name: str,
+        settings: NetworkSettings,
+        chain: Chain,
+        pool: Pool,
+        tally: Tally,
+        sight: Sight,
+        memos: Memos,
+    ) -> None:
+        """`memos`: where it is counted what is remembered of its calls."""
+        self.memos = memos
+        self.name = name
+        self.settings = settings
+        self.chain = chain
+        self.pool = pool
+        self.sight = sight
+        self.planner = Planner(
+            name,
+            overridden(chain.rules, _overrides(name, settings)),
+            chain.tags,
+            final_at_once=chain.finality == "instant",
+            hash_key=settings.hash_key,
+            routes=settings_mapping.routes(settings),
+            memos=memos,
+        )
+        self.refreshes = Budget(share=settings.refresh, floor=0.0, span=REFRESH_SPAN)
+        """Node calls pay in, calls fetched again when the head moves are paid from it."""
+        self._tally = tally
+        self._cells: dict[str, Cell] = {}
+
+    def __repr__(self) -> str:
+        return f"<network {self.name} head {self.view.head} {len(self.pool.nodes)} nodes>"
+
+    @property
+    def view(self) -> View:
+        """What is known now."""
+        return self.sight.view
+
+    def plan(self, method: str, params: bytes) -> Plan:
+        """The plan of a call at this moment."""
+        return self.planner.plan(method, params, self.sight.view)
+
+    def cell(self, plan: Plan) -> Cell:
+        """Where calls of this method are counted."""
+        cell = self._cells.get(plan.method)
+        if cell is None:
+            cell = self._tally.cell(self.name, plan.method, plan.rule.cache)
+            if plan.rule.known:
+                self._cells[plan.method] = cell
+        return cell
+
+    def may_be_abandoned(self, plan: Plan, node_id: str, fork_epoch: int) -> bool:
+        """Could an answer be that of a branch which was left meanwhile? That is so when a reorganisation was noticed
+        since `fork_epoch`, or the node that answered is no longer known to be on the branch that is served."""
+        if plan.final:
+            return False
+        if self.view.fork_epoch != fork_epoch:
+            return True
+        nodes = () if self.chain.finality == "instant" else self.pool.nodes
+        return any(node.id == node_id and node.head < plan.min_head for node in nodes)
+
+    def see(self, view: View) -> None:
+        """Something about the network changed: plans are made anew, and who waited for that goes on."""
+        self.sight.see(view)
+
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Wait until the view changes or a node comes along, at most `seconds`; False when neither happened."""
+        return await self.sight.wait_for_change(seconds)
+
+
+def _overrides(name: str, settings: NetworkSettings) -> list[Override]:
+    """What the settings say about methods."""
+    return [
+        Override(
+            pattern=pattern,
+            cache=said.cache,
+            max_age=said.max_age,
+            stale=said.stale,
+            origin=f'networks.{name}.rules."{pattern}"',
+        )
+        for pattern, said in settings.rules.items()
+    ]

@@ -1,0 +1,87 @@
+"""From the settings as the operator writes them to those that the core reads."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.core.dispatch.broadcast import BroadcastSettings
+from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
+from rpcaccel.core.nodes.breaker import BreakerSettings
+from rpcaccel.core.nodes.concurrency_limit import Limit, LimitSettings
+from rpcaccel.core.nodes.outliers import OutlierSettings
+from rpcaccel.core.nodes.quota import QuotaSettings
+from rpcaccel.core.plan.rules import Route, Routes
+
+MOST_DOUBT = 16
+"""How many times the blocks that `hidden_lag` stands for are doubted at most, however far behind a machine was seen."""
+
+
+def broadcast(network: NetworkSettings) -> BroadcastSettings:
+    """How transactions are told."""
+    return BroadcastSettings(share=network.transactions.share, at_least=network.transactions.at_least)
+
+
+def routes(network: NetworkSettings) -> Routes:
+    """Which methods go to tagged nodes."""
+    return Routes([Route(route.methods, route.tag) for route in network.routes])
+
+
+def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
+    """How far a call is taken. What is not there yet is asked for again half a block later."""
+    return DispatchSettings(
+        attempts=network.attempts,
+        behind_attempts=network.behind_attempts,
+        patience=2 * (network.block_time or block_time) + 1,
+        behind_pause=(network.block_time or block_time) / 2,
+    )
+
+
+def most_lag(network: NetworkSettings, block_time: float) -> int:
+    """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
+    return MOST_DOUBT * _usual_doubt(network, block_time) // 2
+
+
+def doubt(network: NetworkSettings, block_time: float, seen: int) -> int:
+    """Blocks under the head about which a machine hidden behind a node's URL may say something else than the others.
+
+    Args:
+        seen: how many blocks behind its node such a machine was seen. Twice that is doubted, within a bound: a node
+            that begins anew far behind is no reason to keep nothing.
+    """
+    usual = _usual_doubt(network, block_time)
+    return min(max(usual, 2 * seen), MOST_DOUBT * usual)
+
+
+def _usual_doubt(network: NetworkSettings, block_time: float) -> int:
+    return ceil(network.hidden_lag / (network.block_time or block_time))
+
+
+def hedging(network: NetworkSettings) -> Hedging | None:
+    """When a second node is asked."""
+    return Hedging(at_least=network.hedge.at_least) if network.hedge.quantile else None
+
+
+def outliers(network: NetworkSettings) -> OutlierSettings:
+    """What is much slower."""
+    said = network.outliers
+    return OutlierSettings(factor=said.factor, by=said.by, share=said.share, rest=said.rest)
+
+
+def limit(network: NetworkSettings, node: NodeSettings) -> Limit:
+    """How many calls the node may have at once, to begin with."""
+    return Limit(node.max_connections, LimitSettings(least=network.concurrency.least))
+
+
+def breaker(network: NetworkSettings) -> BreakerSettings:
+    """When failures shut a node out."""
+    said = network.breaker
+    return BreakerSettings(
+        failures=said.failures, ratio=said.ratio, volume=said.volume, rest=said.rest, rest_max=said.rest_max
+    )
+
+
+def quota(node: NodeSettings, workers: int) -> QuotaSettings:
+    """What one worker may ask of the node."""
+    said = node.quota
+    return QuotaSettings(second=said.second, day=said.day, month=said.month, heavy=said.heavy).shared_by(workers)

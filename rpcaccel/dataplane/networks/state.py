@@ -1,0 +1,154 @@
+"""The one place of a worker's state, and its one writer.
+
+A change of settings builds the new networks aside, carrying node state over by id, and swaps once. A call keeps the
+network it started with. Architecture section 7.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec.structs import replace
+
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.core.heads.served_head import NetworkHeads
+from rpcaccel.core.memo import Memos
+from rpcaccel.core.nodes import outliers
+from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.dataplane.networks import settings_mapping
+from rpcaccel.dataplane.networks.build import Build, Means
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.node_client import Upstream
+
+
+class State:
+    """Networks by name, with their nodes and connectors."""
+
+    def __init__(
+        self,
+        tally: Tally,
+        clock: Callable[[], float],
+        rng: random.Random,
+        *,
+        wall: Callable[[], float] = time.time,
+        connect: Callable[[NodeSettings], Upstream] = Upstream,
+    ) -> None:
+        """`wall`: seconds since 1970, for what people read. `connect` makes what sends calls to a node."""
+        self.unclassed = Unclassed()
+        self.networks: dict[str, Network] = {}
+        self.revision = 0
+        self._tally = tally
+        self._clock = clock
+        self._wall = wall
+        self.memos = Memos()
+        """The account of what is remembered of calls, in all networks and on all paths."""
+        self._means = Means(
+            tally=tally, clock=clock, wall=wall, rng=rng, connect=connect, memos=self.memos, unclassed=self._note
+        )
+        self._built = Build(self._means)
+
+    def build(self) -> Build:
+        """Where the networks of a new revision are made, aside of those in force."""
+        return Build(self._means, self._built)
+
+    def adopt(self, build: Build, revision: int) -> list[Upstream]:
+        """Take over what was built; returns the upstreams that no network uses any more, to be closed once idle."""
+        old, self._built = self._built, build
+        build.settle()
+        self.networks = build.networks
+        self.revision = revision
+        self.unclassed.keep(self._is_unclassed)
+        kept = {id(upstream) for _, upstream in build.upstreams.values()}
+        return [upstream for _, upstream in old.upstreams.values() if id(upstream) not in kept]
+
+    def see(self, heads: NetworkHeads) -> None:
+        """The control plane tells where the nodes of a network are."""
+        network = self.networks.get(heads.network)
+        if network is None:
+            return
+        nodes = {node.id: node for node in network.pool.nodes}
+        now = self._clock()
+        checked, came = any(told.chain_ok for told in heads.nodes), False
+        for told in heads.nodes:
+            node = nodes.get(told.id)
+            if node is not None:
+                # Beside nodes that are known to be right, one that has not said what it serves is not tried out.
+                node.chain_ok = False if checked and told.chain_ok is None else told.chain_ok
+                node.bar(told.barred)
+                node.hear(told.says)
+                shut = not node.breaker.allows(now)
+                node.breaker.probed(now, answered=told.answering)
+                node.answering = told.answering if told.looked_at else None
+                came = came or told.head > node.head or (shut and node.breaker.allows(now))
+                node.told_head(told.head, now)
+                node.probed = told.latency if told.answering else None
+                if told.answering:
+                    node.parking.probed(told.seen_at)
+                if node.quota is not None:
+                    node.quota.epoch = self._wall() - now
+        for node in outliers.look(network.pool.nodes, now, network.pool.outliers):
+            self._tally.node(network.name, node.id).ejections += 1
+        settings, patience = network.pool.outliers, network.pool.settings.patience
+        for node in network.pool.nodes:
+            # As long as it is out or silent, and not once: not everything may be paid for at the same time.
+            if (
+                now < node.ejected_until
+                or not node.breaker.allows(now)
+                or outliers.silent(node, now, settings, patience)
+            ):
+                network.pool.desert(node.id)
+        seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
+        doubt = settings_mapping.doubt(network.settings, network.chain.block_time, seen)
+        view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)
+        if view != network.view:
+            network.see(view)
+        elif came:
+            network.sight.wake()
+
+    def bring(self, uses: Iterable[Brought]) -> None:
+        """What others used of this worker's part of the quotas; quotas that are not there (any more) are let be."""
+        now = self._clock()
+        for brought in uses:
+            network = self.networks.get(brought.network)
+            for node in network.pool.nodes if network is not None else ():
+                if node.id == brought.node and node.quota is not None:
+                    node.quota.bring(brought, now)
+
+    def upstreams(self) -> Iterator[tuple[str, str, Upstream]]:
+        """Every upstream with its network and node."""
+        for (network, node), (_, upstream) in self._built.upstreams.items():
+            yield network, node, upstream
+
+    def _is_unclassed(self, error: UnclassedError) -> bool:
+        network = self.networks.get(error.network)
+        if network is None:
+            return False
+        return network.pool.classify(error.code, error.message, error.http_status) is FailureKind.UNKNOWN
+
+    def _note(self, network: str, node: str, method: str, code: int, message: str, http_status: int) -> None:
+        self.unclassed.note(network, node, method, code, message, http_status, at=self._wall())
+
+
+def _view(before: View, heads: NetworkHeads, *, doubt: int, forgetting: bool) -> View:
+    """The view that follows from the heads; the serial moves only when something did."""
+    best = max((node.head for node in heads.nodes if node.chain_ok is not False), default=-1)
+    view = View(
+        serial=before.serial,
+        head=heads.served.head,
+        best=max(best, heads.served.head),
+        final=-1 if forgetting else heads.served.final,
+        finalized=heads.finalized,
+        doubt=doubt,
+        fork_epoch=heads.served.fork_epoch,
+        epoch=heads.epoch,
+        eth_chain_id=-1 if heads.eth_chain_id is None else heads.eth_chain_id,
+        network_id=-1 if heads.network_id is None else heads.network_id,
+        genesis=heads.genesis,
+    )
+    return view if view == before else replace(view, serial=before.serial + 1)

@@ -1,0 +1,1 @@
+"""From a request body to a response body: admission, batches, access log and headers."""

@@ -1,0 +1,149 @@
+"""Tells clients apart at the door: by API key, else by address, and keeps what is known of each.
+
+A key comes in a header (`X-Api-Key`, or `Authorization: Bearer`) or in front of any path served: `/key/KEY` is `/`,
+`/key/KEY/harmony-s0` is `/harmony-s0`. With neither keys nor limits in the settings nobody is told apart (`on` is
+false), and the way of a call is what it was.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from hmac import compare_digest
+from typing import NamedTuple, Protocol
+
+from rpcaccel.config.sections import ClientsSettings
+from rpcaccel.core import client_limits
+from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, Refusal
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.core.wire.forwarded_for import Trust, holder
+
+PATH = "/key/"
+MOST_ADDRESSES = 10_000
+"""Addresses remembered; who called longest ago is forgotten first, and starts anew."""
+
+
+class Headers(Protocol):
+    """The headers of a request; they are asked for in lower case."""
+
+    def get(self, key: str, default: str) -> str:
+        """The first value of a header."""
+        ...
+
+    def getall(self, key: str, default: list[str]) -> list[str]:
+        """Every value of a header."""
+        ...
+
+
+class Visit(NamedTuple):
+    """Who came, and where to: at most one of `client` and `refusal` is there."""
+
+    path: str
+    """Without the key."""
+    client: Client | None = None
+    refusal: Refusal | None = None
+
+
+class Admission:
+    """The clients of one worker."""
+
+    def __init__(self, tally: Tally, clock: Callable[[], float]) -> None:
+        self.on = False
+        """Are clients told apart?"""
+        self.trusting = False
+        """Are there proxies to be looked through?"""
+        self._tally = tally
+        self._clock = clock
+        self._settings = ClientsSettings()
+        self._trust = Trust()
+        self._named: dict[str, Client] = {}
+        self._by_hash: dict[str, tuple[str, Client]] = {}
+        self._by_address: OrderedDict[str, Client] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<admission {len(self._named)} keys, {len(self._by_address)} addresses>"
+
+    def adopt(self, settings: ClientsSettings) -> None:
+        """New settings; clients keep what they have used, by name and by address."""
+        now = self._clock()
+        named: dict[str, Client] = {}
+        by_hash: dict[str, tuple[str, Client]] = {}
+        for name, key in settings.keys.items():
+            limits = key.limits(settings.heavy_cost)
+            client = self._named.get(name) or Client(name, limits, self._tally.client(name), now)
+            client.adopt(limits, now)
+            named[name] = client
+            if key.enabled:
+                by_hash.update((text, (text, client)) for text in key.hashes)
+        anonymous = settings.anonymous.limits(settings.heavy_cost)
+        for client in self._by_address.values():
+            client.adopt(anonymous, now)
+        self._named, self._by_hash, self._settings = named, by_hash, settings
+        self._trust = Trust(settings.trusted_proxies, settings.forwarded_header)
+        self.trusting = bool(self._trust)
+        self.on = bool(named) or anonymous.any
+
+    def address(self, peer: str | None, headers: Headers) -> str:
+        """The client's address, trusted proxies looked through."""
+        peer = peer or ""
+        if not self._trust:
+            return peer
+        return self._trust.client(peer, headers.getall(self._trust.header.lower(), []))
+
+    def visit(self, path: str, headers: Headers, address: str) -> Visit:
+        """Who came with these headers from this address to this path."""
+        visit = self.look(path, headers)
+        if visit.refusal is not None:
+            self._tally.refused(visit.refusal.reason)
+        return visit if visit.client or visit.refusal else Visit(visit.path, self.anonymous(address))
+
+    def look(self, path: str, headers: Headers) -> Visit:
+        """The same where the address does not matter, and without counting: neither client nor refusal for those
+        without a key, who are told apart by their address."""
+        key = ""
+        if self._named and path.startswith(PATH):
+            key, _, rest = path.removeprefix(PATH).partition("/")
+            path = f"/{rest}"
+        if not self._named:
+            return Visit(path)
+        key = key or _key_in(headers)
+        if not key:
+            return Visit(path, None, NO_KEY if self._settings.require_key else None)
+        client = self._holder(key)
+        return Visit(path, client, UNKNOWN_KEY if client is None else None)
+
+    def clients(self) -> Iterator[tuple[str, Client]]:
+        """Everybody known, under a name that all workers and hosts have for the same client."""
+        for name, client in self._named.items():
+            yield f"key:{name}", client
+        for address, client in self._by_address.items():
+            yield f"address:{address}", client
+
+    def _holder(self, key: str) -> Client | None:
+        if len(key) > client_limits.LONGEST:
+            return None
+        digest = client_limits.hashed(key)
+        found = self._by_hash.get(digest)
+        return found[1] if found is not None and compare_digest(found[0], digest) else None
+
+    def anonymous(self, address: str) -> Client:
+        """Who comes from this address, without a key."""
+        name = holder(address) if ":" in address else address
+        client = self._by_address.get(name)
+        if client is not None:
+            self._by_address.move_to_end(name)
+            return client
+        if len(self._by_address) >= MOST_ADDRESSES:
+            self._by_address.popitem(last=False)
+        limits = self._settings.anonymous.limits(self._settings.heavy_cost)
+        client = Client(ANONYMOUS, limits, self._tally.client(ANONYMOUS), self._clock())
+        self._by_address[name] = client
+        return client
+
+
+def _key_in(headers: Headers) -> str:
+    key = headers.get("x-api-key", "").strip()
+    if key:
+        return key
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

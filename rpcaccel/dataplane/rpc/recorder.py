@@ -1,0 +1,115 @@
+"""Real calls as they come, for `rpcaccel record`: a bounded heap that is taken away again and again, or forgotten.
+
+Stands in front of the access log and of traces while somebody records; otherwise it is nowhere on a call's way. It
+keeps what a call asked for, never who asked: no address, no header, no key. A signed transaction is kept as a hash;
+methods that no rule knows, or that are an operator's, are left out, since their params may hold anything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from hashlib import sha256
+
+from rpcaccel.core.client_limits import Client
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.messages import Seen
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.stats.counters import Source
+from rpcaccel.dataplane.rpc.admission import Headers
+from rpcaccel.dataplane.rpc.observer import Observer
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes that wait to be taken away; what comes beyond them is missed, and counted."""
+PATIENCE = 10.0
+"""Seconds after which a recording that nobody takes away is over."""
+_EACH = 200
+"""Bytes that a call takes beside its params, about."""
+_KEPT = frozenset({"read", "send"})
+
+
+class Recorder:
+    """Keeps a sample of the calls of one worker."""
+
+    def __init__(self, clock: Callable[[], float], rng: random.Random, over: Callable[[], None]) -> None:
+        """`over` is called when a recording has ended because nobody asked for it any more."""
+        self.on = False
+        self._clock = clock
+        self._rng = rng
+        self._over = over
+        self._next: Observer | None = None
+        self._sample = 1.0
+        self._until = 0.0
+        self._seen: list[Seen] = []
+        self._size = 0
+        self._missed = 0
+
+    def __repr__(self) -> str:
+        return f"<recorder {'on' if self.on else 'off'}, {len(self._seen)} calls>"
+
+    def before(self, others: Observer | None) -> Observer | None:
+        """Who is to be told of every call: this recorder, which tells the others; they alone while nothing is kept."""
+        self._next = others
+        return self if self.on else others
+
+    def take(self, sample: float) -> tuple[tuple[Seen, ...], int]:
+        """The calls kept since the last time, and how many found no room; goes on keeping this share (0..1) of all."""
+        seen, missed = tuple(self._seen), self._missed
+        self._seen, self._size, self._missed = [], 0, 0
+        self._sample, self._until, self.on = sample, self._clock() + PATIENCE, True
+        return seen, missed
+
+    def stop(self) -> tuple[tuple[Seen, ...], int]:
+        """The same, and keep nothing more."""
+        rest = self.take(0.0)
+        self.on = False
+        return rest
+
+    def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
+        """A request came; whose it is is the others' business."""
+        return "" if self._next is None else self._next.arrived(named, address, guest)
+
+    def another(self) -> None:
+        """A further call of the same request begins to be fetched."""
+        if self._next is not None:
+            self._next.another()
+
+    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
+        """A call was answered."""
+        if self._next is not None:
+            self._next.answered(network, plan, outcome, seconds)
+        now = self._clock()
+        if now > self._until:
+            self.stop()
+            self._over()
+        elif self._wanted(plan, outcome):
+            self._keep(network, plan, outcome, now - seconds, seconds)
+
+    def _wanted(self, plan: Plan, outcome: Outcome) -> bool:
+        rule = plan.rule
+        if not rule.known or rule.deny or rule.kind not in _KEPT or outcome.source is Source.REFUSED:
+            return False
+        return self._sample >= 1.0 or self._rng.random() < self._sample
+
+    def _keep(self, network: str, plan: Plan, outcome: Outcome, at: float, seconds: float) -> None:
+        write = plan.rule.kind != "read"
+        params = b'["%b"]' % sha256(plan.asked).hexdigest().encode() if write else plan.asked
+        size = len(params) + _EACH
+        if self._size + size > LARGEST:
+            self._missed += 1
+            return
+        self._size += size
+        self._seen.append(
+            Seen(
+                at=at,
+                network=network,
+                method=plan.method,
+                params=params,
+                head=plan.head,
+                block=plan.block,
+                first=plan.first_block,
+                source=outcome.source.label,
+                seconds=seconds,
+                hashed=write,
+            )
+        )

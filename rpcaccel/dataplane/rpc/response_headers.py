@@ -1,0 +1,154 @@
+"""The headers that say where an answer came from.
+
+The Date header, written once a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from email.utils import formatdate
+from functools import lru_cache
+from math import ceil
+from typing import Literal
+
+from rpcaccel.config.types import parse_duration
+from rpcaccel.core.dispatch.outcome import Leg, Outcome
+from rpcaccel.core.stats.counters import Source
+
+Shown = Literal["all", "cache", "none"]
+
+CACHE = "X-Rpcaccel-Cache"
+NODE = "X-Rpcaccel-Node"
+BLOCK = "X-Rpcaccel-Block"
+ATTEMPTS = "X-Rpcaccel-Attempts"
+TIMING = "Server-Timing"
+TIMEOUT = "X-Rpcaccel-Timeout"
+"""Of a request: how long the client will wait, such as 2s or 500ms."""
+_LONGEST_DURATION = 64
+"""Characters."""
+SHOWN = 5e-6
+"""Seconds from which a time is not shown as nothing."""
+EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, TIMING, "Retry-After", "X-Request-ID"))
+"""What a page of another origin may read (Fetch standard, CORS-exposed header names)."""
+
+_WORDS = {source: "miss" if source is Source.NODE else source.label for source in Source}
+
+
+def seconds_given(told: str) -> float | None:
+    """What a TIMEOUT header says, in seconds; None when it says nothing that can be understood."""
+    return _seconds(told) if len(told) <= _LONGEST_DURATION else None
+
+
+@lru_cache(maxsize=256)
+def _seconds(told: str) -> float | None:
+    try:
+        return parse_duration(told) or None
+    except ValueError:
+        return None
+
+
+def word(outcome: Outcome) -> str:
+    """The word for where an answer came from."""
+    return _WORDS[outcome.source]
+
+
+def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
+    """The header lines of a single call's answer, each with its line break."""
+    told = ""
+    if outcome.retry_after is not None:
+        told = f"Retry-After: {max(1, ceil(outcome.retry_after))}\r\n"
+    if shown == "none":
+        return told
+    if shown == "cache":
+        return told + _cache_line(outcome.source, outcome.cached)
+    told += _lines(outcome.source, outcome.cached, outcome.node, outcome.block, outcome.attempts)
+    return told + _timing(outcome.steps, seconds, outcome.legs)
+
+
+def hundredths(seconds: float) -> int:
+    """A time as it is shown: in hundredths of a millisecond."""
+    return int(seconds * 1e5 + 0.5)
+
+
+@lru_cache(maxsize=1024)
+def of_hit(local: bool, block: int, shown: Shown, time: int) -> bytes:
+    """The status line and header lines of an answer that the proxy had, as `for_call` writes them; time in hundredths
+    of a millisecond."""
+    outcome = Outcome(source=Source.LOCAL if local else Source.MEMORY, result=b"", block=block)
+    return f"HTTP/1.1 200 OK\r\n{for_call(outcome, shown, time / 1e5)}".encode("latin-1")
+
+
+@lru_cache(maxsize=1024)
+def _lines(source: Source, cached: tuple[int, int] | None, node: str, block: int, attempts: int) -> str:
+    """They are the same for most answers at one head."""
+    told = _cache_line(source, cached)
+    if node:
+        told += f"{NODE}: {node}\r\n"
+    if block >= 0:
+        told += f"{BLOCK}: {block}\r\n"
+    if attempts:
+        told += f"{ATTEMPTS}: {attempts}\r\n"
+    return told
+
+
+def _cache_line(source: Source, cached: tuple[int, int] | None) -> str:
+    if source is Source.PARTIAL and cached is not None:
+        return "{}: {}; cached={}; of={}\r\n".format(CACHE, _WORDS[source], *cached)
+    return f"{CACHE}: {_WORDS[source]}\r\n"
+
+
+def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
+    """A batch's summary: how many answers came from where, the nodes asked, the oldest head answered at."""
+    if shown == "none" or not outcomes:
+        return ""
+    counts, nodes, oldest, attempts = [0] * len(Source), set(), -1, 0
+    for outcome in outcomes:
+        counts[outcome.source] += 1
+        attempts += outcome.attempts
+        if outcome.node:
+            nodes.add(outcome.node)
+        if oldest < 0 or 0 <= outcome.block < oldest:
+            oldest = outcome.block
+    words = sorted((_WORDS[source], counts[source]) for source in Source if counts[source])
+    told = f"{CACHE}: {', '.join(f'{name}={count}' for name, count in words)}\r\n"
+    if shown == "cache":
+        return told
+    if nodes:
+        told += f"{NODE}: {', '.join(sorted(nodes))}\r\n"
+    if oldest >= 0:
+        told += f"{BLOCK}: {oldest}\r\n"
+    if attempts:
+        told += f"{ATTEMPTS}: {attempts}\r\n"
+    return told + _timing((), seconds)
+
+
+def _timing(steps: Sequence[tuple[str, float]], total: float, legs: Sequence[Leg] = ()) -> str:
+    """Server-Timing (W3C): durations are milliseconds; an attempt says when it began as well."""
+    if not steps:
+        return f"{TIMING}: total;dur={total * 1000:.2f}\r\n"
+    said = "".join(f"{name};dur={seconds * 1000:.2f}, " for name, seconds in steps)
+    for leg in legs:
+        said += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
+    return f"{TIMING}: {said}total;dur={total * 1000:.2f}\r\n"
+
+
+class DateHeader:
+    """The line of this second, its line break in front."""
+
+    __slots__ = ("_after", "bytes", "text", "until")
+
+    def __init__(self, after: bytes = b"") -> None:
+        """`after` is what always follows it in `bytes`."""
+        self._after = after
+        self.text = ""
+        self.bytes = b""
+        self.until = float("-inf")
+        """The time, on the caller's clock in seconds, from which another second has begun: then `turn` it."""
+
+    def turn(self, now: float) -> None:
+        """Write the line of the second that it is now, on the caller's clock."""
+        wall = time.time()
+        self.until = now + 1.0 - wall % 1.0
+        self.text = f"\r\nDate: {formatdate(int(wall), usegmt=True)}"
+        self.bytes = self.text.encode("ascii") + self._after

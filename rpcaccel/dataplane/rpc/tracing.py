@@ -1,0 +1,198 @@
+"""OpenTelemetry traces: a span for a call, with one for each attempt at a node; batches of them leave from a thread.
+
+There is no instance of this, and nothing of OpenTelemetry is loaded, unless the settings ask for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
+
+from rpcaccel import __version__
+from rpcaccel.config.sections import TracingSettings
+from rpcaccel.core.client_limits import Client
+from rpcaccel.core.dispatch.commands import StartAttempt
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.failure import Failure
+from rpcaccel.core.wire.traceparent import HEADER, TraceParent, read
+from rpcaccel.dataplane.rpc.access_log import shown
+from rpcaccel.dataplane.rpc.admission import Headers
+from rpcaccel.dataplane.upstream.trace_context import CURRENT, FORWARDED
+
+ENDING = "end of tracing"
+"""Name of the thread that sends the last spans."""
+CLOSING = 3.0
+"""Seconds in which spans that wait may still be sent when this ends."""
+
+
+class Tracing:
+    """Makes spans of the requests that are sampled."""
+
+    def __init__(self, settings: TracingSettings) -> None:
+        # Only where traces are wanted: 0.1 s and 9 MB.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415
+
+        self.settings = settings
+        named = {"service.name": settings.service, "service.version": __version__}
+        instance = {"service.instance.id": f"{socket.gethostname()}-{os.getpid()}"}
+        # What is sampled is decided here, before anything costs: the SDK gets nothing else to see.
+        self._provider = TracerProvider(
+            sampler=ALWAYS_ON, resource=Resource.create(named | instance), shutdown_on_exit=False
+        )
+        self._exporter: Any = OTLPSpanExporter(endpoint=settings.endpoint)  # parts of it have no types
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
+        self._tracer = self._provider.get_tracer("rpcaccel", __version__)
+
+    def arrived(self, named: Headers, address: str, _guest: Client | None) -> str:
+        """A request came. It is traced when its client traces it, or else by chance; it gets no name by this."""
+        given = named.get(HEADER, "")
+        parent = read(given) if given else None
+        wanted = random.random() < self.settings.sample if parent is None else parent.sampled
+        CURRENT.set(Traced(self._tracer, parent, address) if wanted else None)
+        return ""
+
+    def another(self) -> None:
+        """A further call of the same request begins to be fetched, in a task of its own."""
+        call = CURRENT.get()
+        if isinstance(call, Traced):
+            CURRENT.set(call.sibling())
+
+    def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
+        """A call of that request was answered."""
+        call = CURRENT.get()
+        if isinstance(call, Traced):
+            call.answered(network, plan.method, outcome, seconds)
+
+    async def close(self) -> None:
+        """Send what waits, for a bounded time."""
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def end() -> None:
+            self._provider.shutdown()
+            with suppress(RuntimeError):  # nobody waits any more
+                loop.call_soon_threadsafe(over.set)
+
+        threading.Thread(target=end, name=ENDING, daemon=True).start()
+        try:
+            await asyncio.wait_for(over.wait(), CLOSING)
+        except TimeoutError:
+            self._exporter.shutdown()  # else a receiver that is not there is tried again and again
+
+
+class Traced:
+    """Implements TracedCall: one call and its span."""
+
+    __slots__ = ("_address", "_ended", "_parent", "_span", "_tracer")
+
+    def __init__(self, tracer: Any, parent: TraceParent | None, address: str, began: int | None = None) -> None:
+        """`began`: nanoseconds since 1970; now, if None."""
+        from opentelemetry.trace import SpanKind  # noqa: PLC0415 -- loaded long since, where this is made
+
+        self._tracer = tracer
+        self._parent = parent
+        self._address = address
+        self._ended = False
+        context = _under(parent.trace, parent.span, remote=True) if parent is not None else _nothing()
+        self._span = tracer.start_span("call", context, SpanKind.SERVER, start_time=began)
+
+    @property
+    def trace(self) -> str:
+        """The trace's id, as 32 hex digits."""
+        return f"{self._span.get_span_context().trace_id:032x}"
+
+    def sibling(self, seconds: float = 0.0) -> Traced:
+        """Another call of the same request, begun so long ago."""
+        return Traced(self._tracer, self._parent, self._address, time.time_ns() - int(seconds * 1e9))
+
+    def answered(self, network: str, method: str, outcome: Outcome, seconds: float) -> None:
+        """It is over; a span that is over already was that of another call of the batch."""
+        if self._ended:
+            self.sibling(seconds).answered(network, method, outcome, seconds)
+            return
+        self._ended = True
+        span = self._span
+        span.update_name(shown(method))
+        span.set_attributes(_told(network, method, self._address, outcome, seconds))
+        if outcome.error is not None:
+            _failed(span, str(error_parts(outcome.error)[0]))
+        span.end()
+
+    async def attempt(self, method: str, start: StartAttempt, reply: Awaitable[Answer | Failure]) -> Answer | Failure:
+        """Wait for the reply of a node, which is told that it is asked for this trace."""
+        from opentelemetry.trace import SpanKind  # noqa: PLC0415
+
+        own = self._span.get_span_context()
+        told = {"rpcaccel.node": start.node.id, "rpcaccel.attempt": start.attempt, "rpcaccel.hedge": start.hedge}
+        context = _under(own.trace_id, own.span_id)
+        span = self._tracer.start_span(shown(method), context, SpanKind.CLIENT, told)
+        FORWARDED.set(str(TraceParent(own.trace_id, span.get_span_context().span_id)))
+        try:
+            came = await reply
+            if isinstance(came, Failure):
+                _failed(span, str(came.kind))
+            elif came.error is not None:
+                _failed(span, str(error_parts(came.error)[0]))
+        except asyncio.CancelledError:
+            span.set_attribute("rpcaccel.cancelled", True)  # no error of the node: another was quicker, or all left
+            raise
+        else:
+            return came
+        finally:
+            FORWARDED.set("")
+            span.end()
+
+
+def _told(network: str, method: str, address: str, outcome: Outcome, seconds: float) -> dict[str, str | int | float]:
+    """What a call's span says (names of the OpenTelemetry conventions for RPC where there are any)."""
+    told: dict[str, str | int | float] = {
+        "rpc.system": "jsonrpc",
+        "rpc.method": shown(method),
+        "client.address": address,
+        "rpcaccel.network": network,
+        "rpcaccel.source": outcome.source.label,
+        "rpcaccel.attempts": outcome.attempts,
+        "rpcaccel.bytes": len(outcome.result) if outcome.result is not None else 0,
+        "rpcaccel.seconds": seconds,
+    }
+    if outcome.node:
+        told["rpcaccel.node"] = outcome.node
+    told |= {f"rpcaccel.step.{step}": taken for step, taken in outcome.steps}
+    return told
+
+
+def _failed(span: Any, kind: str) -> None:
+    from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
+
+    span.set_attribute("error.type", kind)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def _nothing() -> Any:
+    from opentelemetry.context import Context  # noqa: PLC0415
+
+    return Context()
+
+
+def _under(trace: int, span: int, *, remote: bool = False) -> Any:
+    from opentelemetry.trace import (  # noqa: PLC0415
+        NonRecordingSpan,
+        SpanContext,
+        TraceFlags,
+        set_span_in_context,
+    )
+
+    sampled = TraceFlags(TraceFlags.SAMPLED)
+    return set_span_in_context(NonRecordingSpan(SpanContext(trace, span, remote, sampled)), _nothing())

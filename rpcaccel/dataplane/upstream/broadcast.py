@@ -1,0 +1,177 @@
+"""Tells a transaction to many nodes: drives `core.dispatch.broadcast`, answers at the first acceptance, finishes behind
+it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from rpcaccel.core.cache.retention import NULL
+from rpcaccel.core.dispatch.broadcast import Ask, Broadcast
+from rpcaccel.core.dispatch.commands import Settle, StartAttempt
+from rpcaccel.core.dispatch.machine import failure_of
+from rpcaccel.core.heads.recent_writes import hash_text
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import NetworkCell, bump
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.tx_hash import hash_of
+from rpcaccel.dataplane.upstream.attempts import Attempts
+from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.forward import Forwarded, concluded
+from rpcaccel.dataplane.upstream.pool import Pool
+
+Taken = Callable[[bytes, tuple[str, ...]], None]
+"""The hash of a transaction (JSON text), and the nodes that took it."""
+PlanOf = Callable[[str, bytes], Plan]
+"""The plan of a method with params, at this moment."""
+
+
+class _Found(msgspec.Struct):
+    hash: msgspec.Raw = msgspec.Raw()
+
+
+_decode_found = msgspec.json.Decoder(_Found).decode
+
+
+class Broadcasts:
+    """The broadcasts of one worker. What a client no longer waits for goes on here, within the call's deadline."""
+
+    __slots__ = ("_running",)
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __repr__(self) -> str:
+        return f"<broadcasts, {len(self)} nodes being told>"
+
+    async def send(
+        self,
+        plan: Plan,
+        pool: Pool,
+        plan_of: PlanOf,
+        cell: NetworkCell,
+        taken: Taken,
+        *,
+        deadline: float,
+        route_key: bytes = b"",
+    ) -> Forwarded:
+        """Tell the nodes; the answer is the first acceptance, or the most telling refusal.
+
+        Args:
+            plan_of: for the lookup of a transaction that nodes say they have.
+            taken: told of every node that takes it, those after the answer too.
+            deadline: when the call must be over, on the pool's clock.
+        """
+        chooser = PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key, urgent=True)
+        named = hash_of(plan.params)
+        sure = named if plan.rule.names_itself == "keccak" else None
+        machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
+        telling = _Telling(machine, Attempts(plan, pool), deadline, taken)
+        for node in machine.start(pool.clock()):
+            self._spawn(telling.tell(node, cell))
+        if machine.open:
+            await asyncio.shield(telling.decided)
+        end = machine.end() or Settle(None, None, None)
+        if end.failure is not None and machine.doubt is not None and named is not None:
+            end = (
+                await _look_up(machine.doubt, named, plan_of(plan.rule.found_by, b"[%b]" % named), pool, deadline)
+                or end
+            )
+        bump(cell.broadcasts, _word(end, machine))
+        return concluded(end, machine, telling.attempts, count=telling.attempts.made, forced=chooser.forced)
+
+    async def close(self, grace: float = 0.0) -> None:
+        """Give what is being told `grace` seconds, then tell nobody any more."""
+        running = list(self._running)
+        if running and grace > 0:
+            await asyncio.wait(running, timeout=grace)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+class _Telling:
+    """One broadcast as it is carried out: a task for each node."""
+
+    __slots__ = ("attempts", "decided", "ends", "machine", "taken")
+
+    def __init__(self, machine: Broadcast, attempts: Attempts, ends: float, taken: Taken) -> None:
+        self.machine = machine
+        self.attempts = attempts
+        self.ends = ends
+        self.taken = taken
+        self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def tell(self, first: Node, cell: NetworkCell) -> None:
+        """Tell one node, again if it is busy, and another in its place if it is gone."""
+        machine, attempts = self.machine, self.attempts
+        ask: Ask | None = Ask(first)
+        attempt = 0
+        try:
+            while ask is not None:
+                attempt += 1
+                await asyncio.sleep(ask.delay)
+                node, timeout = ask.node, min(ask.node.timeout, self.ends - attempts.clock())
+                reply, kind = await attempts.send(StartAttempt(attempt, node, timeout))
+                answer, failure = _parts(reply, kind, node)
+                ask = machine.heard(node, answer, failure, attempts.clock())
+                self._note(node, answer, failure)
+        finally:
+            if ask is not None:  # cancelled: nobody hears of this node any more
+                machine.lost()
+            if machine.end() is not None and not self.decided.done():
+                self.decided.set_result(None)
+            if not machine.open:
+                for how, count in machine.told.items():
+                    cell.told[how] = cell.told.get(how, 0) + count
+
+    def _note(self, node: Node, answer: Answer | None, failure: Failure | None) -> None:
+        """It took the transaction, now or before: lookups may go there."""
+        if failure is None and answer is not None and answer.result is not None:
+            self.taken(bytes(answer.result), (node.id,))
+        elif failure is not None and failure.kind is FailureKind.ALREADY_KNOWN and self.machine.hash is not None:
+            self.taken(self.machine.hash, (node.id,))
+
+
+def _parts(reply: Answer | Failure, kind: FailureKind | None, node: Node) -> tuple[Answer | None, Failure | None]:
+    if isinstance(reply, Failure):
+        return None, reply
+    return reply, None if kind is None else failure_of(reply, kind, node)
+
+
+async def _look_up(node: Node, named: bytes, plan: Plan, pool: Pool, deadline: float) -> Settle | None:
+    """Has `node` the transaction itself? Success may be claimed only when it is found by its exact hash."""
+    attempts = Attempts(plan, pool)
+    reply, kind = await attempts.send(StartAttempt(1, node, min(node.timeout, deadline - attempts.clock())))
+    if kind is not None or not isinstance(reply, Answer) or reply.result is None or bytes(reply.result) == NULL:
+        return None
+    return Settle(Answer(result=_own_name(bytes(reply.result)) or named), None, node)
+
+
+def _own_name(found: bytes) -> bytes | None:
+    """The hash by which the node calls the transaction: Harmony's methods have another one than the bytes' own."""
+    try:
+        return hash_text(bytes(_decode_found(found).hash))
+    except UNREADABLE:
+        return None
+
+
+def _word(end: Settle, machine: Broadcast) -> str:
+    """How it ended, for the metrics."""
+    if end.failure is None:
+        return "accepted" if machine.told["accepted"] else "known"
+    return "refused" if end.answer is not None else "failed"

@@ -1,0 +1,1 @@
+"""The simulated chain: blocks, accounts, transactions and time."""

@@ -1,0 +1,299 @@
+"""Harmony's block and header methods, with what they answer above the head (docs/harmony.md sections 6 and 7)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from rpcaccel.simnode.chain.addresses import parse, to_one
+from rpcaccel.simnode.chain.chain import Block
+from rpcaccel.simnode.methods import json_views
+from rpcaccel.simnode.methods.block_args import LATEST, PENDING, block_hash, number
+from rpcaccel.simnode.methods.json_views import Shown, hex0
+from rpcaccel.simnode.methods.registry import (
+    CHAIN,
+    HARMONY,
+    Asked,
+    RpcError,
+    anything,
+    beacon_only,
+    failed,
+    not_v2_or_v1,
+    string,
+    text,
+    uint,
+)
+
+TOO_HIGH = "requested block number greater than current block number"
+CRASHED = "method handler crashed"
+BLOCKS_LIMIT = 1024
+
+
+def too_high() -> RpcError:
+    """The block is above this node's head."""
+    return failed(TOO_HIGH)
+
+
+def known(asked: Asked, reference: int) -> int | None:
+    """The height a reference names, None above the head (a pending or negative one counts as above)."""
+    if reference == LATEST:
+        return asked.head
+    return reference if 0 <= reference <= asked.head else None
+
+
+def options(asked: Asked, value: Any) -> Shown:
+    """The second argument of the block methods: a bool for hmy and eth, an object for hmyv2."""
+    if isinstance(value, bool):
+        if asked.version == "v2":
+            raise failed("json: cannot unmarshal bool into Go value of type common.BlockArgs")
+        return Shown(full=value, staking=True)
+    if isinstance(value, dict):
+        return Shown(*(bool(value.get(name)) for name in ("fullTx", "withSigners", "inclStaking")))
+    if value is None and asked.version == "v2":
+        return Shown()
+    raise failed("invalid type for block arguments")
+
+
+def show(asked: Asked, block: Block, shown: Shown) -> bytes:
+    """The block's text; signers need the block after it."""
+    if shown.signers and block.number == 0:
+        raise failed("mismatching bitmap lengths expectedBitmapLength 1 providedBitmapLength 0")
+    if shown.signers and block.number >= asked.head:
+        raise failed(f"getSignerData: block number {block.number + 1} not found")
+    return json_views.block_text(asked.branch, block, asked.version, shown)
+
+
+@HARMONY.add("blockNumber", spaces=CHAIN)
+def block_number(asked: Asked) -> bytes:
+    return text(asked.number(asked.head))
+
+
+@HARMONY.add("getBlockByNumber", number, anything, spaces=CHAIN, limiter="chain")
+def get_block_by_number(asked: Asked, reference: int, wanted: Any) -> bytes:
+    shown = options(asked, wanted)
+    return _block(asked, reference, shown)
+
+
+@HARMONY.add("getBlockByNumberNew", number, anything, spaces=CHAIN, limiter="chain")
+def get_block_by_number_new(asked: Asked, reference: int, wanted: Any) -> bytes:
+    if not isinstance(wanted, dict):
+        raise failed(CRASHED)
+    return _block(asked, reference, options(asked, wanted))
+
+
+def _block(asked: Asked, reference: int, shown: Shown) -> bytes:
+    if reference == PENDING:
+        raise failed("pending block number not implemented")
+    height = known(asked, reference)
+    if height is None:
+        if asked.version == "eth":
+            return b"null"
+        raise too_high()
+    return show(asked, asked.block_at(height), shown)
+
+
+@HARMONY.add("getBlockByHash", block_hash, anything, spaces=CHAIN, limiter="chain")
+def get_block_by_hash(asked: Asked, sealed: bytes, wanted: Any) -> bytes:
+    shown = options(asked, wanted)
+    block = asked.branch.by_hash(sealed, asked.head)
+    return b"null" if block is None else show(asked, block, shown)
+
+
+@HARMONY.add("getBlockByHashNew", block_hash, anything, spaces=CHAIN, limiter="chain")
+def get_block_by_hash_new(asked: Asked, sealed: bytes, wanted: Any) -> bytes:
+    if not isinstance(wanted, dict):
+        raise failed(CRASHED)
+    return get_block_by_hash(asked, sealed, wanted)
+
+
+@HARMONY.add("getBlocks", number, number, anything, spaces=CHAIN, limiter="chain", optional=1)
+def get_blocks(asked: Asked, start: int, end: int, wanted: Any = None) -> bytes:
+    end = asked.head if end == LATEST else end
+    if end >= start and end - start > BLOCKS_LIMIT:
+        raise failed(f"GetBlocks query must be smaller than size {BLOCKS_LIMIT}")
+    # A start of -1 is the tag latest: the head comes first, and then 0, 1, 2 and so on, as the node's loop has it.
+    pieces = [height for height in range(start, end + 1) if height <= asked.head]
+    if pieces and wanted is None:
+        raise failed(CRASHED)
+    shown = options(asked, wanted if wanted is not None else {})
+    return b"[" + b",".join(_block(asked, height, shown) for height in pieces) + b"]"
+
+
+@HARMONY.add("getBlockSigners", number, spaces=CHAIN)
+def get_block_signers(asked: Asked, reference: int) -> bytes:
+    return _signers(asked, reference, keys=False)
+
+
+@HARMONY.add("getBlockSignerKeys", number, spaces=CHAIN)
+def get_block_signer_keys(asked: Asked, reference: int) -> bytes:
+    return _signers(asked, reference, keys=True)
+
+
+def _signers(asked: Asked, reference: int, *, keys: bool) -> bytes:
+    if reference == PENDING:
+        raise failed("cannot get signer keys for pending blocks")
+    if reference == 0 or reference >= asked.head:
+        return b"[]"
+    if reference < 0:
+        raise failed(f"getSignerData: block number {asked.head + 1} not found")
+    slots = json_views.signers(asked.branch, reference)
+    return text([slot.key.hex() if keys else to_one(slot.address) for slot in slots])
+
+
+@HARMONY.add("isBlockSigner", number, string, spaces=CHAIN)
+def is_block_signer(asked: Asked, reference: int, who: str) -> bytes:
+    if reference == 0:
+        return b"false"
+    height = known(asked, reference)
+    if height is None:
+        raise too_high()
+    if height == asked.head:
+        raise failed(f"getSignerData: block number {height + 1} not found")
+    address = account(who)
+    return text(any(slot.address == address for slot in json_views.signers(asked.branch, height)))
+
+
+def account(who: str) -> bytes:
+    """An address argument, refused in the node's words."""
+    try:
+        return parse(who)
+    except ValueError:
+        raise failed(f"invalid address: {who}") from None
+
+
+@HARMONY.add("getLeader", spaces=CHAIN)
+def get_leader(asked: Asked) -> bytes:
+    return text(to_one(asked.branch.generator.leader(asked.head).address))
+
+
+@HARMONY.add("getEpoch", spaces=CHAIN)
+def get_epoch(asked: Asked) -> bytes:
+    return text(asked.number(asked.branch.spec.epoch_of(asked.head)))
+
+
+@HARMONY.add("isLastBlock", uint, spaces=CHAIN, beacon=True)
+def is_last_block(asked: Asked, height: int) -> bytes:
+    spec = asked.branch.spec
+    return text(spec.epoch_last_block(spec.epoch_of(height)) == height)
+
+
+@HARMONY.add("epochLastBlock", uint, spaces=CHAIN, beacon=True)
+def epoch_last_block(asked: Asked, epoch: int) -> bytes:
+    return text(asked.branch.spec.epoch_last_block(epoch))
+
+
+def header(asked: Asked, block: Block) -> dict[str, Any]:
+    """HeaderInformation: the same in every namespace."""
+    make, branch = asked.branch.generator, asked.branch
+    return {
+        "blockHash": hex0(block.hash),
+        "blockNumber": block.number,
+        "crossLinks": [cross_link(asked, block.number - 3)] if block.number % 4 == 3 and _beacon(asked) else [],
+        "epoch": block.epoch,
+        "lastCommitBitmap": json_views.bitmap(branch, block.number),
+        "lastCommitSig": (make.digest(b"commit", block.fork, block.number, size=64) + make.digest(b"sig")).hex(),
+        "leader": to_one(make.leader(block.number).address),
+        "shardID": branch.spec.shard,
+        "timestamp": datetime.fromtimestamp(block.timestamp, UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC"),
+        "unixtime": block.timestamp,
+        "viewID": block.number,
+        "vrf": make.digest(b"vrf", block.fork, block.number).hex(),
+        "vrfProof": json_views.vrf_proof(make, block).hex(),
+    }
+
+
+def _beacon(asked: Asked) -> bool:
+    return beacon_only(asked.branch.spec)
+
+
+def cross_link(asked: Asked, height: int) -> dict[str, Any]:
+    """A block of shard 1 as the beacon chain records it."""
+    make = asked.branch.generator
+    return {
+        "block-number": height,
+        "epoch-number": asked.branch.spec.epoch_of(max(0, height)),
+        "hash": hex0(make.digest(b"shard 1", height)),
+        "shard-id": 1,
+        "signature": (make.digest(b"link", height, size=64) + make.digest(b"end", height)).hex(),
+        "signature-bitmap": "3f",
+        "view-id": height,
+    }
+
+
+@HARMONY.add("latestHeader", spaces=CHAIN, limiter="chain")
+def latest_header(asked: Asked) -> bytes:
+    return text(header(asked, asked.block_at(asked.head)))
+
+
+@HARMONY.add("getHeaderByNumber", number, spaces=CHAIN, limiter="chain")
+def get_header_by_number(asked: Asked, reference: int) -> bytes:
+    height = known(asked, reference)
+    if height is None:
+        if asked.version == "eth":
+            return b"null"
+        raise too_high()
+    return text(header(asked, asked.block_at(height)))
+
+
+@HARMONY.add("getHeaderByNumberRLPHex", number, spaces=CHAIN, limiter="chain")
+def get_header_rlp(asked: Asked, reference: int) -> bytes:
+    height = known(asked, reference)
+    if height is None:
+        raise too_high()
+    block = asked.block_at(height)
+    return text("f90399" + block.parent.hex() + block.hash.hex() + f"{height:016x}" + bytes(800).hex())
+
+
+@HARMONY.add("getFullHeader", number, spaces=CHAIN)
+def get_full_header(asked: Asked, reference: int) -> bytes:
+    not_v2_or_v1(asked)
+    height = known(asked, reference)
+    if height is None:
+        raise too_high()
+    return text(_full_header(asked, asked.block_at(height)))
+
+
+def _full_header(asked: Asked, block: Block) -> dict[str, Any]:
+    make, branch = asked.branch.generator, asked.branch
+    return {
+        "crossLink": "0x",
+        "epoch": asked.number(block.epoch),
+        "extraData": "0x",
+        "gasLimit": asked.number(json_views.GAS_LIMIT - block.number % 100_003),
+        "gasUsed": asked.number(block.gas_used),
+        "incomingReceiptsRoot": json_views.EMPTY_ROOT,
+        "lastCommitBitmap": "0x" + json_views.bitmap(branch, block.number),
+        "lastCommitSignature": hex0(make.digest(b"commit", block.fork, block.number, size=64) + make.digest(b"sig")),
+        "logsBloom": json_views.bloom(make, block),
+        "miner": hex0(make.leader(block.number).address),
+        "mixHash": json_views.ZERO_HASH,
+        "number": asked.number(block.number),
+        "outgoingReceiptsRoot": json_views.EMPTY_ROOT,
+        "parentHash": hex0(block.parent),
+        "receiptsRoot": json_views.root(make, b"receipts", block),
+        "shardID": branch.spec.shard,
+        "shardState": "0x",
+        "slashes": "0x",
+        "stateRoot": hex0(make.digest(b"state", block.fork, block.number)),
+        "timestamp": asked.number(block.timestamp),
+        "transactionsRoot": json_views.root(make, b"transactions", block),
+        "vdf": "0x",
+        "viewID": asked.number(block.number),
+        "vrf": hex0(make.digest(b"vrf", block.fork, block.number) + json_views.vrf_proof(make, block)),
+    }
+
+
+@HARMONY.add("getLatestChainHeaders", spaces=CHAIN)
+def get_latest_chain_headers(asked: Asked) -> bytes:
+    block = asked.block_at(asked.head)
+    view = json_views.block_object(asked.branch, block, "eth", Shown())
+    for gone in ("size", "vrf", "vrfProof", "uncles", "transactions"):
+        del view[gone]
+    view |= {"epoch": block.epoch, "shardID": asked.branch.spec.shard, "viewID": block.number}
+    view = dict(sorted(view.items()))
+    return text({"beacon-chain-header": view, "shard-chain-header": view})
+
+
+@HARMONY.add("getLastCrossLinks", spaces=CHAIN, limiter="chain", beacon=True)
+def get_last_cross_links(asked: Asked) -> bytes:
+    return text([cross_link(asked, max(0, asked.head - 5))])

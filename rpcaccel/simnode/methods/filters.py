@@ -1,0 +1,127 @@
+"""Logs and filters, as Harmony's hmy and eth namespaces and geth serve them; filters live on one node only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcaccel.simnode.methods import lookup
+from rpcaccel.simnode.methods.block_args import FINALIZED, LATEST, PENDING, SAFE, Unreadable, hex_or_tag
+from rpcaccel.simnode.methods.json_views import hex0
+from rpcaccel.simnode.methods.node_identity import Filter
+from rpcaccel.simnode.methods.registry import FILTERS, HARMONY, Asked, RpcError, call_object, failed, string, text
+
+IDLE = 300.0
+"""Seconds after which an unpolled filter dies."""
+
+
+def _bound(asked: Asked, criteria: dict[str, Any], name: str) -> int:
+    value = criteria.get(name)
+    if value is None:
+        return LATEST
+    try:
+        return hex_or_tag(value if isinstance(value, str) else str(value), geth=asked.version == "geth")
+    except Unreadable as unreadable:
+        raise RpcError(-32602, f"invalid argument 0: {unreadable}") from None
+
+
+def _height(asked: Asked, reference: int) -> int:
+    spec = asked.branch.spec
+    depth = {LATEST: 0, FINALIZED: spec.finality_depth, SAFE: spec.finality_depth // 2}
+    if reference == PENDING:
+        if asked.version == "geth":
+            return asked.head
+        raise failed("not implemented")
+    return reference if reference >= 0 else max(0, asked.head - depth[reference])
+
+
+def find_logs(asked: Asked, criteria: dict[str, Any]) -> list[dict[str, Any]]:
+    """The logs of a getLogs call. A range beyond the head is cut short without a word."""
+    if criteria.get("blockHash"):
+        block = asked.branch.by_hash(bytes.fromhex(str(criteria["blockHash"])[2:]), asked.head)
+        if block is None:
+            raise failed("unknown block" if asked.version == "geth" else "Header is not found")
+        return lookup.logs(asked, block.number, block.number, criteria, asked.version)
+    first = _height(asked, _bound(asked, criteria, "fromBlock"))
+    last = _height(asked, _bound(asked, criteria, "toBlock"))
+    if asked.version != "geth" and last - first > lookup.LOGS_LIMIT:
+        raise failed(f"GetLogs query must be smaller than size {lookup.LOGS_LIMIT}")
+    if asked.version == "geth" and first > last:
+        raise RpcError(-32000, "invalid block range params")
+    knobs = asked.local.knobs
+    if knobs.logs_range and last - first > knobs.logs_range:
+        raise RpcError(-32005, f"block range is too wide: at most {knobs.logs_range} blocks")
+    found = lookup.logs(asked, first, min(last, asked.head), criteria, asked.version)
+    if knobs.logs_results and len(found) > knobs.logs_results:
+        raise RpcError(-32005, f"query returned more than {knobs.logs_results} results")
+    return found
+
+
+def get_logs(asked: Asked, criteria: dict[str, Any]) -> bytes:
+    return text(find_logs(asked, criteria))
+
+
+def _install(asked: Asked, kind: str, criteria: dict[str, Any]) -> bytes:
+    token = asked.local.token()
+    seen = {tx.hash for tx in lookup.pending(asked)} if kind == "pending" else set()
+    asked.local.filters[token] = Filter(kind, criteria, asked.head + 1, asked.local.clock.now(), seen)
+    return text(token)
+
+
+def new_filter(asked: Asked, criteria: dict[str, Any]) -> bytes:
+    _bound(asked, criteria, "fromBlock")
+    return _install(asked, "logs", criteria)
+
+
+def new_block_filter(asked: Asked) -> bytes:
+    return _install(asked, "blocks", {})
+
+
+def new_pending_filter(asked: Asked) -> bytes:
+    return _install(asked, "pending", {})
+
+
+def _filter(asked: Asked, token: str) -> Filter:
+    now = asked.local.clock.now()
+    found = asked.local.filters.get(token)
+    if found is None or now - found.polled_at > IDLE:
+        asked.local.filters.pop(token, None)
+        raise failed("filter not found")
+    found.polled_at = now
+    return found
+
+
+def get_filter_changes(asked: Asked, token: str) -> bytes:
+    found = _filter(asked, token)
+    if found.kind == "pending":
+        news = [tx for tx in lookup.pending(asked) if tx.hash not in found.seen]
+        found.seen |= {tx.hash for tx in news}
+        return text([hex0(tx.eth_hash if asked.version != "v1" else tx.hash) for tx in news])
+    first, found.next_block = found.next_block, max(found.next_block, asked.head + 1)
+    if found.kind == "blocks":
+        return text([hex0(asked.branch.hash_of(height)) for height in range(first, asked.head + 1)])
+    return text(lookup.logs(asked, first, asked.head, found.criteria, asked.version))
+
+
+def get_filter_logs(asked: Asked, token: str) -> bytes:
+    found = _filter(asked, token)
+    if found.kind != "logs":
+        raise failed("filter not found")
+    return text(find_logs(asked, found.criteria))
+
+
+def uninstall_filter(asked: Asked, token: str) -> bytes:
+    return text(asked.local.filters.pop(token, None) is not None)
+
+
+def sync_new_filter(asked: Asked) -> bytes:  # noqa: ARG001 - a proxy has to deny it
+    return b"null"
+
+
+HARMONY.add("getLogs", call_object, spaces=FILTERS)(get_logs)
+HARMONY.add("newFilter", call_object, spaces=FILTERS)(new_filter)
+HARMONY.add("newBlockFilter", spaces=FILTERS)(new_block_filter)
+HARMONY.add("newPendingTransactionFilter", spaces=FILTERS)(new_pending_filter)
+HARMONY.add("getFilterChanges", string, spaces=FILTERS)(get_filter_changes)
+HARMONY.add("getFilterLogs", string, spaces=FILTERS)(get_filter_logs)
+HARMONY.add("uninstallFilter", string, spaces=FILTERS)(uninstall_filter)
+HARMONY.add("syncNewFilterFromOtherReaders", spaces=FILTERS)(sync_new_filter)

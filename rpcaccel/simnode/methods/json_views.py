@@ -1,0 +1,298 @@
+"""Blocks, transactions, receipts and logs as JSON, in the four dialects: v1, v2, eth (Harmony's) and geth.
+
+Shapes, key order and sizes are those a Harmony node answered with (docs/harmony.md section 9).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from rpcaccel.simnode.chain.addresses import to_hex, to_one
+from rpcaccel.simnode.chain.blocks import GAS_PRICE, Generator, Tx
+from rpcaccel.simnode.chain.chain import Block, Branch
+from rpcaccel.simnode.methods.registry import text
+
+ZERO_HASH = "0x" + "00" * 32
+ZERO_ADDRESS = "0x" + "00" * 20
+NO_BLOOM = "0x" + "00" * 256
+EMPTY_ROOT = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
+NO_UNCLES = "0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
+TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+GAS_LIMIT = 80_000_000
+
+
+class Shown(Struct, frozen=True):
+    """What of a block a caller wants to see."""
+
+    full: bool = False
+    signers: bool = False
+    staking: bool = False
+
+
+def hex0(data: bytes) -> str:
+    """Bytes as 0x text."""
+    return "0x" + data.hex()
+
+
+def _number(version: str, value: int) -> int | str:
+    return value if version == "v2" else hex(value)
+
+
+def _who(version: str, address: bytes | None) -> str | None:
+    if address is None:
+        return None
+    return to_one(address) if version in ("v1", "v2") else to_hex(address)
+
+
+def block_text(branch: Branch, block: Block, version: str, shown: Shown) -> bytes:
+    """One block, kept on its branch once made."""
+    key = (block.number, block.fork, len(block.txs), version, shown)
+    return branch.remember(key, lambda: text(block_object(branch, block, version, shown)))
+
+
+def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> dict[str, Any]:
+    """One block in a dialect's own key order."""
+    if version == "geth":
+        return _geth_block(branch, block, shown)
+    make, eth = branch.generator, version == "eth"
+    view: dict[str, Any] = {"number": _number(version, block.number)}
+    if not eth:
+        view["viewID"] = view["number"]
+        view["epoch"] = _number(version, block.epoch)
+    view |= {
+        "hash": hex0(block.hash),
+        "parentHash": hex0(block.parent),
+        "nonce": "0x0000000000000000" if eth else 0,
+        "mixHash": ZERO_HASH,
+    }
+    if eth:
+        view["sha3Uncles"] = NO_UNCLES
+    view |= {
+        "logsBloom": bloom(make, block),
+        "stateRoot": hex0(make.digest(b"state", block.fork, block.number)),
+        "miner": _who(version, make.leader(block.number).address),
+        "difficulty": "0x0" if eth else 0,
+        "extraData": "0x",
+        "size": _number(version, 800 + 259 * len(block.txs)),
+        "gasLimit": _number(version, GAS_LIMIT - block.number % 100_003),
+        "gasUsed": _number(version, block.gas_used),
+        "vrf": hex0(make.digest(b"vrf", block.fork, block.number)),
+        "vrfProof": hex0(vrf_proof(make, block)),
+        "timestamp": _number(version, block.timestamp),
+        "transactionsRoot": root(make, b"transactions", block),
+        "receiptsRoot": root(make, b"receipts", block),
+        "uncles": [],
+    }
+    view["transactions"] = _transactions(branch, block, version, shown)
+    if not eth:
+        if not shown.full:
+            view["transactionsInEthHash"] = [hex0(tx.eth_hash) for tx in block.txs]
+        view["stakingTransactions"] = _staking(block, version, shown)
+    if shown.signers:
+        view["signers"] = [to_one(slot.address) for slot in signers(branch, block.number)]
+    return view
+
+
+def _transactions(branch: Branch, block: Block, version: str, shown: Shown) -> list[Any]:
+    if shown.full:
+        return [transaction(branch, tx, block, version) for tx in block.txs]
+    return [hex0(tx.eth_hash if version in ("eth", "geth") else tx.hash) for tx in block.txs]
+
+
+def _staking(block: Block, version: str, shown: Shown) -> list[Any]:
+    if not shown.staking:
+        return []
+    if shown.full:
+        return [staking_transaction(tx, block, version) for tx in block.staking]
+    return [hex0(tx.hash) for tx in block.staking]
+
+
+def _geth_block(branch: Branch, block: Block, shown: Shown) -> dict[str, Any]:
+    make = branch.generator
+    return {
+        "baseFeePerGas": hex(1_000_000_000 + block.number % 1000),
+        "difficulty": "0x0",
+        "extraData": "0x",
+        "gasLimit": "0x1c9c380",
+        "gasUsed": hex(block.gas_used),
+        "hash": hex0(block.hash),
+        "logsBloom": bloom(make, block),
+        "miner": to_hex(make.leader(block.number).address),
+        "mixHash": hex0(make.digest(b"randao", block.fork, block.number)),
+        "nonce": "0x0000000000000000",
+        "number": hex(block.number),
+        "parentHash": hex0(block.parent),
+        "receiptsRoot": root(make, b"receipts", block),
+        "sha3Uncles": NO_UNCLES,
+        "size": hex(800 + 259 * len(block.txs)),
+        "stateRoot": hex0(make.digest(b"state", block.fork, block.number)),
+        "timestamp": hex(block.timestamp),
+        "transactions": _transactions(branch, block, "geth", shown),
+        "transactionsRoot": root(make, b"transactions", block),
+        "uncles": [],
+        "withdrawals": [],
+        "withdrawalsRoot": EMPTY_ROOT,
+    }
+
+
+def root(make: Generator, of: bytes, block: Block) -> str:
+    """The root of a block's transactions or receipts."""
+    if not block.txs and not block.staking:
+        return EMPTY_ROOT
+    return hex0(make.digest(of, block.fork, block.number, len(block.txs)))
+
+
+def bloom(make: Generator, block: Block) -> str:
+    """512 hex digits: nothing without logs."""
+    if not any(tx.log_data for tx in block.txs):
+        return NO_BLOOM
+    bits = int.from_bytes(make.digest(b"bloom", block.number, size=6), "big")
+    return "0x" + hex(1 << bits % 2048 | 1 << bits // 2048 % 2048)[2:].rjust(512, "0")
+
+
+def vrf_proof(make: Generator, block: Block) -> bytes:
+    """96 bytes."""
+    return make.digest(b"vrf proof", block.fork, block.number, size=64) + make.digest(b"vrf end", block.number)
+
+
+def signers(branch: Branch, number: int) -> list[Any]:
+    """The slots that signed block `number`, as the bitmap in block number + 1 says."""
+    make = branch.generator
+    bits = make.commit_bits(branch.fork_of(number), number)
+    return [slot for i, slot in enumerate(make.committee(branch.spec.epoch_of(number))) if bits >> i & 1]
+
+
+def bitmap(branch: Branch, number: int) -> str:
+    """The last-commit bitmap that block `number` carries, for the block before it: little-endian bytes."""
+    if number == 0:
+        return ""
+    size = (branch.spec.committee + 7) // 8
+    return branch.generator.commit_bits(branch.fork_of(number - 1), number - 1).to_bytes(size, "little").hex()
+
+
+def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> dict[str, Any]:
+    """A transaction in block order of keys; `block` is None while it is pending."""
+    if version == "geth":
+        return _geth_transaction(branch, tx, block)
+    eth = version == "eth"
+    waiting = None if eth else ZERO_HASH
+    view: dict[str, Any] = {
+        "blockHash": hex0(block.hash) if block else waiting,
+        "blockNumber": _number(version, block.number) if block else None,
+        "from": _who(version, tx.sender),
+        "timestamp": _number(version, block.timestamp if block else 0),
+        "gas": _number(version, tx.gas),
+        "gasPrice": _number(version, tx.gas_price),
+        "hash": hex0(tx.eth_hash if eth else tx.hash),
+    }
+    if not eth:
+        view["ethHash"] = hex0(tx.eth_hash)
+    pending_index = None if eth else _number(version, 0)
+    view |= {
+        "input": hex0(tx.data),
+        "nonce": _number(version, tx.nonce),
+        "to": _who(version, tx.to),
+        "transactionIndex": _number(version, tx.index) if block else pending_index,
+        "value": _number(version, tx.value),
+    }
+    if not eth:
+        view |= {"shardID": branch.spec.shard, "toShardID": tx.to_shard}
+    return view | {"v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s)}
+
+
+def _geth_transaction(branch: Branch, tx: Tx, block: Block | None) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "blockHash": hex0(block.hash) if block else None,
+        "blockNumber": hex(block.number) if block else None,
+        "chainId": hex(branch.spec.signer_chain_id),
+        "from": to_hex(tx.sender),
+        "gas": hex(tx.gas),
+        "gasPrice": hex(tx.gas_price),
+        "hash": hex0(tx.eth_hash),
+        "input": hex0(tx.data),
+        "nonce": hex(tx.nonce),
+        "to": _who("geth", tx.to),
+        "transactionIndex": hex(tx.index) if block else None,
+        "value": hex(tx.value),
+        "type": hex(tx.type),
+        "v": hex(tx.v),
+        "r": hex(tx.r),
+        "s": hex(tx.s),
+    }
+    if tx.type == 2:
+        view |= {"maxFeePerGas": hex(tx.gas_price), "maxPriorityFeePerGas": hex(tx.priority_fee), "accessList": []}
+    return view
+
+
+def staking_transaction(tx: Tx, block: Block, version: str) -> dict[str, Any]:
+    """A staking transaction as v1 and v2 show it."""
+    return {
+        "blockHash": hex0(block.hash),
+        "blockNumber": _number(version, block.number),
+        "from": to_one(tx.sender),
+        "gas": _number(version, tx.gas),
+        "gasPrice": _number(version, tx.gas_price),
+        "hash": hex0(tx.hash),
+        "msg": {
+            "amount": _number(version, tx.amount),
+            "delegatorAddress": to_one(tx.sender),
+            "validatorAddress": to_one(tx.validator),
+        },
+        "nonce": _number(version, tx.nonce),
+        "r": hex(tx.r),
+        "s": hex(tx.s),
+        "timestamp": _number(version, block.timestamp),
+        "transactionIndex": _number(version, tx.index),
+        "type": tx.staking,
+        "v": hex(tx.v),
+    }
+
+
+def log(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any] | None:
+    """The one log a transaction left, if it left one; logs are 0x hex in every dialect."""
+    if tx.log_data is None:
+        return None
+    before = sum(1 for other in block.txs[: tx.index] if other.log_data is not None)
+    return {
+        "address": to_hex(branch.generator.contract),
+        "topics": [TRANSFER, hex0(tx.sender.rjust(32, b"\0")), hex0(branch.generator.accounts[0].rjust(32, b"\0"))],
+        "data": hex0(tx.log_data),
+        "blockNumber": hex(block.number),
+        "transactionHash": hex0(tx.hash if version in ("v1", "v2") else tx.eth_hash),
+        "transactionIndex": hex(tx.index),
+        "blockHash": hex0(block.hash),
+        "logIndex": hex(before),
+        "removed": False,
+    }
+
+
+def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any]:
+    """What a mined transaction did."""
+    eth = version in ("eth", "geth")
+    used = sum(other.gas_used for other in block.txs[: tx.index + 1]) if not tx.staking else tx.gas_used
+    left = log(branch, tx, block, version)
+    none_created = None if eth else ZERO_ADDRESS
+    view: dict[str, Any] = {
+        "blockHash": hex0(block.hash),
+        "blockNumber": _number(version, block.number),
+        "contractAddress": to_hex(tx.created) if tx.created else none_created,
+        "cumulativeGasUsed": _number(version, used),
+        "effectiveGasPrice": _number(version, tx.gas_price or GAS_PRICE),
+        "from": _who(version, tx.sender),
+        "gasUsed": _number(version, tx.gas_used),
+        "logs": [left] if left else [],
+        "logsBloom": bloom(branch.generator, block) if left else NO_BLOOM,
+    }
+    if not eth:
+        view |= {"root": "0x", "shardID": branch.spec.shard}
+    view |= {
+        "status": _number(version, 1),
+        "to": _who(version, tx.to),
+        "transactionHash": hex0(tx.eth_hash if eth else tx.hash),
+        "transactionIndex": _number(version, tx.index),
+    }
+    if version == "geth":
+        view["type"] = hex(tx.type)
+    return view

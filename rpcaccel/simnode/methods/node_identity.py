@@ -1,0 +1,50 @@
+"""What differs from node to node although the chain is one: identity, peers, filters, rejected transactions."""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from rpcaccel.simnode.chain.clock import Clock
+from rpcaccel.simnode.chain.knobs import Knobs
+
+
+class Filter(Struct):
+    """A filter a client installed on this node."""
+
+    kind: str
+    """blocks, logs or pending."""
+    criteria: dict[str, Any]
+    next_block: int
+    """The first block not yet told about."""
+    polled_at: float
+    seen: set[bytes]
+
+
+class Local:
+    """One node's own facts; two nodes of one chain share none of them."""
+
+    def __init__(self, name: str, knobs: Knobs, clock: Clock, rng: Random) -> None:
+        self.name = name
+        self.knobs = knobs
+        self.clock = clock
+        self.rng = rng
+        self.filters: dict[str, Filter] = {}
+        self.sink: deque[dict[str, Any]] = deque(maxlen=1024)
+        """Rejected transactions, newest last."""
+        self.arrived: dict[bytes, float] = {}
+        """When this node itself took a transaction from a client, by its eth hash."""
+        self.heard: dict[bytes, float] = {}
+        """When this node was first asked about one that was sent elsewhere: gossip counts from there."""
+        self.peer_id = "Qm" + "".join(rng.choices("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", k=44))
+        self.peers = rng.randint(3, 30)
+
+    def __repr__(self) -> str:
+        return f"<Local {self.name} {self.peer_id[:8]}>"
+
+    def token(self) -> str:
+        """A new filter id, never the same on two nodes."""
+        return hex(self.rng.getrandbits(127) | 1 << 126)

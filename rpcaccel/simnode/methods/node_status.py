@@ -1,0 +1,188 @@
+"""What a Harmony node says of itself: ids, peers, metadata, sync; most of it differs from node to node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcaccel.simnode.methods.registry import (
+    CHAIN,
+    HARMONY,
+    HARMONY_VERSION,
+    Asked,
+    Registry,
+    anything,
+    call_object,
+    failed,
+    string,
+    text,
+)
+
+NETS = {"net": "eth", "netv1": "v1", "netv2": "v2"}
+_FROM_THE_START = (
+    "chain-id-fix-epoch cross-tx-epoch eip155-epoch eth-compatible-epoch five-seconds-epoch istanbul-epoch "
+    "min-commission-rate-epoch min-delegation-100-epoch no-early-unlock-epoch prestaking-epoch prev-vrf-epoch "
+    "quick-unlock-epoch receipt-log-epoch redelegation-epoch s3-epoch sha3-epoch two-seconds-epoch vrf-epoch"
+)
+_NEVER = (
+    "hip30-epoch hip6_8-epoch is-one-second-epoch leader-rotation-v2-epoch max-rate-epoch sixty-percent-epoch "
+    "slots-limit-epoch"
+)
+EPOCHS = {
+    **dict.fromkeys(_FROM_THE_START.split(), 0),
+    **dict.fromkeys(_NEVER.split(), 10_000_000),
+    "aggregated-reward-epoch": 3,
+    "cross-link-epoch": 2,
+    "staking-epoch": 2,
+    "staking-precompile-epoch": 2,
+    "validator-code-fix-epoch": 2,
+}
+"""From which epoch on each change of the protocol holds: what a client reads in `chain-config`."""
+
+
+def eth_chain_id(asked: Asked) -> int:
+    """The signer's chain id, as this node claims it."""
+    claimed = asked.local.knobs.chain_id
+    return asked.branch.spec.signer_chain_id if claimed is None else claimed
+
+
+def network_id(asked: Asked) -> int:
+    """Harmony's own chain id, as this node claims it."""
+    claimed = asked.local.knobs.network_id
+    return asked.branch.spec.network_id if claimed is None else claimed
+
+
+@HARMONY.add("chainId", spaces=CHAIN)
+def chain_id(asked: Asked) -> bytes:
+    return text(hex(eth_chain_id(asked)) if asked.version == "eth" else asked.number(network_id(asked)))
+
+
+@HARMONY.add("version", spaces=NETS)
+def net_version(asked: Asked) -> bytes:
+    return text(str(eth_chain_id(asked) if asked.version == "eth" else network_id(asked)))
+
+
+@HARMONY.add("peerCount", spaces=NETS)
+def peer_count(asked: Asked) -> bytes:
+    return text(asked.number(asked.local.peers))
+
+
+@HARMONY.add("listening", spaces=NETS)
+def listening(asked: Asked) -> bytes:  # noqa: ARG001
+    return b"true"
+
+
+@HARMONY.add("web3_clientVersion", spaces={"": "eth"})
+def client_version(asked: Asked) -> bytes:  # noqa: ARG001
+    return text(HARMONY_VERSION)
+
+
+@HARMONY.add("rpc_modules", spaces={"": "eth"})
+def modules(asked: Asked) -> bytes:  # noqa: ARG001
+    return text(dict.fromkeys(("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3"), "1.0"))
+
+
+@HARMONY.add("protocolVersion", spaces=CHAIN)
+def protocol_version(asked: Asked) -> bytes:
+    return text(asked.number(1))
+
+
+@HARMONY.add("syncing", spaces=CHAIN)
+def syncing(asked: Asked) -> bytes:
+    return text({"startingBlock": 0, "currentBlock": asked.head, "highestBlock": asked.chain.head})
+
+
+@HARMONY.add("inSync beaconInSync", spaces=CHAIN)
+def in_sync(asked: Asked) -> bytes:
+    return text(asked.chain.head - asked.head < 10)
+
+
+@HARMONY.add("getShardID", spaces=CHAIN)
+def get_shard_id(asked: Asked) -> bytes:
+    return text(asked.branch.spec.shard)
+
+
+@HARMONY.add("getShardingStructure", spaces=CHAIN, limiter="chain")
+def get_sharding_structure(asked: Asked) -> bytes:
+    ours = asked.branch.spec.shard
+    return text([
+        {
+            "current": shard == ours,
+            "http": f"http://127.0.0.1:{9500 + 2 * shard}",
+            "shardID": shard,
+            "ws": f"ws://127.0.0.1:{9800 + 2 * shard}",
+        }
+        for shard in range(2)
+    ])  # fmt: skip
+
+
+@HARMONY.add("getNodeMetadata", spaces=CHAIN)
+def get_node_metadata(asked: Asked) -> bytes:
+    local, spec = asked.local, asked.branch.spec
+    chain = {"AllowlistEpoch": 10000000, "FeeCollectEpoch": 2} | EPOCHS
+    ids = {"chain-id": network_id(asked), "eth-compatible-chain-id": eth_chain_id(asked)}
+    ids["eth-compatible-shard-0-chain-id"] = spec.eth_chain_id
+    view: dict[str, Any] = {"blocks-per-epoch": spec.epoch_length} if spec.shard == 0 else {}
+    view |= {
+        "blskey": ["0" * 96],
+        "chain-config": dict(sorted((chain | ids).items())),
+        "consensus": {
+            "blocknum": asked.head - asked.head % 7,
+            "finality": 0,
+            "mode": "Normal",
+            "phase": "Announce",
+            "viewChangeId": asked.head,
+            "viewId": asked.head,
+        },
+        "current-block-number": asked.head,
+        "current-epoch": spec.epoch_of(asked.head),
+        "dns-zone": "",
+        "is-archival": local.knobs.archive,
+        "is-backup": False,
+        "is-leader": False,
+        "network": "localnet",
+        "node-unix-start-time": int(spec.genesis),
+        "p2p-connectivity": {"connected": local.peers, "not-connected": 1, "total-known-peers": local.peers + 1},
+        "peerid": local.peer_id,
+        "role": "ExplorerNode" if local.knobs.explorer else "Validator",
+        "shard-id": spec.shard,
+        "sync-peers": {f"shard-{spec.shard}": 2},
+        "version": HARMONY_VERSION,
+    }
+    return text(view)
+
+
+@HARMONY.add("getPeerInfo", spaces=CHAIN)
+def get_peer_info(asked: Asked) -> bytes:
+    peers = [asked.local.peer_id[:-2] + f"{i:02d}" for i in range(min(asked.local.peers, 5))]
+    topic = f"hmy/local/0.0.1/client/{'beacon' if asked.branch.spec.shard == 0 else 'shard/1'}"
+    return text({
+        "blocked-peers": [],
+        "connected-peers": [{"peers": peers, "topic": topic}],
+        "peerid": asked.local.peer_id,
+    })  # fmt: skip
+
+
+@HARMONY.add("getLastSigningPower", spaces=CHAIN)
+def get_last_signing_power(asked: Asked) -> bytes:
+    bits = asked.branch.generator.commit_bits(asked.branch.fork_of(asked.head), asked.head)
+    return text(round(bits.bit_count() / asked.branch.spec.committee, 2))
+
+
+@HARMONY.add("setNodeToBackupMode", anything, spaces=CHAIN)
+def set_backup(asked: Asked, backup: bool) -> bytes:  # noqa: ARG001 - a proxy has to deny it
+    return b"true"
+
+
+def _subscriptions(registry: Registry) -> None:
+    def refuse(asked: Asked, *arguments: Any) -> bytes:  # noqa: ARG001
+        raise failed("notifications not supported")
+
+    def unknown(asked: Asked, token: str) -> bytes:  # noqa: ARG001
+        raise failed("subscription not found")
+
+    spaces = {"hmy": "v1", "eth": "eth"}
+    registry.add("subscribe", anything, call_object, spaces=spaces, optional=2)(refuse)
+    registry.add("unsubscribe", string, spaces=spaces)(unknown)
+
+
+_subscriptions(HARMONY)

@@ -1,0 +1,190 @@
+"""Harmony's account methods: balances, nonces, code, storage, calls, proofs, gas."""
+
+from __future__ import annotations
+
+import binascii
+from typing import Any
+
+from rpcaccel.simnode.chain import accounts
+from rpcaccel.simnode.chain.addresses import to_hex
+from rpcaccel.simnode.methods.block_args import (
+    LATEST,
+    PENDING,
+    BlockHash,
+    Reference,
+    number,
+    number_or_hash,
+    optional_number_or_hash,
+)
+from rpcaccel.simnode.methods.blocks import CRASHED, TOO_HIGH, account, known
+from rpcaccel.simnode.methods.json_views import hex0
+from rpcaccel.simnode.methods.registry import (
+    CHAIN,
+    HARMONY,
+    Asked,
+    RpcError,
+    anything,
+    call_object,
+    failed,
+    string,
+    text,
+)
+
+
+def height_of(asked: Asked, reference: Reference) -> int | None:
+    """The height a BlockNumberOrHash names, None above the head. Raises RpcError as the node does."""
+    if reference is None:
+        raise failed("invalid arguments; neither block nor hash specified")
+    if isinstance(reference, BlockHash):
+        block = asked.branch.by_hash(reference.hash, asked.head)
+        if block is None:
+            raise failed("Header is not found")
+        return block.number
+    if reference == PENDING:
+        raise failed("not implemented")
+    return known(asked, reference)
+
+
+def pruned(asked: Asked, height: int) -> None:
+    """Raise `missing trie node` for state that this node has thrown away."""
+    knobs = asked.local.knobs
+    if not knobs.archive and height < asked.head - knobs.prune_depth:
+        root = asked.branch.generator.digest(b"state", asked.branch.fork_of(height), height)
+        raise failed(f"missing trie node {root.hex()} (path ) <nil>")
+
+
+def state_height(asked: Asked, reference: Reference) -> int | None:
+    """`height_of` where state is read."""
+    height = height_of(asked, reference)
+    if height is not None:
+        pruned(asked, height)
+    return height
+
+
+def call_data(asked: Asked, value: dict[str, Any]) -> tuple[bytes | None, bytes]:
+    """To whom, and with which data; Harmony ignores `input` (docs/harmony.md section 4)."""
+    data = value.get("data")
+    if asked.version == "geth":
+        data = value.get("input") or data
+    to = value.get("to")
+    try:
+        payload = bytes.fromhex((data or "0x").removeprefix("0x"))
+    except (ValueError, binascii.Error):
+        raise RpcError(-32602, "invalid argument 0: json: cannot unmarshal invalid hex string") from None
+    return (account(to) if to else None), payload
+
+
+@HARMONY.add("getBalanceByBlockNumber", string, number, spaces=CHAIN)
+def get_balance_by_block_number(asked: Asked, who: str, reference: int) -> bytes:
+    height = known(asked, reference)
+    if height is None:
+        raise failed(TOO_HIGH)
+    pruned(asked, height)
+    return _balance(asked, account(who), height)
+
+
+def _balance(asked: Asked, address: bytes, height: int) -> bytes:
+    return text(asked.number(accounts.balance(asked.chain, asked.branch, address, height)))
+
+
+@HARMONY.add("getBalance", string, spaces={"hmyv2": "v2"})
+def get_balance_now(asked: Asked, who: str) -> bytes:
+    return _balance(asked, account(who), asked.head)
+
+
+@HARMONY.add("getBalance", string, number_or_hash, spaces={"eth": "eth", "hmy": "v1"})
+def get_balance(asked: Asked, who: str, reference: Reference) -> bytes:
+    height = state_height(asked, reference)
+    address = account(who)
+    return b"null" if height is None else _balance(asked, address, height)
+
+
+@HARMONY.add("getAccountNonce", string, number, spaces=CHAIN)
+def get_account_nonce(asked: Asked, who: str, reference: int) -> bytes:
+    address, height = account(who), known(asked, reference)
+    if height is None:
+        return b"0"
+    pruned(asked, height)
+    return text(accounts.nonce(asked.chain, asked.branch, address, height))
+
+
+@HARMONY.add("getTransactionCount", string, number_or_hash, spaces=CHAIN)
+def get_transaction_count(asked: Asked, who: str, reference: Reference) -> bytes:
+    address = account(who)
+    if reference == PENDING:
+        return text(asked.number(accounts.nonce(asked.chain, asked.branch, address, asked.head + 1)))
+    height = state_height(asked, reference)
+    if height is None:
+        raise failed("state not found")
+    return text(asked.number(accounts.nonce(asked.chain, asked.branch, address, height)))
+
+
+@HARMONY.add("getCode", string, number_or_hash, spaces=CHAIN)
+def get_code(asked: Asked, who: str, reference: Reference) -> bytes:
+    address, height = account(who), state_height(asked, reference)
+    return text("0x" if height is None else hex0(accounts.code(asked.chain, asked.branch, address, height)))
+
+
+@HARMONY.add("getStorageAt", string, string, number_or_hash, spaces=CHAIN)
+def get_storage_at(asked: Asked, who: str, slot: str, reference: Reference) -> bytes:
+    address, height = account(who), state_height(asked, reference)
+    if height is None:
+        return b'"0x"'
+    return text(hex0(accounts.storage(asked.chain, asked.branch, address, int(slot, 16), height)))
+
+
+@HARMONY.add("call", call_object, number_or_hash, spaces=CHAIN, limiter="call")
+def call(asked: Asked, value: dict[str, Any], reference: Reference) -> bytes:
+    height = state_height(asked, reference)
+    to, data = call_data(asked, value)
+    if height is None:
+        return b'"0x"'
+    try:
+        return text(hex0(accounts.call(asked.chain, asked.branch, to, data, height)))
+    except accounts.Reverted:
+        raise RpcError(3, f"execution reverted: {accounts.REASON}") from None
+
+
+@HARMONY.add("estimateGas", call_object, optional_number_or_hash, spaces=CHAIN, optional=1)
+def estimate_gas(asked: Asked, value: dict[str, Any], reference: Reference = LATEST) -> bytes:
+    height = state_height(asked, reference)
+    if height is None:
+        raise failed(CRASHED)
+    to, data = call_data(asked, value)
+    if data.startswith(accounts.REVERT):
+        raise RpcError(3, f"execution reverted: {accounts.REASON}")
+    if to is not None and not data and accounts.code(asked.chain, asked.branch, to, height):
+        raise failed("evm: execution reverted")
+    sent = int(value.get("value") or "0x0", 16)
+    sender = value.get("from")
+    if sent and sender and sent > accounts.balance(asked.chain, asked.branch, account(sender), height):
+        raise failed("insufficient funds for transfer")
+    return text(hex(21_000 + 16 * len(data) + (53 if data else 0)))
+
+
+@HARMONY.add("getProof", string, anything, number_or_hash, spaces=CHAIN, limiter="chain")
+def get_proof(asked: Asked, who: str, slots: list[str], reference: Reference) -> bytes:
+    address, height = account(who), state_height(asked, reference)
+    if height is None:
+        return b"null"
+    make = asked.branch.generator
+    nodes = [hex0(make.digest(b"proof", address, height, i, size=64)) for i in range(3)]
+    view = {
+        "address": to_hex(address),
+        "accountProof": nodes,
+        "balance": hex(accounts.balance(asked.chain, asked.branch, address, height)),
+        "codeHash": hex0(make.digest(b"code hash", accounts.code(asked.chain, asked.branch, address, height))),
+        "nonce": hex(accounts.nonce(asked.chain, asked.branch, address, height)),
+        "storageHash": hex0(make.digest(b"storage root", address, height)),
+        "storageProof": [{"key": slot, "value": _slot(asked, address, slot, height), "proof": nodes} for slot in slots],
+    }
+    return text(view)
+
+
+def _slot(asked: Asked, address: bytes, slot: str, height: int) -> str:
+    return hex(int.from_bytes(accounts.storage(asked.chain, asked.branch, address, int(slot, 16), height), "big"))
+
+
+@HARMONY.add("gasPrice", spaces=CHAIN)
+def gas_price(asked: Asked) -> bytes:
+    return text(asked.number(accounts.gas_price(asked.head)))

@@ -1,0 +1,1 @@
+"""The HTTP side of a simulated node, with its faults and limits."""

@@ -1,0 +1,154 @@
+"""A board that hosts share in Redis: one document with a mark, replaced by compare-and-set, and words to all.
+
+Read by asking, several times a second, and not by subscription: what was posted while a host was cut off is still there
+when it comes back, with Sentinel and in a cluster too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.redis.server import Server
+from rpcaccel.stores.redis.store import topology
+
+KEPT = 1000
+"""Words kept, about; who was away for longer missed the older ones, and is told so."""
+_AT_ONCE = 100
+_SAY = """
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local run = ARGV[1]
+if last[1] then run = last[1][2][2] end
+return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
+"""
+"""Every word names the run it belongs to: another one begins when the words were lost."""
+
+_POST = """
+local now = redis.call('HGET', KEYS[1], 'mark') or ''
+if now ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'mark', ARGV[2], 'document', ARGV[3])
+return 1
+"""
+
+
+class UnreachableError(Exception):
+    """Redis did not answer in time."""
+
+
+class Posted(Struct, frozen=True):
+    """What is on the board."""
+
+    mark: str
+    """Another one for each document that was ever posted, also after the board was emptied."""
+    document: bytes
+
+
+class Place(Struct, frozen=True):
+    """Where somebody stopped listening: behind this word of that run."""
+
+    word: bytes
+    run: bytes
+
+
+class Heard(Struct, frozen=True):
+    """The words behind a place, the place behind those, and what is missing between: nothing, the older words of a
+    long while, or all that was said, because Redis was emptied."""
+
+    place: Place
+    words: list[bytes]
+    lost: Literal["", "older", "all"] = ""
+
+
+class Board:
+    """The board under the prefix of `settings`; every command has their write timeout."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._topology = topology(settings)
+        self._timeout = settings.write_timeout
+        tagged = settings.prefix + self._topology.tag
+        self._document = f"{tagged}:settings".encode()
+        self._words = f"{tagged}:words".encode()
+
+    def __repr__(self) -> str:
+        return f"<Board {' '.join(map(repr, self._topology.servers))}>"
+
+    async def open(self) -> None:
+        """Connect; goes on in the background where a server does not answer. Never raises."""
+        await self._topology.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._topology.close()
+
+    async def mark(self) -> str:
+        """The mark on the board; empty when there is none. Raises UnreachableError."""
+        return _text(await self._ask(self._document, "HGET", self._document, "mark"))
+
+    async def read(self) -> Posted | None:
+        """What is on the board; None when it is empty. Raises UnreachableError."""
+        mark, document = await self._ask(self._document, "HMGET", self._document, "mark", "document")
+        return Posted(_text(mark), document) if document is not None else None
+
+    async def post(self, before: str, mark: str, document: bytes) -> bool:
+        """Replace what has the mark `before` (empty: no board yet); False when another is there. Raises
+        UnreachableError."""
+        done = await self._ask(self._document, "EVAL", _POST, 1, self._document, before, mark, document)
+        return bool(int(done))
+
+    async def say(self, word: bytes) -> None:
+        """A word to every host. Raises UnreachableError."""
+        run = secrets.token_hex(8)
+        await self._ask(self._words, "EVAL", _SAY, 1, self._words, run, KEPT, word)
+
+    async def last(self) -> Place:
+        """The place behind the last word; where there is none, one that means nothing is said. Raises
+        UnreachableError."""
+        while not (found := await self._ask(self._words, "XREVRANGE", self._words, "+", "-", "COUNT", 1)):
+            await self.say(b"")
+        return _place(found[0])
+
+    async def heard(self, place: Place) -> Heard:
+        """The words behind a place. Raises UnreachableError."""
+        found = await self._range(place.word)
+        if found and bytes(found[0][0]) == place.word and _place(found[0]).run == place.run:
+            return Heard(_place(found[-1]), [_word(entry) for entry in found[1:]])
+        await self.last()  # so that there is one
+        found = await self._range(b"-")
+        lost: Literal["older", "all"] = "older" if found and _place(found[0]).run == place.run else "all"
+        return Heard(_place(found[-1]) if found else place, [_word(entry) for entry in found], lost)
+
+    async def _range(self, first: bytes) -> Any:
+        return await self._ask(self._words, "XRANGE", self._words, first, "+", "COUNT", _AT_ONCE)
+
+    async def _ask(self, key: bytes, *command: Any) -> Any:
+        routes = self._topology.for_writing([key])
+        if not routes or not routes[0][1]:
+            raise UnreachableError
+        server: Server = routes[0][0]
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await server.call(*command)
+        except Exception as error:  # whatever the client raises: there is no answer
+            server.failed(error)
+            raise UnreachableError from error
+
+
+def _text(found: bytes | None) -> str:
+    return found.decode() if found else ""
+
+
+def _place(entry: Any) -> Place:
+    return Place(bytes(entry[0]), bytes(_fields(entry[1]).get(b"run", b"")))
+
+
+def _word(entry: Any) -> bytes:
+    return bytes(_fields(entry[1])[b"word"])
+
+
+def _fields(found: Any) -> dict[bytes, bytes]:
+    """Fields as redis-py gives them: a flat list, or already a dict."""
+    return found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))

@@ -1,0 +1,88 @@
+"""Purge from Redis: SCAN on every primary, UNLINK of what is meant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.stores.base import Purged
+from rpcaccel.stores.redis.server import Server, Topology
+
+STEP = 1000
+"""Keys a SCAN step looks at."""
+
+Act = Callable[[Server, list[bytes]], Awaitable[int | None]]
+"""What is done with keys that are meant: how many it was; None when the server failed."""
+
+_GLOB = str.maketrans({char: f"\\{char}" for char in "*?[]^\\"})
+
+
+def _literal(text: bytes) -> bytes:
+    return text.decode("latin-1").translate(_GLOB).encode("latin-1")
+
+
+def pattern(prefix: bytes, selection: Selection) -> bytes:
+    """A glob for SCAN that matches at least what is meant; Selection.matches decides."""
+    # A key begins with the network's name, its chain id and the method: name@id:method:
+    network = _literal(selection.network.encode()) + b"*" if selection.network else b"*"
+    if selection.method:
+        return _literal(prefix) + network + b":" + _literal(selection.method.encode()) + b"*"
+    return _literal(prefix) + network
+
+
+async def purge(topology: Topology, prefix: bytes, selection: Selection, *, dry: bool = False) -> Purged:
+    """Remove what is meant from every primary, or only count it. Never raises: what could not be reached is said."""
+    if selection.key is not None:
+        if not selection.matches(selection.key):
+            return Purged(0)
+        routes = topology.for_writing([prefix + selection.key])
+        counts = await asyncio.gather(*((_exist if dry else _unlink)(server, keys) for server, keys in routes))
+        return Purged(sum(count for count in counts if count is not None), bool(counts) and None not in counts)
+    servers = topology.primaries()
+    if servers is None:
+        return Purged(0, complete=False)
+    done = await asyncio.gather(*(_sweep(server, prefix, selection, _number if dry else _unlink) for server in servers))
+    return Purged(sum(one.removed for one in done), all(one.complete for one in done))
+
+
+async def _unlink(server: Server, keys: list[bytes]) -> int | None:
+    try:
+        return await server.unlink(keys)
+    except Exception as error:
+        server.failed(error)
+        return None
+
+
+async def _exist(server: Server, keys: list[bytes]) -> int | None:
+    """How many of a few keys are there."""
+    try:
+        return sum([int(await server.call("EXISTS", key)) for key in keys])
+    except Exception as error:
+        server.failed(error)
+        return None
+
+
+async def _number(_server: Server, keys: list[bytes]) -> int | None:
+    """How many keys that a scan found."""
+    return len(keys)
+
+
+async def _sweep(server: Server, prefix: bytes, selection: Selection, act: Act) -> Purged:
+    removed = 0
+    cursor = 0
+    match = pattern(prefix, selection)
+    while server.up:
+        try:
+            cursor, found = await server.call("SCAN", cursor, "MATCH", match, "COUNT", STEP)
+        except Exception as error:
+            server.failed(error)
+            return Purged(removed, complete=False)
+        meant = [key for key in found if selection.matches(key.removeprefix(prefix))]
+        count = await act(server, meant) if meant else 0
+        if count is None:
+            return Purged(removed, complete=False)
+        removed += count
+        if int(cursor) == 0:
+            return Purged(removed)
+    return Purged(removed, complete=False)

@@ -1,0 +1,199 @@
+"""Reads from Redis: the keys asked for in one turn of the event loop travel together, and none waits past its deadline.
+While commands are under way already, they wait a moment for company: a command costs this process as much as the rest
+of a call, however many keys it carries.
+
+The deadline is a timer of the turn. It resolves the waiting futures and leaves the command running, so that a slow
+answer costs no connection; only a server that stays silent for longer loses it (its socket timeout).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from rpcaccel.stores.redis.server import Route, Server, Topology
+from rpcaccel.stores.tasks import cancel_and_wait
+
+CHUNK = 256
+"""Keys in one MGET at most."""
+
+AT_ONCE = 2
+HOLD = 0.001
+"""While AT_ONCE commands are under way, keys wait for the end of one of them, HOLD seconds at the most."""
+
+STALL = 0.005
+GRACE = 0.002
+"""A timer that fires later than STALL (seconds) shows that this process was busy, not Redis: it waits GRACE more, once,
+for answers that may have arrived meanwhile."""
+
+Waiting = asyncio.Future[bytes | None]
+
+
+class Turn:
+    """The keys that travel together, and who waits for them."""
+
+    __slots__ = ("asked", "due", "held", "patient", "timer", "waiting")
+
+    def __init__(self, due: float) -> None:
+        self.waiting: dict[bytes, list[Waiting]] = {}
+        self.asked: set[Server] = set()
+        """Servers that have not answered yet."""
+        self.due = due
+        self.patient = True
+        self.timer: asyncio.TimerHandle | None = None
+        self.held: asyncio.TimerHandle | None = None
+        """What ends the wait for company."""
+
+    def settle(self, key: bytes, value: bytes | None) -> int:
+        """Give `key` its answer; how many were still waiting."""
+        count = 0
+        for future in self.waiting.pop(key, ()):
+            if not future.done():
+                future.set_result(value)
+                count += 1
+        return count
+
+
+class Reads:
+    """`route` says which servers are asked for which keys; `limit` is how many commands may be under way."""
+
+    __slots__ = (
+        "_limit",
+        "_route",
+        "_tasks",
+        "_timeout",
+        "_topology",
+        "_turn",
+        "_turns",
+        "absent",
+        "busy",
+        "commands",
+        "down",
+        "errors",
+        "late",
+    )
+
+    def __init__(
+        self, topology: Topology, route: Callable[[Sequence[bytes]], Route], *, timeout: float, limit: int
+    ) -> None:
+        self._topology = topology
+        self._route = route
+        self._timeout = timeout
+        self._limit = limit
+        self._turn: Turn | None = None
+        self._turns: set[Turn] = set()
+        """Those that somebody waits for."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.commands = self.absent = self.late = self.errors = self.down = self.busy = 0
+
+    def ask(self, key: bytes) -> Waiting | None:
+        """The value to come, None in it for a miss; None at once when there is nobody to ask."""
+        if not self._topology.up:
+            self.down += 1
+            return None
+        loop = asyncio.get_running_loop()
+        turn = self._turn
+        if turn is None:
+            turn = self._turn = Turn(loop.time() + self._timeout)
+            turn.timer = loop.call_later(self._timeout, self._expire, turn)
+            loop.call_soon(self._gathered, turn)
+            self._turns.add(turn)
+        future: Waiting = loop.create_future()
+        turn.waiting.setdefault(key, []).append(future)
+        return future
+
+    def _gathered(self, turn: Turn) -> None:
+        """The turn of the loop is over."""
+        if turn is not self._turn:
+            return
+        if len(self._tasks) < AT_ONCE:
+            self._send(turn)
+        else:
+            turn.held = asyncio.get_running_loop().call_later(HOLD, self._send, turn)
+
+    def _fetched(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        turn = self._turn
+        if turn is not None and turn.held is not None:
+            turn.held.cancel()
+            self._send(turn)
+
+    def _send(self, turn: Turn) -> None:
+        self._turn = turn.held = None
+        # A waiter that was cancelled in the same turn needs no answer.
+        keys = [key for key, futures in turn.waiting.items() if not all(future.done() for future in futures)]
+        unserved = set(keys)
+        for server, group in self._route(keys):
+            unserved.difference_update(group)
+            for start in range(0, len(group), CHUNK):
+                part = group[start : start + CHUNK]
+                if len(self._tasks) >= self._limit:
+                    self.busy += self._settle(turn, part)
+                    continue
+                turn.asked.add(server)
+                task = asyncio.create_task(self._fetch(turn, server, part))
+                self._tasks.add(task)
+                task.add_done_callback(self._fetched)
+        self.down += self._settle(turn, unserved)
+
+    async def _fetch(self, turn: Turn, server: Server, keys: Sequence[bytes]) -> None:
+        self.commands += 1
+        try:
+            values = await server.mget(keys)
+        except Exception as error:
+            # Whatever the client raises is a miss: nothing a caller sees depends on Redis.
+            turn.asked.discard(server)
+            server.failed(error)
+            other = self._topology.instead_of(server, keys)
+            if other is not None and turn.waiting:
+                turn.asked.add(other)
+                await self._fetch(turn, other, keys)
+            else:
+                self.errors += self._settle(turn, keys)
+            return
+        turn.asked.discard(server)
+        if turn.waiting:
+            server.succeeded()
+            for key, value in zip(keys, values, strict=True):
+                count = turn.settle(key, value)
+                if value is None:
+                    self.absent += count
+            self._finish(turn)
+
+    def _expire(self, turn: Turn) -> None:
+        loop = asyncio.get_running_loop()
+        if turn.patient and loop.time() - turn.due > STALL:
+            turn.patient = False
+            turn.timer = loop.call_later(GRACE, self._expire, turn)
+            return
+        for server in turn.asked:
+            server.failed("late")
+        self._let_go(turn)
+        self.late += self._settle(turn, list(turn.waiting))
+
+    def _let_go(self, turn: Turn) -> None:
+        """It takes no more keys and is not sent: who comes now would wait without a deadline."""
+        if turn is self._turn:
+            self._turn = None
+        if turn.held is not None:
+            turn.held.cancel()
+            turn.held = None
+
+    def _settle(self, turn: Turn, keys: Sequence[bytes] | set[bytes]) -> int:
+        count = sum(turn.settle(key, None) for key in keys)
+        self._finish(turn)
+        return count
+
+    def _finish(self, turn: Turn) -> None:
+        if not turn.waiting and turn.timer is not None:
+            turn.timer.cancel()
+            turn.timer = None
+            self._turns.discard(turn)
+
+    async def close(self) -> None:
+        """Give up what is under way; who still waits gets a miss."""
+        if self._turn is not None:
+            self._let_go(self._turn)
+        await cancel_and_wait(*self._tasks)
+        for turn in list(self._turns):
+            self.down += self._settle(turn, list(turn.waiting))

@@ -1,0 +1,57 @@
+"""Whether a Redis lets us in: a wrong password or database is a fault of the address, and no outage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from redis.exceptions import AuthenticationError, RedisError
+
+from rpcaccel.stores.base import StoreSettings
+from rpcaccel.stores.redis.connect import sentinel, single
+from rpcaccel.stores.redis.redis_url import Target, parse
+
+_DATABASE = ("DB index", "Invalid Database")
+"""What Redis says to SELECT, and what its client makes of another answer than OK."""
+
+
+async def refusal(url: str, settings: StoreSettings, within: float) -> str:
+    """What was expected of this address where Redis refuses it; empty when Redis takes it, or says nothing within so
+    many seconds. Never quotes Redis, whose words may quote the address."""
+    clients: list[tuple[Any, str]] = []
+    try:
+        clients = list(_clients(parse(url), settings))
+        async with asyncio.timeout(within):
+            told = await asyncio.gather(*(_asked(client, whose) for client, whose in clients))
+        return next(filter(None, told), "")
+    except TimeoutError:
+        return ""
+    finally:
+        await asyncio.gather(*(client.aclose() for client, _ in clients), return_exceptions=True)
+
+
+def _clients(target: Target, settings: StoreSettings) -> Iterator[tuple[Any, str]]:
+    """A client for each server that the address names, and whose password it is asked with."""
+    if target.kind in ("single", "unix"):
+        yield single(target, settings), "Redis"
+        return
+    own = target
+    if target.kind == "sentinel":
+        yield sentinel(target, settings).master_for(target.service), "Redis"
+        own = replace(target, db=0, username=target.sentinel_username, password=target.sentinel_password)
+    for host in target.hosts:
+        whose = "Sentinel itself" if target.kind == "sentinel" else "Redis"
+        yield single(replace(own, kind="single", hosts=(host,)), settings), whose
+
+
+async def _asked(client: Any, whose: str) -> str:
+    """Connect, which says the password and chooses the database, and ask."""
+    try:
+        await client.execute_command("PING")
+    except AuthenticationError:
+        return f"the user and password that {whose} has"
+    except (RedisError, OSError) as error:
+        return "a database that Redis has" if any(word in str(error) for word in _DATABASE) else ""
+    return ""

@@ -1,0 +1,248 @@
+"""One Redis server as the store uses it: commands, whether it is up, and what it says about its memory.
+
+A server that fails or is late several times in a row is down: nothing is asked of it, and a task of its own asks
+whether it is back, at growing intervals. No call of a client is ever the one that finds out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.cluster import ClusterNode
+from redis.crc import key_slot
+
+from rpcaccel.stores.base import ServerStats
+from rpcaccel.stores.tasks import cancel_and_wait
+
+FAILURES = 3
+"""In a row, after which a server is down."""
+
+FIRST_PROBE = 0.25
+LONGEST_PROBE = 5.0
+"""Seconds between the questions whether a server is back: the first wait, doubled up to the longest."""
+
+Write = tuple[bytes, bytes, int]
+"""Key, value, life in milliseconds."""
+
+
+class Server:
+    """A server, alone or a node of a cluster (`node`; `client` is then the whole cluster's)."""
+
+    __slots__ = (
+        "_closed",
+        "_in_a_row",
+        "_info",
+        "_probing",
+        "_refresh",
+        "client",
+        "error",
+        "failures",
+        "name",
+        "node",
+        "role",
+        "up",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        client: Redis | RedisCluster,
+        *,
+        node: ClusterNode | None = None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.name = name
+        self.role = role
+        self.client: Any = client
+        self.node = node
+        self.up = True
+        self.failures = 0
+        self.error = ""
+        self._in_a_row = 0
+        self._info: dict[str, Any] = {}
+        self._refresh = refresh
+        self._probing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Server {self.role} {self.name} {'up' if self.up else 'down'}>"
+
+    def succeeded(self) -> None:
+        """It answered in time."""
+        self._in_a_row = 0
+        self.error = ""
+
+    def failed(self, error: BaseException | str) -> None:
+        """It failed or was late; enough of that in a row takes it down."""
+        self.failures += 1
+        self._in_a_row += 1
+        self.error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"[:200]
+        if self._in_a_row >= FAILURES:
+            self.take_down()
+
+    def take_down(self) -> None:
+        """Ask nothing of it until a probe is answered."""
+        if self.up and not self._closed:
+            self.up = False
+            self._probing = asyncio.create_task(self._probe(), name=f"redis probe {self.name}")
+
+    async def look(self) -> None:
+        """Ask for its state for the first time; down when it does not answer."""
+        try:
+            await self._ask()
+        except Exception as error:
+            self.failed(error)
+            self.take_down()
+
+    async def _probe(self) -> None:
+        wait = FIRST_PROBE
+        while True:
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_PROBE)
+            try:
+                if self._refresh is not None:
+                    await self._refresh()
+                if self._closed:
+                    return  # by that very look: it is no more
+                await self._ask()
+            except Exception as error:
+                self.error = f"{type(error).__name__}: {error}"[:200]
+                continue
+            self.up = True
+            self.succeeded()
+            return
+
+    async def _ask(self) -> None:
+        self._info = await self.call("INFO", "memory")
+
+    async def call(self, *command: Any) -> Any:
+        """One command to this very server. Raises what the client raises."""
+        return await (self.node or self.client).execute_command(*command)
+
+    async def mget(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `keys`, in order: one MGET, in a cluster one for each slot, sent together."""
+        if self.node is None:
+            values: list[bytes | None] = await self.client.execute_command("MGET", *keys)
+            return values
+        slots: dict[int, list[bytes]] = {}
+        for key in keys:
+            slots.setdefault(key_slot(key), []).append(key)
+        answers = await self._together([("MGET", *group) for group in slots.values()])
+        found: dict[bytes, bytes | None] = {}
+        for group, answer in zip(slots.values(), answers, strict=True):
+            if isinstance(answer, Exception):
+                raise answer
+            found.update(zip(group, answer, strict=True))
+        return [found[key] for key in keys]
+
+    async def set_many(self, writes: Sequence[Write]) -> list[Any]:
+        """Write all, pipelined; for each what the server said, or the exception."""
+        return await self._together([("SET", key, value, "PX", life) for key, value, life in writes])
+
+    async def unlink(self, keys: Sequence[bytes]) -> int:
+        """Remove keys; how many were there. Raises what the client raises."""
+        removed = 0
+        for answer in await self._together([("UNLINK", key) for key in keys]):
+            if isinstance(answer, Exception):
+                raise answer
+            removed += int(answer)
+        return removed
+
+    async def add(self, amounts: Mapping[bytes, int], *, life: float) -> dict[bytes, int]:
+        """Add to counters that live `life` seconds more; their sums. Raises what the client raises."""
+        commands: list[tuple[Any, ...]] = []
+        for key, amount in amounts.items():
+            commands += [("INCRBY", key, amount), ("PEXPIRE", key, int(life * 1000))]
+        answers = await self._together(commands)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return {key: int(total) for key, total in zip(amounts, answers[::2], strict=True)}
+
+    async def _together(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        if self.node is None:
+            pipeline = self.client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)
+        else:
+            pipeline = self.client.pipeline()
+            for command in commands:
+                pipeline.execute_command(*command, target_nodes=[self.node])
+        answers: list[Any] = await pipeline.execute(raise_on_error=False)
+        return answers
+
+    async def close(self) -> None:
+        """Stop probing. The client belongs to whoever made it."""
+        self._closed = True
+        self.up = False
+        if self._probing is not None and self._probing is not asyncio.current_task():
+            await cancel_and_wait(self._probing)
+
+    def stats(self) -> ServerStats:
+        """State now."""
+        return ServerStats(
+            name=self.name,
+            role=self.role,
+            up=self.up,
+            failures=self.failures,
+            error=self.error,
+            max_memory=self._info.get("maxmemory"),
+            used_memory=self._info.get("used_memory"),
+            policy=str(self._info.get("maxmemory_policy", "")),
+        )
+
+    def warnings(self) -> list[str]:
+        """What the operator should change about this server's memory."""
+        if not self._info or self.role != "primary":
+            return []
+        policy = str(self._info.get("maxmemory_policy", ""))
+        advice = "set maxmemory-policy allkeys-lru or allkeys-lfu"
+        if not self._info.get("maxmemory"):
+            return [f"Redis {self.name} has no maxmemory: give it one, and {advice}"]
+        if policy == "noeviction":
+            return [f"Redis {self.name} refuses writes when it is full (noeviction): {advice}"]
+        if policy.endswith("random"):
+            return [f"Redis {self.name} evicts at random ({policy}): {advice}"]
+        return []
+
+
+Route = list[tuple[Server, list[bytes]]]
+"""Which server is asked for which keys; keys that are missing have no server that is up."""
+
+
+class Topology(Protocol):
+    """How the servers belong together: one and its replicas, Sentinel, or a cluster."""
+
+    async def open(self) -> None:
+        """Connect; goes on in the background where a server does not answer. Never raises."""
+
+    async def close(self) -> None:
+        """Disconnect from all."""
+
+    def for_reading(self, keys: Sequence[bytes]) -> Route:
+        """Replicas first."""
+
+    def for_writing(self, keys: Sequence[bytes]) -> Route:
+        """Primaries only."""
+
+    def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
+        """Who else may be asked for `keys` when `server` failed."""
+
+    def primaries(self) -> list[Server] | None:
+        """All of them, up or not; None while they are not known."""
+
+    @property
+    def servers(self) -> Sequence[Server]:
+        """Every server known."""
+
+    @property
+    def up(self) -> bool:
+        """Is there any server to ask?"""
+
+    @property
+    def tag(self) -> str:
+        """What the key prefix needs so that keys spread over the servers."""

@@ -1,0 +1,207 @@
+"""Redis as the second tier: asked within a deadline, written to in the background, never in the way.
+
+Slow, down or damaged is a miss and a counter. Nothing here raises towards the data plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from rpcaccel.core.cache.entry import SCHEMA, Damaged, Entry, Selection, decode
+from rpcaccel.stores.base import Lease, Purged, StoreSettings, StoreStats
+from rpcaccel.stores.redis.leases import Leases
+from rpcaccel.stores.redis.purge import purge
+from rpcaccel.stores.redis.reads import Reads, Waiting
+from rpcaccel.stores.redis.redis_url import parse
+from rpcaccel.stores.redis.server import Topology
+from rpcaccel.stores.redis.spend_counters import Spending
+from rpcaccel.stores.redis.topology import Cluster, PrimaryAndReplicas
+from rpcaccel.stores.redis.writes import Writes, Zstd
+
+
+def topology(settings: StoreSettings) -> Topology:
+    """How the servers of `settings` belong together. Raises ValueError for an address that says nothing sensible."""
+    target = parse(settings.url.reveal())
+    replicas = [parse(replica.reveal()) for replica in settings.replicas]
+    if replicas and target.kind in {"sentinel", "cluster"}:
+        raise ValueError(f"replicas are found by the {target.kind} itself: name none")
+    if any(replica.kind not in {"single", "unix"} for replica in replicas):
+        raise ValueError("a replica is one server: redis://, rediss:// or unix://")
+    if target.kind == "cluster":
+        return Cluster(target, settings)
+    return PrimaryAndReplicas(target, replicas, settings)
+
+
+class RedisStore:
+    """The second tier in Redis, in whichever form `settings.url` names."""
+
+    name: ClassVar[str] = "redis"
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._topology = topology(settings)
+        self._patience = settings.write_timeout
+        tagged = settings.prefix + self._topology.tag
+        self._prefix = f"{tagged}:{SCHEMA}:".encode()
+        self._zstd = Zstd(settings.compress_from)
+        self._damaged: dict[str, int] = {}
+        self._hits = self._expired = 0
+        timeout, limit = settings.read_timeout, settings.pool_size
+        self._reads = Reads(self._topology, self._topology.for_reading, timeout=timeout, limit=limit)
+        self._fresh = Reads(self._topology, self._topology.for_writing, timeout=timeout, limit=limit)
+        self._writes = Writes(
+            self._topology,
+            prefix=self._prefix,
+            timeout=settings.write_timeout,
+            limit=settings.queue,
+            zstd=self._zstd,
+        )
+        self._leases = Leases(
+            self._topology,
+            self._writes,
+            self._fresh,
+            prefix=f"{tagged}:lease:{SCHEMA}:".encode(),
+            value_prefix=self._prefix,
+            read_timeout=settings.read_timeout,
+            write_timeout=settings.write_timeout,
+            opened=self._open,
+        )
+        self._spending = Spending(self._topology, prefix=f"{tagged}:spent:".encode(), timeout=settings.write_timeout)
+
+    def __repr__(self) -> str:
+        return f"<RedisStore {' '.join(map(repr, self._topology.servers))} queued={self._writes.queued}>"
+
+    async def start(self) -> None:
+        """Connect; a server that does not answer is asked again in the background."""
+        await self._topology.open()
+        self._writes.start()
+
+    async def close(self) -> None:
+        """Write what waits, within the write deadline, and disconnect."""
+        await self._writes.close(within=self._patience)
+        await self._leases.close()
+        await self._reads.close()
+        await self._fresh.close()
+        await self._topology.close()
+
+    def get(self, key: bytes) -> Awaitable[Entry | None]:
+        """The entry of `key`; None when there is none, or none in time."""
+        return _Asked(self._reads.ask(self._prefix + key), self._open)
+
+    def look(
+        self,
+        keys: Sequence[bytes],
+        accepts: Callable[[bytes, Entry], bool],
+        done: Callable[[Entry | None], None],
+    ) -> bool:
+        """The first of `keys` that has an entry, told to `done`; False when nobody can be asked."""
+        if not self._topology.up:
+            return False
+        prefix, ask = self._prefix, self._reads.ask
+        asked = [(key, ask(prefix + key)) for key in keys]
+
+        def go_on(_settled: object = None) -> None:
+            while asked:
+                key, value = asked[0]
+                if value is not None and not value.done():
+                    value.add_done_callback(go_on)
+                    return
+                del asked[0]
+                data = None if value is None else value.result()
+                entry = None if data is None else self._open(data)
+                if entry is not None and accepts(key, entry):
+                    done(entry)
+                    return
+            done(None)
+
+        go_on()
+        return True
+
+    def put(self, key: bytes, entry: Entry, ttl: float) -> None:
+        """Queue the entry, to live `ttl` seconds and no longer than it is true itself."""
+        self._writes.put(key, entry, min(ttl, entry.expires - time.monotonic()))
+
+    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+        """Remove what is meant, also from what waits to be written; `dry` only counts what is written."""
+        if not dry:
+            await self._writes.forget(selection)
+        return await purge(self._topology, self._prefix, selection, dry=dry)
+
+    async def left(self, key: bytes) -> float | None:
+        """Seconds until Redis forgets the entry."""
+        name = self._prefix + key
+        server = next((server for server, _ in self._topology.for_reading([name])), None)
+        if server is None:
+            return None
+        try:
+            async with asyncio.timeout(self._patience):
+                milliseconds = int(await server.call("PTTL", name))
+        except Exception as error:
+            server.failed(error)
+            return None
+        return milliseconds / 1000 if milliseconds >= 0 else None
+
+    async def lease(self, key: bytes, ttl: float) -> Lease | None:
+        """The lease of `key` for `ttl` seconds; None when another process holds it."""
+        return await self._leases.take(key, ttl)
+
+    async def wait(self, key: bytes, within: float) -> Entry | None:
+        """What the holder of the lease puts, within so many seconds."""
+        return await self._leases.wait(key, within)
+
+    async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
+        """What others spent since the exchange before, by client; None when Redis did not say in time."""
+        return await self._spending.exchange(spent)
+
+    def stats(self) -> StoreStats:
+        """State and counters now."""
+        reads = (self._reads, self._fresh)
+        servers = self._topology.servers
+        return StoreStats(
+            name=self.name,
+            up=self._topology.up,
+            hits=self._hits,
+            misses=self._reads.absent + self._expired,
+            late=sum(one.late for one in reads),
+            errors=sum(one.errors for one in reads),
+            down=sum(one.down for one in reads),
+            busy=sum(one.busy for one in reads),
+            damaged=dict(self._damaged),
+            reads=sum(one.commands for one in reads),
+            writes=self._writes.written,
+            writes_failed=self._writes.failed,
+            writes_dropped=self._writes.dropped,
+            queued=self._writes.queued,
+            leases=self._leases.granted,
+            lease_waits=self._leases.waits,
+            servers=tuple(server.stats() for server in servers),
+            warnings=tuple(warning for server in servers for warning in server.warnings()),
+        )
+
+    def _open(self, data: bytes) -> Entry | None:
+        now = time.monotonic()
+        entry = decode(data, now=now, wall=time.time(), expand=self._zstd.expand)
+        if isinstance(entry, Damaged):
+            self._damaged[entry.why] = self._damaged.get(entry.why, 0) + 1
+            return None
+        if entry.expires <= now:
+            self._expired += 1
+            return None
+        self._hits += 1
+        return entry
+
+
+class _Asked:
+    """An entry that is asked for already."""
+
+    __slots__ = ("_open", "_value")
+
+    def __init__(self, value: Waiting | None, open: Callable[[bytes], Entry | None]) -> None:
+        self._value = value
+        self._open = open
+
+    def __await__(self) -> Generator[Any, None, Entry | None]:
+        data = None if self._value is None else (yield from self._value.__await__())
+        return None if data is None else self._open(data)

@@ -1,0 +1,193 @@
+"""Writes to Redis: a bounded queue, emptied in the background, pipelined to the primaries. A full queue drops.
+
+zstd for large values of the second tier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import zstandard
+
+from rpcaccel.core.cache.entry import Entry, Selection, encode
+from rpcaccel.stores.redis.server import Server, Topology, Write
+from rpcaccel.stores.tasks import cancel_and_wait
+
+LEVEL = 1
+"""JSON shrinks well at any level, and this runs on the event loop."""
+LONGEST = 256 << 20
+"""Bytes a value may claim to expand to."""
+
+
+class Zstd:
+    """Compresses from `threshold` bytes up. For one thread at a time."""
+
+    __slots__ = ("_compressor", "_decompressor", "threshold")
+
+    def __init__(self, threshold: int) -> None:
+        self.threshold = threshold
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def compress(self, body: bytes) -> bytes | None:
+        """The shorter form; None below the threshold or when it saves less than a tenth."""
+        if len(body) < self.threshold:
+            return None
+        shorter = self._compressor.compress(body)
+        return shorter if len(shorter) * 10 <= len(body) * 9 else None
+
+    def expand(self, body: bytes, length: int) -> bytes | None:
+        """The body of `length` bytes; None when the frame is damaged or says otherwise."""
+        try:
+            # Checked before anything is allocated: a frame may claim any size.
+            if length > LONGEST or zstandard.frame_content_size(body) != length:
+                return None
+            return self._decompressor.decompress(body)
+        except zstandard.ZstdError:
+            return None
+
+
+CHUNK = 64
+"""Writes in one pipeline: encoded between two waits for Redis, so that the loop is not held for long."""
+
+QUEUE_BYTES = 64 << 20
+"""What results in the queue may hold together, whatever their number."""
+
+LONGEST_LIFE = 7 * 86400.0
+"""Seconds; a Redis that evicts nothing does not grow for ever."""
+
+THREAD_FROM = 256 << 10
+"""Bytes from which a result is compressed in a thread."""
+
+
+class Waiting(NamedTuple):
+    """An entry to be written, and until when it may live (monotonic seconds)."""
+
+    entry: Entry
+    until: float
+
+
+class Writes:
+    """`prefix` is put before every key; times in seconds."""
+
+    def __init__(self, topology: Topology, *, prefix: bytes, timeout: float, limit: int, zstd: Zstd) -> None:
+        self._topology = topology
+        self._prefix = prefix
+        self._timeout = timeout
+        self._limit = limit
+        self._zstd = zstd
+        self._waiting: dict[bytes, Waiting] = {}
+        self._hand: dict[bytes, Waiting] = {}
+        """What is being written."""
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._round = asyncio.Event()
+        """Set, and replaced, whenever the hand was emptied."""
+        self._task: asyncio.Task[None] | None = None
+        self.written = self.failed = self.dropped = 0
+
+    @property
+    def queued(self) -> int:
+        """Writes that wait or are under way."""
+        return len(self._waiting) + len(self._hand)
+
+    def start(self) -> None:
+        """Begin to empty the queue."""
+        self._task = asyncio.create_task(self._run(), name="redis writes")
+
+    def put(self, key: bytes, entry: Entry, ttl: float) -> None:
+        """Queue the entry; the newest of a key replaces what waits for it."""
+        size = len(entry.result)
+        if self.queued >= self._limit or self._bytes + size > QUEUE_BYTES or not self._topology.up or ttl <= 0:
+            self.dropped += 1
+            return
+        before = self._waiting.get(key)
+        self._bytes += size - (len(before.entry.result) if before is not None else 0)
+        self._waiting[key] = Waiting(entry, time.monotonic() + min(ttl, LONGEST_LIFE))
+        self._wake.set()
+
+    async def forget(self, selection: Selection) -> None:
+        """Drop what waits and is meant, and let what is under way arrive (so that a purge after this finds it)."""
+        for key in [key for key in self._waiting if selection.matches(key)]:
+            self._bytes -= len(self._waiting.pop(key).entry.result)
+        if any(selection.matches(key) for key in self._hand):
+            await self._round.wait()
+
+    async def settled(self, key: bytes) -> None:
+        """Return when no write of `key` waits or is under way any more."""
+        while key in self._waiting or key in self._hand:
+            await self._round.wait()
+
+    async def close(self, *, within: float) -> None:
+        """Write what waits, for `within` seconds at the most, and stop."""
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(within):
+                while self.queued and self._topology.up:
+                    await self._round.wait()
+        except TimeoutError:
+            pass
+        await cancel_and_wait(self._task)
+        self.dropped += self.queued
+        self._waiting, self._hand, self._bytes = {}, {}, 0
+        self._round.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                self._hand, self._waiting = self._waiting, {}
+                size = sum(len(waiting.entry.result) for waiting in self._hand.values())
+                keys = list(self._hand)
+                for start in range(0, len(keys), CHUNK):
+                    part = keys[start : start + CHUNK]
+                    try:
+                        await self._write(part)
+                    except Exception:  # whatever it was, what follows is written
+                        self.failed += len(part)
+                self._hand = {}
+                self._bytes -= size
+                self._round.set()
+                self._round = asyncio.Event()
+
+    async def _write(self, keys: Sequence[bytes]) -> None:
+        encoded: dict[bytes, tuple[bytes, int]] = {}
+        now, wall = time.monotonic(), time.time()
+        for key in keys:
+            entry, until = self._hand[key]
+            life = int((until - now) * 1000)
+            if life <= 0:
+                continue
+            try:
+                encoded[self._prefix + key] = await self._encode(entry, now, wall), life
+            except Exception:  # one that is no entry spoils no other
+                self.failed += 1
+        routes = self._topology.for_writing(list(encoded)) if encoded else []
+        self.dropped += len(encoded) - sum(len(group) for _, group in routes)
+        await asyncio.gather(*(self._send(server, [(key, *encoded[key]) for key in group]) for server, group in routes))
+
+    async def _encode(self, entry: Entry, now: float, wall: float) -> bytes:
+        if len(entry.result) < THREAD_FROM:
+            return encode(entry, now=now, wall=wall, compress=self._zstd.compress)
+        return await asyncio.to_thread(encode, entry, now=now, wall=wall, compress=self._zstd.compress)
+
+    async def _send(self, server: Server, writes: Sequence[Write]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                answers = await server.set_many(writes)
+        except Exception as error:
+            self.failed += len(writes)
+            server.failed(error)
+            return
+        broken = [answer for answer in answers if isinstance(answer, Exception)]
+        self.failed += len(broken)
+        self.written += len(writes) - len(broken)
+        if broken:
+            server.failed(broken[0])
+        else:
+            server.succeeded()

@@ -1,0 +1,115 @@
+"""Heavy calls: identical misses in several processes make one node call."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import Source
+from rpcaccel.dataplane.engine.leases import LIFE, Leasing
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.stores.base import NoStore
+from tests.support.proxy import Proxy, Reply, proxying
+from tests.support.services import RedisServer
+
+HEAVY = "hmyv2_getMedianRawStakeSnapshot"
+LIGHT = "eth_gasPrice"
+
+
+async def both(here: Proxy, there: Proxy, method: str) -> list[Reply]:
+    return await asyncio.gather(*(proxy.call(method) for proxy in (here, there, here, there)))
+
+
+async def test_two_workers_that_miss_together_make_one_node_call(redis_server: RedisServer) -> None:
+    redis = {"url": redis_server.url}
+    async with (
+        harmony_nodes(2, latency="60ms") as nodes,
+        proxying(nodes, redis=redis) as here,
+        proxying(nodes, redis=redis) as there,
+    ):
+        replies = await both(here, there, HEAVY)
+        assert here.asked(HEAVY) == 1
+        assert sorted(reply.cache for reply in replies) == ["flight", "flight", "miss", "redis"]
+        assert len({reply.body for reply in replies}) == 1
+        assert {reply.cache for reply in await both(here, there, HEAVY)} == {"memory"}
+        assert len({reply.cache for reply in await both(here, there, LIGHT)} & {"miss"}) == 1
+        assert here.asked(LIGHT) == 2
+
+
+async def test_when_the_holder_dies_the_others_fetch_for_themselves(redis_server: RedisServer) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, redis={"url": redis_server.url}) as proxy:
+        plan = proxy.worker.state.networks["harmony-s0"].plan(HEAVY, b"[]")
+        assert await proxy.worker.engine.store.lease(plan.shared_keys[0], 0.2) is not None
+        reply = await proxy.call(HEAVY)
+        assert (reply.cache, proxy.asked(HEAVY)) == ("miss", 1)
+        assert proxy.worker.engine.store.stats().lease_waits == 1
+
+
+async def test_an_error_of_the_holder_is_nobody_elses(redis_server: RedisServer) -> None:
+    redis = {"url": redis_server.url}
+    async with (
+        harmony_nodes(1, latency="60ms") as nodes,
+        proxying(nodes, redis=redis) as here,
+        proxying(nodes, redis=redis) as there,
+    ):
+        unknown = "hmyv2_getValidatorInformation"
+        replies = await asyncio.gather(*(proxy.call(unknown, "zzz") for proxy in (here, there)))
+        assert here.asked(unknown) == 2
+        assert [set(reply.json) for reply in replies] == [{"jsonrpc", "id", "error"}] * 2
+
+
+async def test_a_redis_that_died_changes_nothing_for_the_client(redis_server: RedisServer) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, redis={"url": "redis://127.0.0.1:1"}) as proxy:
+        assert (await proxy.call(HEAVY)).cache == "miss"
+    assert redis_server.command("PING") == b"+PONG"
+
+
+class HeldElsewhere(NoStore):
+    """A store whose lease another process holds."""
+
+    def __init__(self, puts: Entry | None) -> None:
+        self.puts = puts
+        self.waited: list[float] = []
+
+    async def lease(self, key: bytes, ttl: float) -> None:  # type: ignore[override]
+        return None
+
+    async def wait(self, key: bytes, within: float) -> Entry | None:
+        self.waited.append(within)
+        return self.puts
+
+
+@pytest.mark.parametrize(("left", "waits"), [(30.0, LIFE), (3.0, 1.5)])
+async def test_the_holder_is_waited_for_within_half_of_what_the_call_has_left(left: float, waits: float) -> None:
+    async def ask() -> Outcome:
+        return Outcome(source=Source.NODE, result=b"2")
+
+    async def look() -> Entry | None:
+        return None
+
+    store = HeldElsewhere(None)
+    leasing = Leasing(store, MemoryTier(10_000, 1000), lambda: 0.0)
+    await leasing.fetch(b"k", ask, lambda found: Outcome(source=Source.REDIS, result=found.result), look, within=left)
+    assert store.waited == [waits]
+
+
+@pytest.mark.parametrize(("under_the_key", "elsewhere"), [(True, False), (False, True), (False, False)])
+async def test_what_the_holder_put_is_taken_under_whichever_key_it_stands(under_the_key: bool, elsewhere: bool) -> None:
+    entry = Entry(result=b"1", cache=CacheClass.HEAD, network="n", method="m", stored_at=0.0)
+
+    async def ask() -> Outcome:
+        return Outcome(source=Source.NODE, result=b"2")
+
+    async def look() -> Entry | None:
+        return entry if elsewhere else None
+
+    memory = MemoryTier(10_000, 1000)
+    leasing = Leasing(HeldElsewhere(entry if under_the_key else None), memory, lambda: 0.0)
+    outcome = await leasing.fetch(b"k", ask, lambda found: Outcome(source=Source.REDIS, result=found.result), look)
+    assert outcome.source is (Source.REDIS if under_the_key or elsewhere else Source.NODE)
+    assert (memory.get(b"k", 0.0) is not None) == under_the_key  # what stands under another key is not of this one

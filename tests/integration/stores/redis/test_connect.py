@@ -1,0 +1,114 @@
+"""Clients of redis-py: no retries of their own, and every way to connect."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rpcaccel.stores.redis.connect import SPARE, cluster, sentinel, single
+from rpcaccel.stores.redis.redis_url import parse
+from tests.integration.stores.conftest import Opener
+from tests.support.services import RedisServer
+from tests.support.stores.settings import Settings, an_entry
+from tests.support.waiting import until
+
+
+async def test_a_client_does_not_try_again_by_itself() -> None:
+    client = single(parse("redis://h:1/2"), Settings(pool_size=3))
+    retry = client.get_retry()
+    assert retry is not None
+    assert retry.get_retries() == 0
+    pool = client.connection_pool
+    assert pool.max_connections == 3 + SPARE
+    assert (pool.connection_kwargs["host"], pool.connection_kwargs["db"]) == ("h", 2)
+    await client.aclose()
+
+
+async def test_a_silent_connection_is_given_up_after_the_longer_deadline() -> None:
+    client = single(parse("redis://h"), Settings(read_timeout=0.03, write_timeout=0.4, connect_timeout=0.2))
+    options = client.connection_pool.connection_kwargs
+    assert (options["socket_timeout"], options["socket_connect_timeout"]) == (0.4, 0.2)
+    await client.aclose()
+
+
+async def test_sentinels_have_credentials_of_their_own() -> None:
+    made = sentinel(parse("redis+sentinel://ann:pw@a,b/main/3?sentinel_password=s"), Settings())
+    assert [one.connection_pool.connection_kwargs["password"] for one in made.sentinels] == ["s", "s"]
+    primary = made.master_for("main").connection_pool.connection_kwargs
+    assert (primary["username"], primary["password"], primary["db"]) == ("ann", "pw", 3)
+    await made.aclose()
+
+
+async def test_tls_reaches_every_kind_of_client() -> None:
+    query = "?ssl_ca_certs=/ca.pem&ssl_check_hostname=false"
+    one = single(parse(f"rediss://h{query}"), Settings())
+    assert one.connection_pool.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
+    watched = sentinel(parse(f"rediss+sentinel://h/main{query}"), Settings())
+    assert watched.sentinels[0].connection_pool.connection_kwargs["ssl_check_hostname"] is False
+    many = cluster(parse(f"rediss+cluster://127.0.0.1{query}"), Settings())
+    assert many.nodes_manager.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
+    await one.aclose()
+    await watched.aclose()
+    await many.aclose()
+
+
+async def test_a_unix_socket_serves(open_store: Opener, tmp_path: Path) -> None:
+    socket = tmp_path / "r.sock"
+    with RedisServer(tmp_path, "--unixsocket", str(socket)):
+        store = await open_store(f"unix://{socket}?db=1")
+        store.put(b"s0:call:1", an_entry(), 60.0)
+        await until(lambda: store.stats().writes == 1)
+        assert await store.get(b"s0:call:1") is not None
+        assert store.stats().servers[0].name == str(socket)
+        await store.close()
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """A key and a certificate of 127.0.0.1 that vouches for itself."""
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    words = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {cert}"
+    subprocess.run([*words.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    return key, cert
+
+
+@asynccontextmanager
+async def behind_tls(server: RedisServer, key: str, cert: str) -> AsyncIterator[int]:
+    """The port of a TLS front of `server` (not every redis-server is built with TLS)."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        redis_reader, redis_writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.gather(pass_on(reader, redis_writer), pass_on(redis_reader, writer), return_exceptions=True)
+
+    front = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with front:
+        yield front.sockets[0].getsockname()[1]
+
+
+async def test_tls_serves_and_is_checked(open_store: Opener, server: RedisServer, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    key, cert = certificate(tmp_path)
+    async with behind_tls(server, key, cert) as port:
+        checked = await open_store(f"rediss://127.0.0.1:{port}?ssl_ca_certs={cert}")
+        checked.put(b"s0:call:1", an_entry(), 60.0)
+        await until(lambda: checked.stats().writes == 1)
+        assert await checked.get(b"s0:call:1") is not None
+        unknown = await open_store(f"rediss://127.0.0.1:{port}")
+        assert not unknown.stats().up
+        assert "ertificate" in unknown.stats().servers[0].error
+        await checked.close()
+        await unknown.close()

@@ -1,0 +1,45 @@
+"""The calls of DApps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.workload import READS, Visitors, Zipf, asking, learn, made_up, transaction
+from rpcaccel.simnode.chain import raw_tx
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+
+
+@pytest.mark.parametrize("nodes", [harmony_nodes, ethereum_nodes])
+async def test_every_kind_of_call_is_answered(nodes: Callable[..., Any]) -> None:
+    async with nodes(1) as (node,):
+        pool = Pool(parse(node.url), 1)
+        ask = asking(pool)
+        visitors = Visitors(await learn(ask), Random(1))
+        calls = list(islice(visitors, 150))
+        assert {call.method for call in calls} == set(READS)
+        for call in calls:
+            assert await ask(call.method, msgspec.json.decode(call.params)) is not None, call
+        assert 3 <= len(visitors.page()) < 15
+        await pool.close()
+
+
+def test_the_popular_are_asked_about_far_more_often() -> None:
+    drawn = Counter(Zipf(range(1000)).draw(rng) for rng in [Random(1)] for _ in range(5000))
+    assert drawn[0] > 10 * drawn[20] > 0
+    assert len(drawn) > 200
+
+
+def test_a_made_up_transaction_reads_as_a_signed_one() -> None:
+    for seed in range(20):
+        raw = raw_tx.read(bytes.fromhex(transaction(Random(seed), 1666600000)[2:]))
+        assert (raw.chain_id, raw.nonce, raw.gas, raw.value) == (1666600000, 0, 21000, 1)
+        assert len(raw.sender) == 20
+    assert made_up("person", 1) == made_up("person", 1) != made_up("person", 2)

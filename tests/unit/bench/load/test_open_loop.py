@@ -1,0 +1,85 @@
+"""Calls at any pace: each when it is due, whatever became of those before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from benchmarks.responder import Responder
+from rpcaccel.bench.load.client import Outcome, Pool, parse
+from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.open_loop import Due, OpenLoop
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import Call
+from tests.support.serving import responding
+from tests.support.waiting import until
+
+
+def every(seconds: float, count: int, method: str = "net_version") -> list[Due]:
+    return [Due(number * seconds, Call(method)) for number in range(count)]
+
+
+async def test_every_target_gets_every_call_and_both_outcomes_are_told_together() -> None:
+    one, other, told = Responder(50), Responder(50, latency=0.01), list[tuple[str, int]]()
+
+    def tell(call: Call, outcomes: Sequence[Outcome]) -> None:
+        told.append((call.method, sum(isinstance(outcome, Reply) for outcome in outcomes)))
+
+    async with responding(one) as first, responding(other) as second:
+        pools = [Pool(parse(url), 8) for url in (first, second)]
+        run = OpenLoop(pools, timeout=10.0, told=tell, spin=False)
+        await run.run([*every(0.001, 5), Due(0.005, Call("eth_chainId"))], Watch())
+        for pool in pools:
+            await pool.close()
+    assert one.calls == other.calls == 6
+    assert sorted(told) == [("eth_chainId", 2), *[("net_version", 2)] * 5]
+    assert [sum(series.calls for series in by_method.values()) for by_method in run.series] == [6, 6]
+    assert run.held.calls == 6
+
+
+async def test_latency_counts_from_the_moment_a_call_was_due() -> None:
+    """One connection and a node that takes 50 ms: the tenth call waits for nine others, and that is its latency."""
+    async with responding(Responder(50, latency=0.05)) as url:
+        pool = Pool(parse(url), 1)
+        run = OpenLoop([pool], timeout=30.0, spin=False)
+        await run.run(every(0.001, 10), Watch())
+        await pool.close()
+    waits = sorted(run.series[0]["net_version"].seconds)
+    assert waits[-1] >= 0.4
+    assert run.held.waited >= 8
+    assert not run.held.yes
+
+
+async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
+    async with responding(Responder(50)) as url:
+        pool, watch = Pool(parse(url), 4), Watch()
+        run = OpenLoop([pool], timeout=10.0)
+        running = asyncio.create_task(run.run([*every(0.001, 3), Due(3600.0, Call("net_version"))], watch))
+        await until(lambda: run.series[0])
+        watch.stop.set()
+        await running
+        await pool.close()
+    assert 1 <= run.series[0]["net_version"].calls <= 3
+
+
+async def test_answers_are_read_while_much_is_overdue() -> None:
+    async with responding() as url:
+        pool, watch = Pool(parse(url), 2), Watch()
+        run = OpenLoop([pool], timeout=30.0)
+        running = asyncio.create_task(run.run([Due(0.0, Call("eth_chainId"))] * 500_000, watch))
+        while not run.series[0]:
+            await asyncio.sleep(0)
+        watch.stop.set()
+        async with asyncio.timeout(60.0):
+            await running
+        assert run.held.calls < 500_000
+        await pool.close()
+
+
+async def test_nothing_to_do_is_done_at_once() -> None:
+    async with responding() as url:
+        pool = Pool(parse(url), 1)
+        run = OpenLoop([pool], timeout=10.0)
+        await run.run([], Watch())
+        await pool.close()
+    assert run.held.calls == 0

@@ -1,0 +1,47 @@
+"""The admin side over settings that nobody serves, for commands that ask it; they block, so they run in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple
+
+import pytest
+
+from rpcaccel.cli.app import run
+from rpcaccel.controlplane.admin.app import Admin
+from tests.support.sample_control import SampleControl
+from tests.support.sample_view import SampleView
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Ask = Callable[..., Awaitable[Said]]
+
+
+@pytest.fixture
+def control() -> SampleControl:
+    return SampleControl()
+
+
+@pytest.fixture
+async def ask(control: SampleControl, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Ask]:
+    """`await ask("settings", "get")`: a command, asking a running admin side."""
+    view = SampleView()
+    view.advance(0.2)
+    admin = Admin(view, "127.0.0.1:0", control=control, files={})
+    await admin.start()
+
+    async def asked(*arguments: str) -> Said:
+        capsys.readouterr()
+        code = await asyncio.to_thread(run, [*arguments, "--admin", admin.address])
+        return Said(code, *capsys.readouterr())
+
+    yield asked
+    await admin.close()

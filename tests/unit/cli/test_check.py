@@ -1,0 +1,97 @@
+"""`rpcaccel check`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rpcaccel.cli.app import run
+from rpcaccel.cli.check import cells, split
+from rpcaccel.cli.probe import Finding
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes, running
+from rpcaccel.simnode.server.server import SimNode
+
+
+@pytest.fixture
+def in_a_thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+async def checked(pool: ThreadPoolExecutor, *arguments: str) -> int:
+    """The command's exit code, while this loop serves the nodes."""
+    return await asyncio.get_running_loop().run_in_executor(pool, run, ["check", *arguments])
+
+
+async def test_right_nodes_are_shown_in_a_table_and_it_ends_well(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with harmony_nodes(2) as nodes:
+        code = await checked(in_a_thread, *(f"{node.url}/hunter2,id={node.name}" for node in nodes))
+    out = capsys.readouterr().out
+    assert code == 0
+    assert out.count("right") == 2
+    for text in ("harmony-s0", "node-0", "node-1", "1666700000", "200", " ms", "ExplorerNode"):
+        assert text in out
+    assert "hunter2" not in out
+
+
+async def test_nodes_of_several_chains_and_shards_are_each_right_in_their_own_network(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running(harmony_chain(shard=1), 1) as (shard_1,), ethereum_nodes(1) as (geth,):
+        assert await checked(in_a_thread, f"{shard_1.url},id=a", f"{geth.url},id=a,weight=2") == 0
+        out = capsys.readouterr().out
+        assert out.count("right") == 2
+        assert ("harmony-s1" in out, "ethereum" in out, "1337" in out) == (True, True, True)
+        assert await checked(in_a_thread, f"{shard_1.url},id=one", "--shard", "0") == 1
+        assert "serves shard 1, not 0" in capsys.readouterr().out
+
+
+async def test_a_wrong_node_is_exit_code_1(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async with harmony_nodes(3) as nodes:
+        nodes[1].knobs.chain_id = 5
+        code = await checked(in_a_thread, str(configuration(tmp_path, nodes)))
+    assert code == 1
+    assert "chain id 5, most nodes say 1666700000" in capsys.readouterr().out
+
+
+def configuration(folder: Path, nodes: list[SimNode]) -> Path:
+    file = folder / "rpcaccel.toml"
+    urls = ", ".join(f'"{node.url}"' for node in nodes)
+    file.write_text(f"[networks.harmony-s0]\nnodes = [{urls}]\n")
+    return file
+
+
+async def test_a_named_file_is_checked_whatever_the_environment_says(
+    in_a_thread: ThreadPoolExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RPCACCEL_CONFIG", str(tmp_path / "none.toml"))
+    async with harmony_nodes(1) as nodes:
+        assert await checked(in_a_thread, str(configuration(tmp_path, nodes))) == 0
+
+
+def test_the_schema_is_printed_without_any_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "rpcaccel configuration"
+
+
+@pytest.mark.parametrize("arguments", [["a.toml", "b.toml"], ["--config", "a.toml", "b.toml"], ["none.toml"], []])
+def test_what_cannot_be_checked_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", *arguments]) == 2
+    assert capsys.readouterr().err.startswith("rpcaccel: ")
+
+
+def test_urls_are_told_from_files_by_their_look() -> None:
+    assert split(["a.toml", "http://a", "ftp://b"]) == (["http://a", "ftp://b"], ["a.toml"])
+
+
+def test_a_node_that_was_not_reached_has_an_empty_row() -> None:
+    assert cells(Finding("net", "a", "http://a", trouble="no")) == ["net", "a", "http://a", "-", "-", "-", "-", "-"]

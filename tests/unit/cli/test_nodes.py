@@ -1,0 +1,71 @@
+"""The nodes of a running proxy from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from rpcaccel.cli.app import run
+from rpcaccel.cli.nodes import table
+from tests.support.sample_control import SampleControl
+from tests.unit.cli.conftest import Ask
+
+
+async def test_the_nodes_are_listed(ask: Ask) -> None:
+    said = await ask("nodes")
+    assert said.code == 0
+    for text in ("harmony-s0", "a.example:443", "behind", "14 blocks behind", "weight"):
+        assert text in said.out
+    assert len(json.loads((await ask("nodes", "--json")).out)["nodes"]) == 3
+
+
+def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"network": "x", "id": "a", "address": "[fd00::1]:9500", "state": "down", "head": None, "weight": 1}
+    node |= {"share_wanted": 0.5, "share_got": None, "why": "no connection to [fd00::1]:9500"}
+    Console(width=120).print(table([node]))
+    assert capsys.readouterr().out.count("[fd00::1]:9500") == 2
+
+
+def test_what_a_node_said_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"network": "x", "id": "a", "address": "a", "state": "down", "head": None, "weight": 1}
+    node |= {"share_wanted": 0.5, "share_got": None, "why": "it says \x1b[2J\u202e"}
+    Console(width=120).print(table([node]))
+    assert r"it says \x1b[2J\u202e" in capsys.readouterr().out
+
+
+async def test_a_weight_is_given_and_a_node_drained(ask: Ask, control: SampleControl) -> None:
+    said = await ask("weight", "b", "4")
+    assert said.code == 0
+    assert said.out.startswith("revision 2: harmony-s0 b: weight 1 to 4 (1 worker)\nchanges live until the restart")
+    assert control.ledger.settings.networks["harmony-s0"].nodes[1].weight == 4
+    assert control.ledger.audit.newest(1)[0].via == "cli"
+    await ask("drain", "harmony-s0/b")
+    assert control.ledger.settings.networks["harmony-s0"].nodes[1].drain
+    await ask("drain", "b", "--end")
+    assert not control.ledger.settings.networks["harmony-s0"].nodes[1].drain
+    assert (await ask("drain", "b", "--end")).out == "nothing to change; revision 4\n"
+
+
+async def test_a_node_that_is_not_there_is_told_with_those_that_are(ask: Ask) -> None:
+    said = await ask("weight", "zz", "4")
+    assert (said.code, said.out) == (1, "")
+    assert said.err == ("rpcaccel: no node is called zz; there is: harmony-s0/a, harmony-s0/b, harmony-s0/c\n")
+
+
+@pytest.mark.parametrize("number", ["-1", "1001"])
+def test_a_weight_out_of_bounds_names_the_bound(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["weight", "b", number]) == 2
+    assert "Invalid value for 'N'" in capsys.readouterr().err
+
+
+async def test_a_refusal_is_told(ask: Ask, control: SampleControl) -> None:
+    control.refusal = "worker w1: no"
+    assert (await ask("weight", "b", "4")).err == "rpcaccel: worker w1: no\n"
+
+
+def test_where_nobody_answers_it_is_said(capsys: pytest.CaptureFixture[str], free_port: Callable[[], int]) -> None:
+    assert run(["nodes", "--admin", f"127.0.0.1:{free_port()}"]) == 1
+    assert "RPCACCEL_ADMIN says where it is" in capsys.readouterr().err

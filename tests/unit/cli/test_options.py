@@ -1,0 +1,69 @@
+"""Arguments become settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rpcaccel.cli.options import Source, settings_from, source
+from rpcaccel.config.errors import ConfigError
+
+
+def test_urls_and_flags_make_settings() -> None:
+    given = source(["https://a,weight=2"], None, "ethereum", None)
+    settings = settings_from(
+        given, listen=":1", admin="127.0.0.1:2", redis="redis://r", balancer="peak_ewma", memory="1MB", workers=3
+    )
+    assert (settings.listen, settings.admin.listen, settings.workers) == ("0.0.0.0:1", "127.0.0.1:2", 3)
+    assert (settings.redis.url.reveal(), settings.memory.size) == ("redis://r", 1_000_000)
+    assert settings.networks["ethereum"].balancer == "peak_ewma"
+    assert settings_from(given, workers="auto").workers == len(os.sched_getaffinity(0))
+
+
+def test_a_flag_not_given_leaves_what_the_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('listen = ":9"\n[networks.x]\nbalancer = "peak_ewma"\nnodes = ["http://a"]\n')
+    settings = settings_from(Source(file=file), listen=None, balancer=None)
+    assert (settings.listen, settings.networks["x"].balancer) == ("0.0.0.0:9", "peak_ewma")
+
+
+def test_the_balancer_of_the_command_line_is_that_of_every_network(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[networks.x]\nnodes = ["http://a"]\n[networks.y]\nnodes = ["http://a"]\n')
+    settings = settings_from(Source(file=file), balancer="consistent_hash")
+    assert {network.balancer for network in settings.networks.values()} == {"consistent_hash"}
+
+
+def test_without_nodes_the_way_to_look_around_is_shown() -> None:
+    with pytest.raises(ConfigError, match="rpcaccel demo"):
+        settings_from(Source())
+
+
+def test_other_faults_come_without_that_hint() -> None:
+    with pytest.raises(ConfigError) as caught:
+        source(["ftp://a"], None, None, None)
+    assert "rpcaccel demo" not in str(caught.value)
+
+
+def test_a_chain_without_urls_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--chain and --shard"):
+        source((), None, "ethereum", None)
+    assert source((), None, "auto", None) == Source()
+
+
+def test_what_is_wrong_whatever_the_nodes_say_is_told_before_they_are_asked() -> None:
+    for values, said in (({"memory": "much"}, "memory.size"), ({"balancer": "coin"}, "balancer")):
+        with pytest.raises(ConfigError, match=said):
+            source(["http://192.0.2.1:1"], None, None, None, **values)
+
+
+def test_settings_of_the_network_that_the_nodes_name_are_no_fault_before_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RPCACCEL_NETWORKS__HARMONY_S1__BALANCER", "peak_ewma")
+    given = source(["http://a"], None, "harmony", 1)
+    assert settings_from(given).networks["harmony-s1"].balancer == "peak_ewma"
+    with pytest.raises(ConfigError, match="harmony-s1"):
+        settings_from(source(["http://a"], None, "ethereum", None))

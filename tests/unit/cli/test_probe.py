@@ -1,0 +1,222 @@
+"""What a node says of itself, and whether it is right."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from rpcaccel import chains
+from rpcaccel.cli.probe import FAR_BEHIND, Asked, Finding, find, judge, of_its_chain, probe_network, role_of
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+
+HARMONY = chains.load("harmony").identity
+ETHEREUM = chains.load("ethereum").identity
+
+
+class Said:
+    """A node that answers from a table; what is not there is a failure."""
+
+    def __init__(self, replies: dict[str, Any]) -> None:
+        self.replies = replies
+        self.asked: list[str] = []
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        self.asked.append(method)
+        reply = self.replies.get(method, Failure(FailureKind.TIMEOUT, "no answer within 1 s"))
+        return reply if isinstance(reply, Answer | Failure) else Answer(result=msgspec.json.encode(reply))
+
+    async def close(self) -> None:
+        pass
+
+
+def finding(**facts: Any) -> Finding:
+    return Finding("net", "a", "http://a", **facts)
+
+
+async def found(replies: dict[str, Any], identity: chains.Identity = HARMONY) -> Finding:
+    return await find(finding(), identity, Asked(Said(replies), 1.0))
+
+
+METADATA = {"role": "ExplorerNode", "is-archival": True, "version": "v1"}
+
+
+async def test_a_harmony_node_says_chain_head_shard_and_role() -> None:
+    said = Said(
+        {"eth_chainId": "0x63564c40", "hmyv2_blockNumber": 7, "hmyv2_getShardID": 0, "hmyv2_getNodeMetadata": METADATA}
+    )
+    made = await find(finding(), HARMONY, Asked(said, 1.0))
+    assert (made.chain_id, made.head, made.shard, made.role) == (1666600000, 7, 0, "ExplorerNode, archive")
+    assert made.latency >= 0
+    assert said.asked.count("hmyv2_getNodeMetadata") == 1
+
+
+async def test_another_node_says_its_software() -> None:
+    made = await found(
+        {"eth_chainId": "0x1", "eth_blockNumber": "0x10", "web3_clientVersion": "Geth/v1\x1b[2J"}, ETHEREUM
+    )
+    assert (made.chain_id, made.head, made.shard, made.role) == (1, 16, -1, r"Geth/v1\x1b[2J")
+
+
+async def test_a_node_that_is_silent_about_itself_is_not_wrong() -> None:
+    made = await found({"eth_chainId": "0x1", "hmyv2_blockNumber": 7})
+    assert (made.trouble, made.role) == ("", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("replies", "trouble"),
+    [
+        ({}, "no answer within 1 s"),
+        ({"eth_chainId": "0x1"}, "no answer within 1 s"),
+        ({"eth_chainId": None}, "not a number"),
+        ({"eth_chainId": "one"}, "not a number"),
+        ({"eth_chainId": True}, "not a number"),
+        ({"eth_chainId": "0x" + "1" * 99}, "not a number"),
+        ({"eth_chainId": Answer(error=b'{"code":-32601,"message":"no such method"}')}, "eth_chainId: no such method"),
+        ({"eth_chainId": Answer(result=b"[" * 9)}, "cannot be read"),
+    ],
+)
+async def test_a_node_without_chain_or_head_is_trouble(replies: dict[str, Any], trouble: str) -> None:
+    assert trouble in (await found(replies)).trouble
+
+
+@pytest.mark.parametrize(
+    ("replies", "trouble"),
+    [
+        ({"hmyv2_blockNumber": 7}, "answers hmyv2_blockNumber: a harmony node, not one of ethereum"),
+        ({"hmyv2_blockNumber": Answer(error=b'{"code":-32601,"message":"no such method"}')}, ""),
+        ({"hmyv2_blockNumber": "a page"}, ""),
+        ({}, ""),
+    ],
+)
+async def test_a_node_of_another_chain_is_known_by_what_it_answers(replies: dict[str, Any], trouble: str) -> None:
+    said = Said({"eth_chainId": "0x63564c40", "eth_blockNumber": "0x10", **replies})
+    asked = Asked(said, 1.0)
+    assert (await of_its_chain(await find(finding(), ETHEREUM, asked), "ethereum", asked)).trouble == trouble
+
+
+async def test_a_node_that_answers_as_another_chain_alone_is_told_by_its_name() -> None:
+    refusal = Answer(error=b'{"code":-32601,"message":"no such method"}')
+    asked = Asked(Said({"eth_chainId": "0x1", "hmyv2_blockNumber": refusal, "eth_blockNumber": "0x10"}), 1.0)
+    made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
+    assert made.trouble == "hmyv2_blockNumber: no such method; it answers eth_blockNumber: a node of ethereum?"
+
+
+async def test_a_node_of_which_nothing_comes_is_asked_no_more() -> None:
+    said = Said({})
+    asked = Asked(said, 1.0)
+    made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
+    assert (made.trouble, said.asked) == ("no answer within 1 s", ["eth_chainId"])
+
+
+async def test_nodes_are_asked_as_what_they_are_not_too() -> None:
+    async with harmony_nodes(1) as (node,):
+        network = NetworkSettings.model_validate({"chain": "ethereum", "nodes": [node.url]})
+        (made,) = await probe_network("x", network)
+        assert "a harmony node" in made.trouble
+
+
+def test_a_role_is_a_few_words() -> None:
+    assert role_of({"role": "Validator", "archive": False, "version": "v"}) == "Validator"
+    assert role_of({"role": None, "archive": True, "version": "v"}) == "archive"
+    assert role_of({"role": None, "archive": None, "version": "v" * 99}).endswith("…")
+
+
+def network(**fields: Any) -> NetworkSettings:
+    return NetworkSettings.model_validate({"nodes": ["http://a"], **fields})
+
+
+def test_a_node_far_behind_the_best_is_wrong_and_one_a_little_behind_is_not() -> None:
+    near, far = judge(
+        [finding(chain_id=1, head=100), finding(chain_id=1, head=99), finding(chain_id=1, head=99 - FAR_BEHIND)],
+        network(),
+    )[1:]
+    assert (near.behind, near.trouble) == (1, "")
+    assert far.trouble == f"{FAR_BEHIND + 1} blocks behind"
+
+
+def test_the_odd_chain_id_is_wrong_and_its_head_sets_no_measure() -> None:
+    judged = judge([finding(chain_id=1, head=5), finding(chain_id=1, head=5), finding(chain_id=2, head=900)], network())
+    assert [one.trouble for one in judged] == ["", "", "chain id 2, most nodes say 1"]
+
+
+def test_the_chain_id_of_the_settings_counts_more_than_the_most() -> None:
+    assert judge([finding(chain_id=1, head=5)], network(chain_id=7))[0].trouble == "chain id 1, the settings say 7"
+
+
+def test_a_node_that_is_wrong_anyway_is_no_measure_for_the_others() -> None:
+    wrong = finding(chain_id=5, head=900, trouble="answers hmyv2_blockNumber")
+    made = judge([wrong, wrong, finding(chain_id=1, head=7)], NetworkSettings.model_validate({"nodes": ["http://a"]}))
+    assert [one.trouble for one in made] == [wrong.trouble, wrong.trouble, ""]
+
+
+def test_another_shard_is_wrong() -> None:
+    assert judge([finding(chain_id=1, head=5, shard=1)], network())[0].trouble == "it serves shard 1, not 0"
+
+
+def test_block_0_is_that_of_the_network_by_the_weight_of_its_nodes_and_one_that_does_not_tell_it_is_right() -> None:
+    ours, theirs = "0x" + "1a" * 32, "0x" + "2b" * 32
+    judged = judge(
+        [
+            finding(chain_id=1, head=900, genesis=theirs),
+            finding(chain_id=1, head=5, genesis=ours, weight=3),
+            finding(chain_id=1, head=5),
+        ],
+        network(chain="ethereum"),
+    )
+    wrong = "its chain begins with block 0x2b2b2b2b…, that of the network with 0x1a1a1a1a…: another chain"
+    assert [one.trouble for one in judged] == [wrong, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("told", "genesis"),
+    [({"hash": "0x" + "AB" * 32}, "0x" + "ab" * 32), ({"hash": "0x1"}, None), ({"hash": 7}, None), (None, None)],
+)
+async def test_block_0_is_asked_for(told: Any, genesis: str | None) -> None:
+    made = await found({"eth_chainId": "0x1", "eth_blockNumber": "0x10", "eth_getBlockByNumber": told}, ETHEREUM)
+    assert (made.genesis, made.trouble) == (genesis, "")
+
+
+def test_trouble_stays() -> None:
+    assert judge([finding(trouble="no answer")], network()) == [finding(trouble="no answer")]
+
+
+async def test_real_sockets_give_findings_in_the_order_of_the_nodes() -> None:
+    async with harmony_nodes(2) as (first, second):
+        second.knobs.lag = 30
+        made = await probe_network("net", network(nodes=[first.url, second.url, "http://127.0.0.1:1"]))
+    assert [one.head for one in made] == [200, 170, -1]
+    assert [bool(one.trouble) for one in made] == [False, True, True]
+    assert made[0].role == "ExplorerNode, archive"
+
+
+async def test_an_evm_node_is_asked_its_own_way() -> None:
+    async with ethereum_nodes(1) as (node,):
+        (made,) = await probe_network("net", network(chain="ethereum", nodes=[node.url]))
+    assert (made.chain_id, made.head, made.trouble) == (1337, 200, "")
+
+
+async def test_nodes_are_asked_at_the_same_time() -> None:
+    asked, all_asked = set(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.add(request.host)
+        if len(asked) == 3:
+            all_asked.set()
+        await all_asked.wait()
+        return web.Response(status=503)
+
+    async with AsyncExitStack() as stack:
+        app = web.Application()
+        app.router.add_post("/", answer)
+        urls = [str((await stack.enter_async_context(TestServer(app))).make_url("/")) for _ in range(3)]
+        made = await probe_network("net", network(nodes=[f"{url},id=n{i}" for i, url in enumerate(urls)]))
+    assert ["503" in found.trouble for found in made] == [True, True, True]

@@ -1,0 +1,84 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from itertools import count
+
+import aiohttp
+import pytest
+
+from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.auth import PROOF
+from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
+from rpcaccel.controlplane.stats.history import History
+from tests.support.sample_view import NETWORK, SampleView
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    view = SampleView()
+    view.listen = "127.0.0.1:1"
+    clock = count(1000.0)
+    admin = Admin(view, "127.0.0.1:0", interval=3600, clock=lambda: next(clock))
+    await admin.start()
+    for _ in range(8):
+        view.advance(1.0, load=0.2)
+        admin.sample()
+    async with aiohttp.ClientSession(f"http://{admin.address}") as session:
+        yield session
+    await admin.close()
+
+
+@pytest.mark.parametrize("over", ["5m", "1h", "24h"])
+async def test_the_past_is_told_by_ranges(client: aiohttp.ClientSession, over: str) -> None:
+    async with client.get("/api/v1/history", params={"range": over}) as reply:
+        assert reply.status == 200
+        document = await reply.json()
+    assert document["range"] == over
+    assert document["columns"]["calls_per_second"][-1] > 0
+
+
+async def test_another_range_is_told_which_there_are(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/history", params={"range": "1y"}) as reply:
+        assert reply.status == 404
+        assert "24h" in (await reply.json())["detail"]
+
+
+async def test_one_method_is_told(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/methods/history", params={"network": NETWORK, "method": "hmyv2_call"}) as reply:
+        document = await reply.json()
+    assert document["method"] == "hmyv2_call"
+    assert document["calls_per_second"][0] > 0
+
+
+def test_it_says_what_it_looks_at() -> None:
+    assert repr(QueryRoutes(History(), SampleView())) == "<QueryRoutes over <History 5m 0, 1h 0, 24h 0>>"
+
+
+async def test_a_call_that_the_front_does_not_answer_is_a_problem(client: aiohttp.ClientSession) -> None:
+    body = {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
+    async with client.post("/api/v1/run", json=body, headers={PROOF: "page"}) as reply:
+        assert (reply.status, (await reply.json())["code"]) == (502, "no-answer")
+    async with client.post("/api/v1/run", json={}, headers={PROOF: "page"}) as reply:
+        assert (reply.status, (await reply.json())["code"]) == (400, "not-json")
+
+
+async def test_calls_that_nobody_answers_keep_nobody_else_waiting() -> None:
+    view, body = SampleView(), {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
+    admin = Admin(view, "127.0.0.1:0", interval=3600)
+    await admin.start()
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        view.listen = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with aiohttp.ClientSession(f"http://{admin.address}") as session, asyncio.timeout(10):
+            runs = [
+                asyncio.create_task(session.post("/api/v1/run", json=body, headers={PROOF: "page"})) for _ in range(40)
+            ]
+            silent.setblocking(False)
+            loop = asyncio.get_running_loop()
+            waiting = [(await loop.sock_accept(silent))[0] for _ in runs]
+            async with session.get("/metrics") as reply:
+                assert reply.status == 200
+            assert not any(run.done() for run in runs)
+            for connection in waiting:
+                connection.close()
+            assert {(await run).status for run in runs} == {502}
+    await admin.close()

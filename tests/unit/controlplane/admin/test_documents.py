@@ -1,0 +1,167 @@
+import orjson
+import pytest
+from msgspec import structs
+
+from rpcaccel.controlplane.admin import documents
+from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, look
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.tally import Source, Tally, TallySnapshot
+from tests.support.sample_view import NETWORK, SampleView
+
+
+@pytest.fixture
+def told() -> tuple[SampleView, Frame, History]:
+    view, history = SampleView(), History()
+    for second in range(8):
+        view.advance(1.0, load=0.3)
+        history.add(view.snapshot(), now=float(second), at=1000.0 + second)
+    return view, look(view), history
+
+
+def frame(nodes: tuple[NodeView, ...] = (), heads: tuple[HeadView, ...] = (), tally: Tally | None = None) -> Frame:
+    snapshot = tally.snapshot() if tally else TallySnapshot()
+    return Frame(snapshot=snapshot, nodes=nodes, heads=heads, workers=())
+
+
+def test_no_document_holds_a_secret_of_the_settings(told: tuple[SampleView, Frame, History]) -> None:
+    view, seen, history = told
+    settings = view.settings()
+    assert view.secret.encode() in orjson.dumps(settings)
+    everything = (
+        documents.overview(seen, history, settings, 1.0),
+        documents.nodes(seen, history),
+        documents.methods(seen, history),
+        documents.cache(seen, history),
+    )
+    assert view.secret.encode() not in orjson.dumps(everything)
+    assert everything[0]["settings"]["admin.listen"] == "127.0.0.1:8889"
+    assert everything[0]["settings"]["redis.prefix"] == "rpcaccel"
+
+
+def test_the_overview_reads_like_the_traffic(told: tuple[SampleView, Frame, History]) -> None:
+    view, seen, history = told
+    document = documents.overview(seen, history, view.settings(), 1007.0)
+    readings = document["readings"]
+    assert readings["calls_per_second"] == pytest.approx(0.3 * 686, rel=0.2)
+    assert 0.7 < readings["hit_ratio"] < 0.95
+    assert readings["hit"]["p99"] < 0.005 < readings["miss"]["p99"]
+    assert document["saved"]["node_calls"] > 0
+    assert document["saved"]["seconds"] > 0
+    assert document["revision"] == 17
+    assert {len(column) for column in document["history"].values()} == {7}
+    (network,) = document["networks"]
+    assert (network["network"], network["state"], network["eligible"], network["nodes"]) == (NETWORK, "part", 2, 3)
+
+
+def test_shares_wanted_follow_the_weights_of_eligible_nodes(told: tuple[SampleView, Frame, History]) -> None:
+    _, seen, history = told
+    a, b, c = documents.nodes(seen, history)["nodes"]
+    assert (a["share_wanted"], b["share_wanted"], c["share_wanted"]) == (5 / 7, 2 / 7, 0.0)
+    assert a["share_got"] == pytest.approx(5 / 7, abs=0.1)
+    assert a["share_got"] + b["share_got"] == pytest.approx(1.0)
+    assert (c["calls_per_second"], c["calls_total"], c["latency"]) == (0.0, 0, None)
+    assert a["latency"]["p50"] < b["latency"]["p50"]
+
+
+def test_a_node_of_a_higher_tier_is_wanted_for_no_share_while_one_of_a_lower_tier_is_fit() -> None:
+    def wanted(*nodes: NodeView) -> list[float]:
+        view = SampleView()
+        view.node_list = list(nodes)
+        return [node["share_wanted"] for node in documents.nodes(look(view), History())["nodes"]]
+
+    own = NodeView(network=NETWORK, id="own", weight=1)
+    paid, dear = (NodeView(network=NETWORK, id=name, weight=3, tier=1) for name in ("paid", "dear"))
+    assert wanted(own, paid) == [1.0, 0.0]
+    assert wanted(structs.replace(own, eligible=False), paid, dear) == [0.0, 0.5, 0.5]
+
+
+def test_every_method_called_is_told_once_with_its_classes(told: tuple[SampleView, Frame, History]) -> None:
+    _, seen, history = told
+    methods = documents.methods(seen, history)["methods"]
+    named = {method["method"]: method for method in methods}
+    assert len(named) == len(methods) == 12
+    blocks = named["hmyv2_getBlocks"]
+    assert blocks["classes"] == ["by-number"]
+    assert blocks["misses"].keys() == {"not there yet"}
+    assert named["debug_storeHeaps"]["hit_ratio"] is None
+    assert sum(method["share"] for method in methods) == pytest.approx(1.0)
+
+
+def test_a_cell_without_a_call_is_not_a_method() -> None:
+    tally = Tally(["eth_call"])
+    tally.cell("s0", "eth_call", CacheClass.HEAD)
+    assert documents.methods(frame(tally=tally), History())["methods"] == []
+
+
+def test_before_the_first_minute_figures_are_absent_and_totals_there() -> None:
+    tally = Tally(["eth_call"])
+    tally.cell("s0", "eth_call", CacheClass.HEAD).done(Source.NODE, 0.1)
+    (method,) = documents.methods(frame(tally=tally), History())["methods"]
+    assert (method["calls_total"], method["calls_per_second"], method["hit"], method["share"]) == (1, None, None, None)
+    document = documents.overview(frame(tally=tally), History(), {}, 0.0)
+    assert document["readings"] is None
+    assert document["settings"] == {}
+    (node,) = documents.nodes(frame(nodes=(NodeView(network="s0", id="a"),)), History())["nodes"]
+    assert (node["head"], node["share_got"], node["calls_per_second"]) == (None, None, None)
+
+
+def test_tiers_and_classes_are_told(told: tuple[SampleView, Frame, History]) -> None:
+    _, seen, history = told
+    document = documents.cache(seen, history)
+    memory, redis = document["tiers"]
+    assert (memory["name"], redis["name"], redis["shared"]) == ("memory", "redis", True)
+    assert 0.0 < memory["hit_ratio"] < 1.0
+    assert {entry["class"] for entry in document["classes"]} == {"head", "by-number", "node", "never"}
+    assert documents.cache(seen, History())["classes"] == []
+
+
+def test_what_redis_should_be_told_stands_beside_the_tiers() -> None:
+    warned = Frame(
+        snapshot=TallySnapshot(),
+        nodes=(),
+        heads=(),
+        workers=(),
+        notices=(Notice("warn", "redis", "Redis has no maxmemory"), Notice("warn", "w1", "was replaced")),
+    )
+    assert documents.cache(warned, History())["warnings"] == ["Redis has no maxmemory"]
+
+
+@pytest.mark.parametrize(
+    ("eligible", "state"), [((True, True), "ok"), ((True, False), "part"), ((False, False), "down"), ((), "down")]
+)
+def test_a_network_is_as_well_as_its_nodes(eligible: tuple[bool, ...], state: str) -> None:
+    nodes = tuple(NodeView(network="s0", id=str(i), eligible=yes) for i, yes in enumerate(eligible))
+    seen = frame(nodes, (HeadView(network="s0", chain="harmony"),))
+    assert documents.overview(seen, History(), {}, 0.0)["networks"][0]["state"] == state
+
+
+def test_what_needs_attention_is_said_in_sentences() -> None:
+    tally = Tally()
+    tally.tier("redis", shared=True).up = False
+    seen = frame(
+        (
+            NodeView(network="s0", id="b", eligible=False, state="behind", why="14 blocks behind"),
+            NodeView(network="s0", id="c", eligible=False, state="wrong-chain", why="it serves shard 1, not 0"),
+            NodeView(network="s0", id="e", eligible=False, state="behind", why="node e is 1 block behind"),
+            NodeView(network="s0", id="d", eligible=False, state="drained", why="drained by hand"),
+        ),
+        (HeadView(network="s0", chain="harmony", head=5, age=120.0, note="following the best node left"),),
+        tally,
+    )
+    assert [(notice["level"], notice["text"]) for notice in documents.attention(seen)] == [
+        ("bad", "s0 has no node that can take calls"),
+        ("warn", "s0 has seen no new block for 120 s (a block takes 2 s)"),
+        ("warn", "s0: following the best node left"),
+        ("warn", "node b: 14 blocks behind"),
+        ("bad", "node c: it serves shard 1, not 0"),
+        ("warn", "node e is 1 block behind"),
+        ("warn", "redis is not reached; its calls count as misses until it is back"),
+    ]
+
+
+def test_when_all_is_well_nothing_needs_attention() -> None:
+    seen = frame(
+        (NodeView(network="s0", id="a", state="serving"),), (HeadView(network="s0", chain="harmony", age=1.0),)
+    )
+    assert documents.attention(seen) == []

@@ -1,0 +1,41 @@
+"""Answers beside figures have the shape that is described; the running program's are held against it end to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.routes import ROUTES
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, unclassed
+from tests.support.described_answers import problems
+from tests.support.sample_view import NETWORK, SampleView
+
+DESCRIPTION = describe(ROUTES, lambda _: None)
+
+
+def test_errors_nobody_knows_are_as_they_are_described() -> None:
+    assert problems(DESCRIPTION, "GET", "/api/v1/errors", unclassed(SampleView().errors())) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "rules", "by"),
+    [
+        ("on holiday", ({"kind": "pruned", "contains": ["holiday"]},), "tried"),
+        ("missing trie node", (), "chain"),
+        ("on holiday", (), "nobody"),
+    ],
+)
+def test_what_would_be_done_with_an_error_is_as_it_is_described(message: str, rules: Any, by: str) -> None:
+    made = SampleView().treatment(ErrorQuestion(NETWORK, message, rules=rules))
+    assert made["by"] == by
+    assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", made) == []
+
+
+def test_a_worker_that_has_not_reported_and_a_node_that_does_not_answer_are_described() -> None:
+    worker = {"id": "w1", "pid": 7, "revision": 1, "uptime": None, "state": "starting"}
+    assert problems(DESCRIPTION, "GET", "/api/v1/workers", {"workers": [worker], "replaced": 0}) == []
+    silent = {"network": "n", "id": "a", "head": None, "chain_ok": None, "answering": False, "latency": None}
+    path = "/api/v1/nodes/{network}/{id}/probe"
+    assert problems(DESCRIPTION, "POST", path, {**silent, "note": "it did not answer within 10 s"}) == []

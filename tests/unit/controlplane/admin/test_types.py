@@ -1,0 +1,50 @@
+"""What is told of the moment has the shape that is described, from the first second on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from rpcaccel.controlplane.admin import documents
+from rpcaccel.controlplane.admin.clients import clients
+from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.admin.routes import ROUTES
+from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.series import method_past, past
+from rpcaccel.controlplane.stats.snapshot import Frame, look
+from tests.support.described_answers import problems
+from tests.support.sample_view import NETWORK, SampleView
+
+DESCRIPTION = describe(ROUTES, lambda _: None)
+MAKERS: dict[str, Callable[[Frame, History, SampleView], Any]] = {
+    "overview": lambda frame, history, view: documents.overview(frame, history, view.settings(), 1000.0),
+    "nodes": lambda frame, history, _: documents.nodes(frame, history),
+    "methods": lambda frame, history, _: documents.methods(frame, history),
+    "cache": lambda frame, history, _: documents.cache(frame, history),
+    "history": lambda _, history, __: past(history, "5m"),
+    "methods/history": lambda _, history, __: method_past(history, NETWORK, "hmyv2_call"),
+    "clients": lambda frame, history, _: clients(frame.snapshot, history.window(10), SETTINGS, 3.0),
+}
+SETTINGS: Mapping[str, Any] = {"clients": {"keys": {"dapp": {"rate": 5}, "quiet": {"enabled": False}}}}
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 8])
+@pytest.mark.parametrize("path", MAKERS)
+def test_figures_are_as_they_are_described(path: str, seconds: int) -> None:
+    view, history = SampleView(), History()
+    for second in range(seconds):
+        view.advance(1.0, load=0.1)
+        history.add(view.snapshot(), now=float(second), at=1000.0 + second)
+    assert problems(DESCRIPTION, "GET", f"/api/v1/{path}", MAKERS[path](look(view), history, view)) == []
+
+
+def test_a_member_that_is_missing_wrong_or_not_described_is_found() -> None:
+    view, history = SampleView(), History()
+    made: Any = documents.nodes(look(view), history)
+    del made["window"]
+    made["nodes"][0].update(weight="5", colour="blue")
+    found = problems(DESCRIPTION, "GET", "/api/v1/nodes", made)
+    assert len(found) == 3
+    assert all(any(word in one for one in found) for word in ("'window'", "$.nodes[0].weight", "'colour'"))

@@ -1,0 +1,500 @@
+"""The prober over scripted nodes on a clock moved by hand, and once over simulated nodes on real sockets."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.controlplane.nodes.prober import CHECK_EVERY, Prober
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.simnode.chain.clock import ManualClock
+from rpcaccel.simnode.server.factories import harmony_nodes
+
+VALIDATOR = {"explorer": False, "archive": False}
+GENESIS = "0x" + "1a" * 32
+
+
+class Node:
+    """A node that says what a test sets."""
+
+    def __init__(self, head: int = 100, *, chain_id: int = 1666600000, shard: int = 0) -> None:
+        self.head = head
+        self.chain_id = chain_id
+        self.shard = shard
+        self.branch = "a"
+        self.genesis: str | None = GENESIS
+        self.role = "Validator"
+        self.down = False
+        self.shut = False
+        self.hang = False
+        self.broken = False
+        self.asked: list[str] = []
+        self.closed = 0
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
+        self.asked.append(method)
+        if self.hang:
+            await asyncio.Event().wait()
+        if self.broken:
+            raise RuntimeError("a fault in our own code")
+        if self.shut:
+            return Failure(FailureKind.UNAUTHORIZED, "the node does not let us in: HTTP 401")
+        if self.down:
+            return Failure(FailureKind.CONNECT, f"no connection within {timeout:g} s")
+        result = self._result(method, json.loads(params))
+        return Answer(result=msgspec.json.encode(result), elapsed=0.25)
+
+    def _result(self, method: str, params: list[Any]) -> object:
+        facts: dict[str, object] = {
+            "hmyv2_blockNumber": self.head,
+            "eth_blockNumber": hex(self.head),
+            "eth_chainId": hex(self.chain_id),
+            "net_version": str(self.chain_id),
+            "hmyv2_chainId": 1,
+            "hmyv2_getShardID": self.shard,
+            "hmyv2_getEpoch": self.head // 10,
+            "hmyv2_getHeaderByNumber": {"blockHash": self.genesis},
+            "hmyv2_getNodeMetadata": {"role": self.role, "is-archival": False},
+        }
+        if method != "eth_getBlockByNumber":
+            return facts[method]
+        number = {"latest": self.head, "finalized": self.head - 64}.get(params[0]) or int(params[0], 16)
+        branch = self.branch if number > 90 else "a"
+        return {"number": hex(number), "hash": f"{branch}{number}", "parentHash": f"{branch}{number - 1}"}
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class World:
+    """Nodes, a clock and the prober that looks at them."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.nodes: dict[str, Node] = {}
+        self.told: list[NetworkHeads] = []
+        self.made: list[str] = []
+        self.prober: Prober | None = None
+
+    async def start(self, chain: str = "harmony", **settings: Any) -> Prober:
+        self.prober = Prober(
+            "net",
+            self.settings(chain, **settings),
+            publish=self.told.append,
+            clock=self.clock.now,
+            sleep=self.clock.sleep,
+            rng=random.Random(7),
+            connect=self._connect,
+        )
+        await self.prober.start()
+        await self.settle()
+        return self.prober
+
+    def settings(self, chain: str = "harmony", *, each: dict[str, dict[str, Any]] | None = None, **rest: Any) -> Any:
+        nodes = [{"id": name, "url": "http://127.0.0.1:1", **(each or {}).get(name, {})} for name in self.nodes]
+        return NetworkSettings.model_validate({"chain": chain, "nodes": nodes, **rest})
+
+    async def settle(self) -> None:
+        for _ in range(30):  # every task that can go on does, on a loop that waits for nothing real
+            await asyncio.sleep(0)
+
+    async def wait(self, seconds: float, step: float = 0.25) -> None:
+        steps = max(1, round(seconds / step))
+        for _ in range(steps):
+            self.clock.advance(seconds / steps)
+            await self.settle()
+
+    @property
+    def heads(self) -> NetworkHeads:
+        return self.told[-1]
+
+    def node(self, name: str) -> NodeHead:
+        return next(node for node in self.heads.nodes if node.id == name)
+
+    def _connect(self, settings: NodeSettings) -> Node:
+        self.made.append(settings.id)
+        return self.nodes[settings.id]
+
+
+Make = Callable[..., World]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    made.nodes = {"a": Node(), "b": Node(), "c": Node()}
+    yield made
+    if made.prober is not None:
+        await made.prober.stop()
+
+
+async def test_the_first_heads_are_told_once_every_node_was_looked_at(world: World) -> None:
+    world.nodes["b"].head = 99
+    prober = await world.start()
+    assert len(world.told) == 1
+    assert (world.heads.network, world.heads.served.head, world.heads.served.final) == ("net", 100, 100)
+    assert (world.heads.eth_chain_id, world.heads.network_id, world.heads.epoch) == (1666600000, 1, 10)
+    assert world.heads.finalized == -1
+    assert world.node("b") == NodeHead(
+        id="b", head=99, chain_ok=True, says=VALIDATOR, answering=True, latency=0.25, seen_at=world.clock.now()
+    )
+    assert repr(prober) == "<Prober net 3 nodes, <HeadBook instant head 100 epoch 0, 3 nodes>>"
+
+
+async def test_a_node_that_hangs_holds_the_first_heads_up_for_a_moment_only(world: World) -> None:
+    world.nodes["b"].hang = True
+    await world.start()
+    assert world.told == []
+    await world.wait(0.3)
+    assert world.heads.served.head == 100
+    assert (world.node("b").head, world.node("b").chain_ok) == (-1, None)
+
+
+async def test_the_head_is_followed_at_half_the_block_time(world: World) -> None:
+    await world.start()
+    asked = len(world.nodes["a"].asked)
+    for node in world.nodes.values():
+        node.head = 105
+    await world.wait(1.25)
+    assert world.heads.served.head == 105
+    assert world.nodes["a"].asked[asked:] == ["hmyv2_blockNumber"]
+
+
+async def test_the_block_time_can_be_set(world: World) -> None:
+    await world.start(block_time=0.5)
+    asked = len(world.nodes["a"].asked)
+    await world.wait(2.0, step=0.01)
+    assert 7 <= len(world.nodes["a"].asked) - asked <= 9
+
+
+async def grow(world: World, blocks: int, every: float) -> int:
+    """New blocks, one after the other: how many the served head was behind, at the worst."""
+    most = 0
+    for _ in range(blocks):
+        for node in world.nodes.values():
+            node.head += 1
+        await world.wait(every)
+        most = max(most, world.nodes["a"].head - world.heads.served.head)
+    return most
+
+
+async def test_a_chain_quicker_than_its_table_is_looked_at_as_often_as_its_blocks_come(world: World) -> None:
+    await world.start("ethereum")
+    assert await grow(world, 20, every=2.0) >= 2
+    assert await grow(world, 20, every=2.0) <= 1
+
+
+async def test_however_quick_a_chain_is_it_is_looked_at_once_a_second_unless_told_otherwise(world: World) -> None:
+    await world.start()
+    await grow(world, 100, every=0.1)
+    asked = world.nodes["a"].asked.count("hmyv2_blockNumber")
+    await grow(world, 100, every=0.1)
+    assert 8 <= world.nodes["a"].asked.count("hmyv2_blockNumber") - asked <= 12
+
+
+async def test_what_the_settings_say_of_the_block_time_holds_however_quick_the_chain_is(world: World) -> None:
+    await world.start("ethereum", block_time=8.0)
+    await grow(world, 20, every=2.0)
+    assert await grow(world, 20, every=2.0) >= 2
+
+
+async def test_a_node_of_another_chain_is_shut_out_and_says_so(world: World) -> None:
+    world.nodes["c"] = Node(5000, chain_id=1)
+    await world.start()
+    assert world.heads.served.head == 100
+    assert (world.node("c").chain_ok, world.node("c").note) == (False, "it serves chain id 1, not 1666600000")
+    prober = world.prober
+    assert prober is not None
+    prober.hint("c", 6000)
+    assert world.heads.served.head == 100
+
+
+async def test_a_node_whose_chain_began_with_another_block_is_shut_out_and_the_block_is_told(world: World) -> None:
+    world.nodes["c"].genesis = "0x" + "2B" * 32
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, False]
+    assert world.node("c").note == (
+        "its chain begins with block 0x2b2b2b2b…, that of the network with 0x1a1a1a1a…: another chain"
+    )
+    assert world.heads.genesis == GENESIS
+
+
+async def test_nodes_that_do_not_tell_how_their_chain_began_are_as_good_as_others(world: World) -> None:
+    for name in "abc":
+        world.nodes[name].genesis = None
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, True]
+    assert world.heads.genesis == ""
+
+
+async def test_a_block_0_that_was_told_once_is_not_forgotten_when_a_node_does_not_tell_it(world: World) -> None:
+    await world.start()
+    for name in "abc":
+        world.nodes[name].genesis = None
+    await world.wait(2 * CHECK_EVERY)
+    assert world.heads.genesis == GENESIS
+
+
+async def test_a_chain_that_begins_anew_is_asked_at_once_what_it_is(world: World) -> None:
+    await world.start()
+    anew = "0x" + "3c" * 32
+    for name in "abc":
+        world.nodes[name].head, world.nodes[name].genesis = 3, anew
+    await world.wait(5)
+    assert world.heads.genesis == anew
+
+
+async def test_as_long_as_no_node_has_said_anything_the_first_block_is_not_known(world: World) -> None:
+    for name in "abc":
+        world.nodes[name].down = True
+    await world.start()
+    assert world.heads.genesis is None
+
+
+async def test_a_node_of_another_shard_has_no_vote_on_the_chain(world: World) -> None:
+    world.nodes = {name: Node(chain_id=1666600001, shard=1) for name in "ab"} | {"c": Node()}
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [False, False, True]
+    assert world.heads.eth_chain_id == 1666600000
+    assert "1666600001" in world.node("a").note
+
+
+async def test_the_chain_id_of_the_settings_outweighs_what_most_nodes_say(world: World) -> None:
+    world.nodes["c"] = Node(chain_id=1666700000)
+    await world.start(chain_id=1666700000)
+    assert [world.node(name).chain_ok for name in "abc"] == [False, False, True]
+    assert world.heads.eth_chain_id == 1666700000
+
+
+async def test_a_node_put_on_another_chain_is_noticed_now_and_then(world: World) -> None:
+    await world.start()
+    world.nodes["b"].chain_id = 1
+    await world.wait(CHECK_EVERY + 2)
+    assert world.node("b").chain_ok is False
+    world.nodes["b"].chain_id = 1666600000
+    await world.wait(CHECK_EVERY + 2)
+    assert (world.node("b").chain_ok, world.node("b").note) == (True, "")
+
+
+async def test_a_node_put_on_another_chain_is_noticed_when_it_comes_back(world: World) -> None:
+    await world.start()
+    world.nodes["b"].down = True
+    await world.wait(5)
+    world.nodes["b"].down = False
+    world.nodes["b"].chain_id = 1
+    await world.wait(6)
+    assert world.node("b").chain_ok is False
+
+
+async def test_what_a_node_says_it_is_is_asked_now_and_then_and_when_it_comes_back(world: World) -> None:
+    await world.start()
+    node = world.nodes["b"]
+    node.role = "ExplorerNode"
+    await world.wait(CHECK_EVERY + 2)
+    assert world.node("b").says == {"explorer": True, "archive": False}
+    node.down = True
+    await world.wait(5)
+    node.down, node.role = False, "Validator"
+    await world.wait(6)
+    assert world.node("b").says == VALIDATOR
+
+
+async def test_a_node_that_does_not_answer_is_asked_less_often_but_always(world: World) -> None:
+    await world.start()
+    node = world.nodes["b"]
+    node.down = True
+    await world.wait(30)
+    node.asked.clear()
+    await world.wait(30)
+    looks = node.asked.count("hmyv2_blockNumber")
+    assert 5 <= looks <= 7
+    assert not world.node("b").answering
+    assert world.node("b").note.startswith("no connection within 5 s (")
+    node.down = False
+    await world.wait(6)
+    assert (world.node("b").answering, world.node("b").note) == (True, "")
+
+
+async def test_when_the_nodes_at_the_head_are_gone_the_best_one_left_is_followed(world: World) -> None:
+    world.nodes["c"].head = 97
+    await world.start()
+    world.nodes["a"].down = world.nodes["b"].down = True
+    await world.wait(4)
+    assert world.heads.served.head == 100
+    assert world.heads.served.note.startswith("waiting for a node at block 100")
+    await world.wait(10)
+    assert world.heads.served.head == 97
+    assert world.heads.served.note.endswith("following the best one left, at block 97")
+
+
+async def test_a_node_that_does_not_let_its_probes_in_is_shut_out_until_it_does(world: World) -> None:
+    world.nodes = {"a": Node(), "b": Node()}
+    await world.start()
+    assert world.node("a").barred == ""
+    world.nodes["a"].shut = True
+    await world.wait(2.0)
+    assert world.node("a").barred == "the node does not let us in: HTTP 401"
+    assert not world.node("a").answering
+    world.nodes["a"].shut = False
+    await world.wait(6.0)
+    assert (world.node("a").barred, world.node("a").answering) == ("", True)
+
+
+async def test_a_fault_of_our_own_does_not_end_the_probing(world: World) -> None:
+    await world.start()
+    world.nodes["b"].broken = True
+    await world.wait(3)
+    assert world.node("b").note.startswith("the probe itself failed: RuntimeError")
+    world.nodes["b"].broken = False
+    await world.wait(6)
+    assert world.node("b").answering
+
+
+async def test_a_listener_that_fails_does_not_end_the_probing(world: World) -> None:
+    told: list[NetworkHeads] = []
+
+    def publish(heads: NetworkHeads) -> None:
+        told.append(heads)
+        raise RuntimeError("nobody home")
+
+    prober = Prober(
+        "net",
+        world.settings(),
+        publish=publish,
+        clock=world.clock.now,
+        sleep=world.clock.sleep,
+        connect=world._connect,
+    )
+    await prober.start()
+    await world.wait(3)
+    assert len(told) > 1
+    await prober.stop()
+
+
+async def test_a_node_whose_head_stands_is_noticed(world: World) -> None:
+    await world.start()
+    for _ in range(50):
+        for name in "ab":
+            world.nodes[name].head += 1
+        await world.wait(1)
+    assert world.node("c").note.startswith("its head has not moved for ")
+    assert world.node("a").note == ""
+
+
+async def test_a_hint_moves_the_head_at_once(world: World) -> None:
+    prober = await world.start()
+    for name in ("a", "b", "nobody"):
+        prober.hint(name, 101)
+    assert world.heads.served.head == 101
+    assert world.node("a").head == 101
+    count = len(world.told)
+    for unbelieved in (90, 16_777_215):
+        prober.hint("a", unbelieved)
+    assert len(world.told) == count
+
+
+async def test_hints_do_not_make_blocks_seem_to_come_quicker_so_that_the_next_reaches_further(world: World) -> None:
+    prober = await world.start()
+    for block in (*range(101, 109), 120):
+        world.clock.advance(0.01)
+        for name in ("a", "b"):
+            prober.hint(name, block)
+    assert world.heads.served.head == 108
+
+
+async def test_a_node_can_be_looked_at_at_once(world: World) -> None:
+    prober = await world.start()
+    world.nodes["b"].head, world.nodes["b"].chain_id = 120, 1
+    got = await prober.probe_now("b")
+    assert got is not None
+    assert (got.head, got.chain_ok) == (120, False)
+    assert await prober.probe_now("nobody") is None
+
+
+async def test_unchanged_heads_are_told_again_once_in_a_while_only(world: World) -> None:
+    await world.start(block_time=0.2)
+    count = len(world.told)
+    await world.wait(5)
+    assert 4 <= len(world.told) - count <= 6
+
+
+async def test_nodes_join_and_leave_and_weights_change_while_it_runs(world: World) -> None:
+    prober = await world.start()
+    world.nodes["d"] = Node(130)
+    gone = world.nodes.pop("a")
+    await prober.adopt(world.settings(each={"d": {"weight": 50}}))
+    await world.settle()
+    assert [node.id for node in world.heads.nodes] == ["b", "c", "d"]
+    assert (world.heads.served.head, gone.closed) == (130, 1)
+    assert world.made == ["a", "b", "c", "d"], "the sessions of nodes that stay are kept"
+    await prober.adopt(world.settings(each={"d": {"weight": 50, "url": "http://127.0.0.1:2"}}))
+    await world.settle()
+    assert world.made == ["a", "b", "c", "d", "d"]
+    assert world.nodes["d"].closed == 1
+
+
+async def test_a_drained_node_is_followed_but_does_not_make_the_head(world: World) -> None:
+    world.nodes = {"a": Node(100), "b": Node(130)}
+    await world.start(each={"b": {"drain": True, "weight": 9}})
+    assert (world.heads.served.head, world.node("b").head) == (100, 130)
+
+
+async def test_stopping_ends_every_task_and_closes_every_session(world: World) -> None:
+    world.nodes["b"].hang = True
+    prober = await world.start()
+    await prober.stop()
+    count = len(world.told)
+    await world.wait(10)
+    assert [node.closed for node in world.nodes.values()] == [1, 1, 1]
+    assert len(world.told) == count
+    prober.hint("a", 500)
+    assert len(world.told) == count
+
+
+async def test_a_reorganisation_moves_the_fork_epoch(world: World) -> None:
+    for node in world.nodes.values():
+        node.chain_id = 1
+    await world.start("ethereum")
+    assert (world.heads.served.final, world.heads.finalized, world.heads.served.fork_epoch) == (36, 36, 0)
+    for node in world.nodes.values():
+        node.head, node.branch = 103, "b"
+    await world.wait(7)
+    assert world.heads.served.head == 103
+    assert world.heads.served.fork_epoch > 0
+
+
+async def test_a_chain_that_only_grows_keeps_its_fork_epoch(world: World) -> None:
+    await world.start("ethereum", block_time=2.0)
+    for _ in range(10):
+        for node in world.nodes.values():
+            node.head += 3
+        await world.wait(2)
+    assert (world.heads.served.head, world.heads.served.fork_epoch) == (130, 0)
+
+
+async def test_a_depth_in_the_settings_comes_before_the_chains_own_finality(world: World) -> None:
+    await world.start("ethereum", finality_depth=5)
+    assert (world.heads.served.final, world.heads.finalized) == (95, -1)
+    assert "eth_getBlockByNumber" in world.nodes["a"].asked
+
+
+async def test_it_follows_simulated_nodes_over_real_sockets() -> None:
+    told: list[NetworkHeads] = []
+    async with harmony_nodes(2, head=200) as nodes:
+        listed = [{"id": node.name, "url": node.url} for node in nodes]
+        prober = Prober("net", NetworkSettings.model_validate({"nodes": listed}), publish=told.append)
+        await prober.start()
+        async with asyncio.timeout(20):
+            while not told:
+                await asyncio.sleep(0.01)
+        assert told[-1].served.head == 200
+        assert [node.chain_ok for node in told[-1].nodes] == [True, True]
+        assert told[-1].eth_chain_id is not None
+        await prober.stop()

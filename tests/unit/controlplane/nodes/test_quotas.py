@@ -1,0 +1,255 @@
+"""What is used of quotas, over workers that come, go and die, and over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, Kept, QuotaFile, Quotas
+from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.nodes.quota import Brought, Quota, QuotaSettings
+from rpcaccel.core.stats.tally import Tally
+
+NOON = datetime(2026, 2, 10, 12, tzinfo=UTC).timestamp()
+MIDNIGHT = NOON + 43_200
+APRIL = datetime(2026, 4, 1, tzinfo=UTC).timestamp()
+
+
+class Place:
+    """A link with a worker that counts as workers do."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.pid = 1
+        self._world = world
+        self.quota = Quota(QuotaSettings(day=100, month=1000).shared_by(2), now=0.0, epoch=world.now)
+        self.bring(world.quotas.brought(name))
+
+    def spend(self, calls: int) -> None:
+        for _ in range(calls):
+            self.quota.spend(False, self._passed)
+
+    def bring(self, uses: tuple[Brought, ...]) -> None:
+        for brought in uses:
+            self.quota.bring(brought, self._passed)
+
+    def report(self) -> Report:
+        node = NodeReport(
+            network="n", id="a", head=1, in_flight=0, breaker="closed", latency=None, parked=0.0, refusal="",
+            quota=self.quota.uses(self._passed),
+        )  # fmt: skip
+        return Report(
+            worker=self.name, pid=1, revision=1, uptime=1.0, port=1, tally=Tally().snapshot(), nodes=(node,), flights=0
+        )
+
+    @property
+    def used(self) -> float:
+        """What counts on this worker's part of the day."""
+        return self.quota.uses(self._passed)[0].used
+
+    @property
+    def _passed(self) -> float:
+        return self._world.now - self.quota.epoch
+
+
+class World:
+    """Two places, and a clock on the wall."""
+
+    def __init__(self, file: QuotaFile | None, now: float = NOON, every: float = LOOK_EVERY) -> None:
+        self.now = now
+        self.settings = Settings.model_validate(
+            {"networks": {"n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 100}}]}}}
+        )
+        self.links: list[Any] = []
+        self.quotas = Quotas(lambda: self.settings, self.links, lambda: 2, lambda: self.now, every)
+        self.quotas.open(file)
+
+    def join(self, name: str) -> Place:
+        place = Place(self, name)
+        self.links.append(place)
+        return place
+
+    def die(self, place: Place) -> None:
+        self.quotas.bury(place.report())
+        self.links.remove(place)
+
+    @property
+    def used(self) -> float:
+        """What is shown of the day."""
+        node = self.settings.networks["n"].nodes[0]
+        told = [node for link in self.links for node in link.report().nodes]
+        return self.quotas.of("n", node, told)[0].used
+
+
+async def test_what_was_used_is_used_after_a_restart_and_shared_out(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    before = World(file)
+    before.join("w1").spend(30)
+    before.join("w2").spend(10)
+    await before.quotas.save()
+    after = World(file, NOON + 60)
+    one, two = after.join("w1"), after.join("w2")
+    assert (one.used, two.used, after.used) == (20, 20, 40)
+    one.spend(5)
+    assert after.used == 45
+    (use,) = after.quotas.of("n", after.settings.networks["n"].nodes[0], one.report().nodes)
+    assert (use.limit, use.since, use.renews) == (100, NOON, MIDNIGHT)
+
+
+async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    world = World(file)
+    place = world.join("w1")
+    place.spend(30)
+    await world.quotas.save()
+    world.now = MIDNIGHT + 1
+    world.quotas.tell()
+    assert (place.used, world.used) == (0, 0)
+    place.spend(2)
+    await world.quotas.save()
+    kept = {one.window: one.used for one in file.load()}
+    assert kept == {"day": 2, "month": 32}
+    again = World(file, MIDNIGHT + 86_401)
+    assert again.used == 0
+    assert [use.used for use in again.join("w1").quota.uses(0.0)] == [0, 16]
+    assert World(file, APRIL + 1).join("w1").quota.uses(0.0)[1].used == 0
+
+
+def test_a_worker_that_takes_the_place_of_a_dead_one_goes_on_from_where_that_was() -> None:
+    world = World(None)
+    dead, other = world.join("w1"), world.join("w2")
+    dead.spend(49)
+    other.spend(3)
+    world.die(dead)
+    assert world.used == 52
+    successor = world.join("w1")
+    assert (successor.used, other.used, world.used) == (49, 3, 52)
+    successor.spend(1)
+    assert successor.quota.parked_until(1.0), "its part of 50 is used up"
+    world.die(successor)
+    assert world.join("w1").used == 50
+
+
+def test_what_a_draining_worker_still_uses_counts_on_its_place_and_once_in_the_sum() -> None:
+    world = World(None)
+    old = world.join("w1")
+    old.spend(10)
+    new = world.join("w1")
+    old.spend(5)
+    new.spend(1)
+    assert (new.used, world.used) == (11, 16)
+    world.quotas.tell()
+    assert (new.used, old.used, world.used) == (16, 16, 16)
+    world.die(old)
+    world.quotas.tell()
+    assert (new.used, world.used) == (16, 16)
+
+
+async def test_a_damaged_file_is_said_and_counting_begins_anew(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    file.path.write_text("{")
+    world = World(file)
+    assert "is damaged" in world.quotas.notices()[0]
+    place = world.join("w1")
+    await world.quotas.save()
+    assert file.path.read_text() == "{", "kept for a look as long as there is nothing to be kept"
+    place.spend(3)
+    await world.quotas.save()
+    assert file.load()[0].used == 3
+
+
+async def test_without_a_place_to_write_it_is_said_where_there_is_a_quota(tmp_path: Path) -> None:
+    world = World(None)
+    assert world.quotas.notices() == ["the use of quotas lives until the restart: there is no state file"]
+    world.settings = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"]}}})
+    assert world.quotas.notices() == []
+    lost = World(QuotaFile(tmp_path / "no" / "folder.json"))
+    lost.join("w1").spend(1)
+    await lost.quotas.save()
+    assert "cannot be written (No such file" in lost.quotas.notices()[0]
+    (tmp_path / "no").mkdir()
+    await lost.quotas.save()
+    assert lost.quotas.notices() == []
+
+
+async def test_it_is_written_when_it_ends_and_not_for_nothing(tmp_path: Path) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    world = World(file)
+    world.quotas.start()
+    place = world.join("w1")
+    await world.quotas.stop()
+    assert not file.path.exists()
+    place.spend(2)
+    await world.quotas.stop()
+    written = file.path.stat().st_mtime_ns
+    await world.quotas.stop()
+    assert file.path.stat().st_mtime_ns == written
+    assert str(file.path) in repr(world.quotas)
+
+
+class SlowFile(QuotaFile):
+    """A disk that takes its time with the first write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writing, self.may_end = threading.Event(), threading.Event()
+
+    def save(self, uses: Sequence[Kept]) -> None:
+        if not self.writing.is_set():
+            self.writing.set()
+            self.may_end.wait(20)
+        super().save(uses)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_is_written_last_is_what_was_used_to_the_end_however_slow_the_disk(tmp_path: Path) -> None:
+    file = SlowFile(tmp_path / "quota.json")
+    world = World(file, every=0.001)
+    place = world.join("w1")
+    world.quotas.start()
+    await asyncio.sleep(0)
+    place.spend(2)
+    world.now += 60
+    await until(file.writing.is_set)
+    place.spend(3)
+    stopping = asyncio.create_task(world.quotas.stop())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    file.may_end.set()
+    await stopping
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert {one.window: one.used for one in file.load()} == {"day": 5, "month": 5}
+
+
+async def test_a_look_that_fails_is_not_the_last_one() -> None:
+    world = World(None, every=0.001)
+    place = world.join("w1")
+    world.links.append(None)
+    world.quotas.start()
+    with capture_logs() as logged:
+        await until(lambda: bool(logged))
+    world.links.remove(None)
+    old = world.join("w1")
+    old.spend(5)
+    await until(lambda: place.used == 5)
+    await world.quotas.stop()
+
+
+@pytest.mark.parametrize("renews", [MIDNIGHT - 86_400, MIDNIGHT + 86_400])
+def test_windows_that_are_not_ours_are_not_taken_up(tmp_path: Path, renews: float) -> None:
+    file = QuotaFile(tmp_path / "quota.json")
+    file.save([Kept(network="n", node="a", window="day", used=9, since=NOON, renews=renews)])
+    assert World(file).join("w1").used == 0

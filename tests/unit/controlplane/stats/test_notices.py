@@ -1,0 +1,77 @@
+"""What the log says when nodes and heads change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcaccel.controlplane.stats import snapshot
+from rpcaccel.controlplane.stats.notices import Notice, changes, not_reached, tier_changes
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
+from rpcaccel.core.stats.tally import TallySnapshot, Tier
+
+WELL: dict[str, Any] = {"head": 200, "chain_ok": True, "answering": True}
+SILENT: dict[str, Any] = {"head": 200, "chain_ok": True, "answering": False, "note": "no connection to http://a"}
+WRONG: dict[str, Any] = {"chain_ok": False, "answering": True, "note": "it serves chain id 1, not 2"}
+UNSURE: dict[str, Any] = {"answering": True, "note": "it does not say which chain it serves"}
+
+
+def heads(about: str = "", **node: Any) -> NetworkHeads:
+    return NetworkHeads(network="n", served=Served(head=200, note=about), nodes=(NodeHead(id="a", **node),))
+
+
+def said(before: NetworkHeads | None, now: NetworkHeads) -> list[Notice]:
+    return list(changes(before, now))
+
+
+def test_a_node_that_is_well_from_the_start_is_no_news() -> None:
+    assert said(None, heads(**WELL)) == []
+    assert said(heads(), heads(**WELL)) == []
+
+
+def test_a_node_that_stops_answering_is_said_once_with_the_reason() -> None:
+    assert said(heads(**WELL), heads(**SILENT)) == [Notice("warning", SILENT["note"], "a")]
+    again = {**SILENT, "note": "no connection to http://a (2 times in a row)"}
+    assert said(heads(**SILENT), heads(**again)) == []
+
+
+def test_a_node_that_comes_back_is_said() -> None:
+    (notice,) = said(heads(**SILENT), heads(**WELL))
+    assert (notice.level, notice.node) == ("info", "a")
+    assert "answers" in notice.text
+
+
+def test_a_node_of_another_chain_and_one_that_does_not_say_its_chain_are_warned_of() -> None:
+    assert said(None, heads(**WRONG)) == [Notice("warning", WRONG["note"], "a")]
+    assert said(heads(**SILENT), heads(**UNSURE)) == [Notice("warning", UNSURE["note"], "a")]
+
+
+def test_a_lag_is_not_written_down() -> None:
+    assert said(heads(**WELL), heads(**{**WELL, "head": 190})) == []
+
+
+def test_a_note_about_the_head_is_said_once_though_its_numbers_change() -> None:
+    first, later = heads("no new block for 46 s", **WELL), heads("no new block for 47 s", **WELL)
+    assert said(heads(**WELL), first) == [Notice("warning", "no new block for 46 s")]
+    assert said(first, later) == []
+    (notice,) = said(later, heads(**WELL))
+    assert (notice.level, notice.text) == ("info", "the head is followed again, at block 200")
+
+
+def frame(*notices: snapshot.Notice, up: bool = True) -> snapshot.Frame:
+    tiers = [Tier("memory"), Tier("redis", shared=True, up=up)]
+    return snapshot.Frame(snapshot=TallySnapshot(tiers=tiers), nodes=(), heads=(), workers=(), notices=notices)
+
+
+def test_a_tier_that_is_lost_and_one_that_is_back_are_each_said_once() -> None:
+    assert list(tier_changes(None, frame())) == []
+    assert list(tier_changes(None, frame(up=False))) == [Notice("warning", not_reached("redis"))]
+    assert list(tier_changes(frame(), frame(up=False))) == [Notice("warning", not_reached("redis"))]
+    assert list(tier_changes(frame(up=False), frame(up=False))) == []
+    assert list(tier_changes(frame(up=False), frame())) == [Notice("info", "redis is reached again")]
+
+
+def test_a_redis_that_is_set_up_badly_is_said_once() -> None:
+    bad = snapshot.Notice("warn", "redis", "Redis a has no maxmemory")
+    assert list(tier_changes(frame(), frame(bad))) == [Notice("warning", bad.text)]
+    assert list(tier_changes(frame(bad), frame(bad))) == []
+    assert list(tier_changes(frame(), frame(snapshot.Notice("warn", "rpcaccel", "waits for a restart")))) == []

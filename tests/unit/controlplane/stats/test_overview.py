@@ -1,0 +1,237 @@
+"""The overview: what a node is doing, in a word and a sentence, and sums that never fall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.stats.snapshot import Overview
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
+from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.nodes.quota import QuotaUse
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.tally import Tally
+
+NOW = 100.0
+
+
+class Told:
+    """A link of which only the report matters."""
+
+    def __init__(self, report: Report | None) -> None:
+        self._report = report
+        self.asked = 0
+
+    def report(self) -> Report | None:
+        self.asked += 1
+        return self._report
+
+
+def node_report(**more: Any) -> NodeReport:
+    plain = {"network": "n", "id": "a", "head": 10, "in_flight": 0, "breaker": "closed"}
+    return NodeReport(**{**plain, "latency": None, "parked": 0.0, "refusal": "", **more})  # type: ignore[arg-type]
+
+
+def report(*nodes: NodeReport, calls: int = 0, warnings: tuple[str, ...] = ()) -> Report:
+    tally = Tally(["eth_call"])
+    for _ in range(calls):
+        tally.cell("n", "eth_call", CacheClass.BY_NUMBER).done(1, 0.001)
+    return Report(
+        worker="w1",
+        pid=7,
+        revision=3,
+        uptime=5.0,
+        port=80,
+        tally=tally.snapshot(),
+        nodes=nodes,
+        flights=0,
+        warnings=warnings,
+    )
+
+
+def overview(
+    node: dict[str, Any],
+    head: NodeHead | None,
+    *reports: Report,
+    served: int = 10,
+    clock: Callable[[], float] = lambda: NOW,
+) -> Overview:
+    settings = Settings.model_validate(
+        {"networks": {"n": {"nodes": [{"id": "a", "url": "http://user:secret@h.example:1/key", **node}]}}}
+    )
+    heads = {}
+    if head is not None:
+        heads["n"] = NetworkHeads(network="n", served=Served(head=served, final=served, since=NOW - 2), nodes=(head,))
+    links: Any = [Told(made) for made in reports] or [Told(None)]
+    return Overview(
+        lambda: settings,
+        heads,
+        links,
+        clock=clock,
+        quotas=lambda _network, _node, told: tuple(use for report in told for use in report.quota),
+    )
+
+
+def told(**more: Any) -> NodeHead:
+    return NodeHead(**{"id": "a", "head": 10, "chain_ok": True, "answering": True, "seen_at": NOW - 1, **more})
+
+
+@pytest.mark.parametrize(
+    ("node", "head", "reported", "state", "word"),
+    [
+        ({}, told(), {}, "serving", ""),
+        ({}, told(chain_ok=False, note="it serves chain 5"), {}, "wrong-chain", "it serves chain 5"),
+        ({"drain": True}, told(), {}, "drained", "until draining is switched off"),
+        ({"weight": 0}, told(), {}, "cordoned", "until it has a weight"),
+        ({}, None, {}, "unknown", "has not told its head"),
+        ({}, told(head=-1), {}, "unknown", "has not told its head"),
+        ({}, told(answering=False, note="no connection"), {}, "failing", "no connection"),
+        (
+            {},
+            told(answering=False, chain_ok=None, note="no connection"),
+            {"refusal": "has not said which chain it serves"},
+            "failing",
+            "no connection; it gets no calls until it answers",
+        ),
+        (
+            {},
+            told(answering=False, barred="HTTP 401", note="it does not let us in: HTTP 401"),
+            {"refusal": "look at its key: HTTP 401"},
+            "failing",
+            "look at its key: HTTP 401",
+        ),
+        ({}, told(), {"breaker": "open", "refusal": "it failed too often"}, "failing", "it failed too often"),
+        ({}, told(), {"parked": 3.0, "refusal": "it limits our rate"}, "parked", "it limits our rate"),
+        ({}, told(), {"rests": "it limits the rate of m"}, "serving", "it limits the rate of m"),
+        ({}, told(head=7), {}, "behind", "3 blocks behind"),
+        ({}, told(head=9), {}, "serving", ""),
+    ],
+)
+def test_a_nodes_state_is_a_word_and_a_sentence(
+    node: dict[str, Any], head: NodeHead | None, reported: dict[str, Any], state: str, word: str
+) -> None:
+    (seen,) = overview(node, head, report(node_report(**reported))).nodes()
+    assert seen.state == state
+    assert word in seen.why
+
+
+def test_a_node_that_lacks_only_the_newest_block_for_a_moment_is_not_called_behind() -> None:
+    refused = report(node_report(refusal="node a is 1 block behind"))
+    clock = [NOW]
+    looking = overview({}, told(head=9), refused, clock=lambda: clock[0])
+    assert [(node.state, node.eligible, node.lag) for node in looking.nodes()] == [("serving", True, 1)]
+    clock[0] += 3.9  # a Harmony block takes 2 s
+    assert looking.nodes()[0].state == "serving"
+    clock[0] += 0.1
+    (seen,) = looking.nodes()
+    assert (seen.state, seen.eligible, seen.why) == ("behind", False, "node a is 1 block behind")
+    assert seen.since == 0.0
+
+
+def test_an_address_shows_neither_user_nor_key() -> None:
+    (seen,) = overview({}, told(), report(node_report())).nodes()
+    assert seen.address == "h.example:1"
+    assert "secret" not in str(overview({}, told()).settings())
+
+
+def test_a_frame_is_made_of_one_account_of_each_worker() -> None:
+    settings = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"]}}})
+    links: Any = [Told(report(calls=2)), Told(report(calls=3)), Told(None)]
+    looking = Overview(lambda: settings, {}, links)
+    frame = looking.frame()
+    assert [link.asked for link in links] == [1, 1, 1]
+    assert (sum(cell.calls for cell in frame.snapshot.cells), len(frame.workers), len(frame.nodes)) == (5, 2, 1)
+    looking.workers()
+    assert [link.asked for link in links] == [2, 2, 2]
+
+
+def test_the_address_that_calls_are_taken_on_is_told() -> None:
+    settings = Settings.model_validate({"listen": "127.0.0.1:0", "networks": {"n": {"nodes": ["http://a.example"]}}})
+    assert Overview(lambda: settings, {}, [], listen=lambda: "127.0.0.1:80").settings()["listen"] == "127.0.0.1:80"
+    assert Overview(lambda: settings, {}, []).settings()["listen"] == "127.0.0.1:0"
+
+
+def test_since_counts_from_the_change_of_state() -> None:
+    looking = overview({}, told(), report(node_report()))
+    assert looking.nodes()[0].since == 0.0
+    assert looking.nodes()[0].since == 0.0
+
+
+def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
+    now, nodes = [NOW], ["a", "b"]
+
+    def settings() -> Settings:
+        listed = [{"id": name, "url": f"http://{name}"} for name in nodes]
+        return Settings.model_validate({"networks": {"n": {"nodes": listed}}})
+
+    view = Overview(settings, {}, [], clock=lambda: now[0])
+    view.nodes()
+    nodes.remove("b")
+    now[0] += 60
+    assert [node.since for node in view.nodes()] == [60.0]
+    nodes.append("b")
+    now[0] += 60
+    assert [node.since for node in view.nodes()] == [120.0, 0.0]
+
+
+def test_a_network_without_heads_is_shown_as_not_known() -> None:
+    (head,) = overview({}, None).heads()
+    assert (head.head, head.age, head.chain) == (-1, None, "harmony")
+    (known,) = overview({}, told()).heads()
+    assert (known.head, known.age) == (10, 2.0)
+
+
+def test_the_counts_of_a_worker_that_ended_stay_in_the_sums() -> None:
+    looking = overview({}, told(), report(node_report(), calls=2))
+    assert sum(cell.calls for cell in looking.snapshot().cells) == 2
+    looking.bury(report(calls=5))
+    looking.bury(report(calls=1))
+    assert sum(cell.calls for cell in looking.snapshot().cells) == 8
+
+
+def test_what_a_worker_that_ended_had_under_way_and_kept_is_gone_with_it() -> None:
+    tally = Tally()
+    tally.connections = tally.in_flight = 3
+    memory, redis = tally.tier("memory"), tally.tier("redis", shared=True)
+    memory.entries, memory.bytes, memory.limit, redis.up = 10, 1000, 2000, False
+    last = structs.replace(report(), tally=tally.snapshot())
+    looking = overview({}, told(), report())
+    looking.bury(last)
+    looking.bury(last)
+    found = looking.snapshot()
+    assert (found.in_flight, found.connections) == (0, 0)
+    assert [(tier.name, tier.entries, tier.bytes, tier.limit, tier.up) for tier in found.tiers] == [
+        ("memory", 0, 0, 0, True),
+        ("redis", 0, 0, 0, True),
+    ]
+
+
+def test_workers_and_warnings_are_those_of_the_reports() -> None:
+    looking = overview({}, told(), report(warnings=("no maxmemory",)), report(warnings=("no maxmemory",)))
+    assert [(worker.id, worker.pid, worker.revision) for worker in looking.workers()] == [("w1", 7, 3)] * 2
+    assert looking.warnings() == ["no maxmemory"]
+
+
+def test_the_quota_is_what_comes_of_all_reports() -> None:
+    use = QuotaUse(window="day", used=30, limit=50, since=0, renews=86_400)
+    head = NodeHead(id="a", head=10, chain_ok=True, answering=True)
+    told = report(node_report(quota=(use,), limit=64))
+    (view,) = overview({"tier": 2}, head, told, told).nodes()
+    assert (view.tier, view.limit) == (2, 128)
+    assert view.quota == (use, use)
+
+
+def test_a_node_that_is_much_slower_or_has_used_up_its_quota_says_so() -> None:
+    head = NodeHead(id="a", head=10, chain_ok=True, answering=True)
+    slow = report(node_report(ejected=7.0, refusal="node a is much slower than the others"))
+    spent = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
+    paid = report(node_report(quota=(spent,), refusal="node a has used up its quota"))
+    states = [overview({}, head, told).nodes()[0] for told in (slow, paid)]
+    assert [(view.state, view.why) for view in states] == [
+        ("failing", "node a is much slower than the others"),
+        ("parked", "node a has used up its quota"),
+    ]

@@ -1,0 +1,123 @@
+import math
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+import rpcaccel
+from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, EXPOSED, render
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView, look
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.tally import Source, Tally
+from tests.support.sample_view import SampleView
+from tests.unit.controlplane.stats.test_exposition import as_the_client_writes
+
+
+def frame_of(tally: Tally, **parts: tuple[object, ...]) -> Frame:
+    empty: dict[str, tuple[object, ...]] = {"nodes": (), "heads": (), "workers": ()}
+    return Frame(snapshot=tally.snapshot(), **{**empty, **parts})  # type: ignore[arg-type]
+
+
+def samples(frame: Frame) -> list[Sample]:
+    return [sample for family in text_string_to_metric_families(render(frame).decode()) for sample in family.samples]
+
+
+def value(found: list[Sample], name: str, **labels: str) -> float | None:
+    for sample in found:
+        if sample.name == name and sample.labels == labels:
+            return sample.value
+    return None
+
+
+def test_exactly_the_metrics_of_the_table_are_exposed() -> None:
+    view = SampleView()
+    view.advance(5.0)
+    view.tally.refused("not JSON")
+    families = list(text_string_to_metric_families(render(look(view)).decode()))
+    told = {family.name + ("_total" if family.type == "counter" else ""): family for family in families}
+    assert set(told) == {metric.name for metric in EXPOSED}
+    for metric in EXPOSED:
+        family = told[metric.name]
+        assert (family.type, family.documentation) == (metric.kind, metric.help)
+        assert family.samples, metric.name
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == set(metric.labels), sample
+
+
+def test_ten_thousand_invented_methods_do_not_make_ten_thousand_series() -> None:
+    tally = Tally(["eth_call"])
+    before = len(samples(frame_of(tally)))
+    for number in range(10_000):
+        cell = tally.cell("s0", f"invented_{number}", CacheClass.NEVER)
+        cell.done(Source.NODE, 0.01, 10)
+        cell.missed(f"reason {number}")
+    found = samples(frame_of(tally))
+    assert value(found, "rpcaccel_calls_total", network="s0", method="other", outcome="ok") == 10_000
+    assert len(found) - before < 100
+    assert b"invented" not in render(frame_of(tally))
+
+
+def test_outcomes_add_up_to_the_calls() -> None:
+    tally = Tally(["eth_call"])
+    cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
+    cell.done(Source.MEMORY, 1e-5)
+    cell.done(Source.NODE, 0.2, failed=True)
+    cell.done(Source.REFUSED, 1e-5, failed=True)
+    tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(Source.NODE, 0.1)
+    found = samples(frame_of(tally))
+    outcomes = {
+        outcome: value(found, "rpcaccel_calls_total", network="s0", method="eth_call", outcome=outcome)
+        for outcome in ("ok", "error", "refused")
+    }
+    assert outcomes == {"ok": 2, "error": 1, "refused": 1}
+
+
+def test_latency_is_cumulative_by_method_and_source_over_all_classes() -> None:
+    tally = Tally(["eth_call"])
+    tally.cell("s0", "eth_call", CacheClass.HEAD).done(Source.NODE, 0.15)
+    tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(Source.NODE, 70.0)
+    labels = {"network": "s0", "method": "eth_call", "source": "node"}
+    found = samples(frame_of(tally))
+    bucket = "rpcaccel_call_seconds_bucket"
+    assert value(found, bucket, **labels, le="0.1") == 0
+    assert value(found, bucket, **labels, le="0.2") == 1
+    assert value(found, bucket, **labels, le="60.0") == 1
+    assert value(found, bucket, **labels, le="+Inf") == 2
+    assert value(found, "rpcaccel_call_seconds_count", **labels) == 2
+    assert value(found, "rpcaccel_call_seconds_sum", **labels) == pytest.approx(70.15)
+    assert value(found, bucket, **{**labels, "source": "memory"}, le="+Inf") is None
+
+
+def test_what_is_not_known_has_no_sample() -> None:
+    frame = frame_of(
+        Tally(),
+        nodes=(NodeView(network="s0", id="a"),),
+        heads=(HeadView(network="s0", chain="harmony"),),
+        workers=(WorkerView(id="gone", pid=2**22 + 1),),
+    )
+    found = samples(frame)
+    names = {sample.name for sample in found}
+    for name in ("head_block", "head_age_seconds", "node_head_block", "node_lag_blocks", "process_open_fds"):
+        assert f"rpcaccel_{name}" not in names
+    assert value(found, "rpcaccel_node_weight", network="s0", node="a") == 1
+    assert value(found, "rpcaccel_workers") == 1
+
+
+def test_the_build_says_its_version() -> None:
+    (build,) = [sample for sample in samples(frame_of(Tally())) if sample.name == "rpcaccel_build_info"]
+    assert build.labels["version"] == rpcaccel.__version__
+    assert CONTENT_TYPE.startswith("text/plain")
+
+
+def test_no_sample_is_infinite_or_missing() -> None:
+    view = SampleView()
+    view.advance(1.0)
+    assert all(math.isfinite(sample.value) for sample in samples(look(view)))
+
+
+def test_the_text_is_the_one_that_prometheus_client_writes() -> None:
+    view = SampleView()
+    view.advance(5.0)
+    view.tally.client('my "dapp"\\').calls = 1_234_567
+    text = render(look(view))
+    assert as_the_client_writes(text_string_to_metric_families(text.decode())) == text

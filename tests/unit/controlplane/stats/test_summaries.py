@@ -1,0 +1,66 @@
+from rpcaccel.controlplane.stats.history import Window
+from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, quantiles, rate, ratio, readings
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.stats.tally import Source, Step, Tally
+
+
+def test_of_nothing_there_is_no_rate_no_ratio_and_no_percentile() -> None:
+    assert rate(5, None) is None
+    assert ratio(0, 0) is None
+    assert quantiles(Histogram()) is None
+    assert readings(None) is None
+
+
+def test_hits_and_misses_never_share_a_latency() -> None:
+    tally = Tally(["eth_call"])
+    cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
+    for _ in range(10):
+        cell.done(Source.MEMORY, 15e-6, 100)
+        cell.done(Source.FLIGHT, 0.04, 100)
+    figures = method_figures([cell], Window(10.0, tally.snapshot()))
+    assert figures["hit"]["p99"] <= 20e-6
+    assert figures["miss"]["p50"] >= 30e-3
+    assert figures["sources"] == {"memory": 10, "flight": 10}
+    assert (figures["calls_per_second"], figures["hit_ratio"], figures["bytes_per_second"]) == (2.0, 0.5, 200.0)
+
+
+def test_refused_calls_lower_neither_hit_ratio_nor_raise_errors() -> None:
+    tally = Tally(["eth_call"])
+    cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
+    cell.done(Source.MEMORY, 15e-6)
+    cell.done(Source.REFUSED, 15e-6, failed=True)
+    tally.refused("not JSON")
+    told = readings(Window(2.0, tally.snapshot()))
+    assert told is not None
+    assert (told["hit_ratio"], told["error_ratio"], told["refused"], told["calls"]) == (1.0, 0.0, 2, 2)
+
+
+def test_reasons_of_all_classes_are_added_up_the_most_frequent_first() -> None:
+    tally = Tally(["eth_call"])
+    one, two = tally.cell("s0", "eth_call", CacheClass.HEAD), tally.cell("s0", "eth_call", CacheClass.NEVER)
+    one.missed("new head")
+    for _ in range(3):
+        two.missed("never kept")
+        one.missed("never kept")
+    assert list(method_figures([one, two], None)["misses"].items()) == [("never kept", 6), ("new head", 1)]
+
+
+def test_the_steps_of_a_method_are_told_in_seconds_the_longest_first() -> None:
+    tally = Tally(["eth_call"])
+    for cache in (CacheClass.HEAD, CacheClass.BY_NUMBER):
+        tally.cell("s0", "eth_call", cache).took(Step.REDIS, 0.001)
+        tally.cell("s0", "eth_call", cache).took(Step.FORWARD, 0.25)
+    steps = method_figures(tally.snapshot().cells, Window(10.0, tally.snapshot()))["steps"]
+    assert list(steps.items()) == [("forward", 0.5), ("redis", 0.002)]
+    assert {type(step) for step in steps} == {str}  # orjson writes no other keys
+
+
+def test_a_node_nobody_has_called_shows_no_figures() -> None:
+    told = node_figures(None, None)
+    assert (told["latency"], told["connections_open"], told["reuse_ratio"], told["calls_total"]) == (
+        None,
+        None,
+        None,
+        0,
+    )

@@ -1,0 +1,103 @@
+from rpcaccel.core.heads.chain_view import HINT_REACH, REMEMBERED, ChainView, Sighting
+
+BLOCK_TIME = 2.0
+
+
+def see(view: ChainView, number: int, block_hash: str | None = None, parent: str | None = None) -> bool:
+    return view.see(Sighting(number, block_hash, parent), 1.0, may_reorganise=True)
+
+
+def test_another_hash_for_a_known_block_means_that_the_branch_was_left() -> None:
+    view = ChainView()
+    assert not see(view, 10, "a10")
+    assert see(view, 10, "b10")
+
+
+def test_a_parent_that_is_not_the_block_told_before_means_that_the_branch_was_left() -> None:
+    view = ChainView()
+    see(view, 10, "a10")
+    assert not see(view, 11, "a11", parent="a10")
+    assert see(view, 12, "b12", parent="b11")
+    assert view.hashes[11] == "b11"
+
+
+def test_what_was_told_of_another_branch_is_forgotten() -> None:
+    view = ChainView()
+    for number in (10, 11, 12):
+        see(view, number, f"a{number}")
+    assert see(view, 11, "b11")
+    assert view.hashes == {11: "b11"}, "where the branches parted is not known"
+    assert view.head == 11
+
+
+def test_a_head_that_goes_back_once_is_not_yet_followed() -> None:
+    view = ChainView()
+    see(view, 10, "a10")
+    see(view, 11, "a11")
+    assert not see(view, 10, "a10")
+    assert view.head == 11
+    assert not see(view, 12, "a12")
+    assert not see(view, 11, "a11")
+
+
+def test_a_head_that_goes_back_twice_in_a_row_is_followed() -> None:
+    view = ChainView()
+    see(view, 11, "a11")
+    see(view, 9)
+    assert see(view, 9)
+    assert view.head == 9
+    assert 11 not in view.hashes
+
+
+def test_a_hint_only_raises_the_head() -> None:
+    view = ChainView()
+    see(view, 10)
+    assert view.hint(12, 1.0, BLOCK_TIME)
+    assert not view.hint(11, 2.0, BLOCK_TIME)
+    assert (view.head, view.seen_at) == (12, 1.0)
+
+
+def test_a_hint_is_believed_as_far_as_blocks_can_have_come_since_the_node_told_its_head() -> None:
+    view = ChainView()
+    assert not view.hint(5, 1.0, BLOCK_TIME), "nothing is known of this node yet"
+    see(view, 1000)
+    assert not view.hint(16_777_215, 1.5, BLOCK_TIME)
+    assert view.head == 1000
+    assert not view.hint(1060, 1.0, BLOCK_TIME)
+    assert view.hint(1060, 61.0, BLOCK_TIME), "thirty blocks may have come, or twice as many if blocks hurry"
+
+
+def test_hints_do_not_carry_one_another_away() -> None:
+    view = ChainView()
+    see(view, 1000)
+    for _ in range(100):
+        view.hint(view.head + 3, 1.0, BLOCK_TIME)
+    assert view.head <= 1000 + HINT_REACH
+
+
+def test_an_answer_older_than_a_hint_does_not_lower_the_head() -> None:
+    view = ChainView()
+    see(view, 10)
+    view.hint(12, 5.0, BLOCK_TIME)
+    view.see(Sighting(11, asked_at=4.0), 6.0, may_reorganise=False)
+    assert view.head == 12
+    view.see(Sighting(11, asked_at=7.0), 8.0, may_reorganise=False)
+    assert view.head == 11
+
+
+def test_only_a_bounded_number_of_hashes_is_kept() -> None:
+    view = ChainView()
+    for number in range(REMEMBERED * 3):
+        see(view, number, f"a{number}")
+    assert len(view.hashes) == REMEMBERED
+    assert max(view.hashes) == REMEMBERED * 3 - 1
+
+
+def test_its_repr_is_short_and_says_whether_it_counts() -> None:
+    view = ChainView()
+    assert repr(view) == "<ChainView head -1 weight 1 eligible>"
+    view.eligible = False
+    assert not view.counts
+    assert "not eligible" in repr(view)
+    view.gone = True
+    assert "gone" in repr(view)

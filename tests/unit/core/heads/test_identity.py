@@ -1,0 +1,55 @@
+import pytest
+
+from rpcaccel.core.heads.identity import Claims, Verdict, Wanted, judge, most_said, wanted_of
+
+HARMONY = Wanted(eth_chain_id=1666600000, shard=0)
+
+
+def test_a_node_that_says_what_is_wanted_is_right() -> None:
+    assert judge(Claims(1666600000, 1, 0), HARMONY) == Verdict(True)
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        (Claims(1666600001, 1, 1), "it serves chain id 1666600001, not 1666600000"),
+        (Claims(None, 1, 1), "it serves shard 1, not 0"),
+    ],
+)
+def test_a_node_of_another_chain_or_shard_is_wrong_and_it_is_said(claims: Claims, why: str) -> None:
+    assert judge(claims, HARMONY) == Verdict(False, why)
+
+
+def test_a_node_that_says_only_a_part_is_judged_by_that() -> None:
+    assert judge(Claims(shard=0), HARMONY).right is True
+
+
+def test_a_node_that_says_nothing_is_neither_right_nor_wrong() -> None:
+    assert judge(Claims(), HARMONY) == Verdict(None, "it does not say which chain it serves")
+
+
+def test_the_id_with_the_most_weight_behind_it_wins_and_the_first_on_a_tie() -> None:
+    assert most_said([(7, 1), (8, 2), (None, 9), (7, 2)]) == 7
+    assert most_said([(8, 1), (7, 1)]) == 8
+    assert most_said([(None, 1)]) is None
+
+
+def test_a_chain_that_began_with_another_block_is_another_chain_and_one_that_does_not_say_may_be_right() -> None:
+    wanted = Wanted(1, genesis="0x" + "a" * 64)
+    assert judge(Claims(1, genesis="0x" + "a" * 64), wanted).right is True
+    assert judge(Claims(1), wanted).right is True
+    verdict = judge(Claims(1, genesis="0x" + "b" * 64), wanted)
+    assert (verdict.right, "another chain" in verdict.why) == (False, True)
+
+
+def test_what_nodes_have_to_serve_is_what_the_settings_say_and_else_what_most_of_the_right_ones_do() -> None:
+    ours, theirs = "0x" + "a" * 64, "0x" + "b" * 64
+    said = [
+        (Claims(1666600001, shard=1, genesis=theirs), 9.0),
+        (Claims(1666600000, shard=0, genesis=ours), 2.0),
+        (Claims(1666700000, shard=0, genesis=theirs), 1.0),
+        (Claims(shard=0, genesis=theirs), 1.0),
+    ]
+    assert wanted_of(said, None, 0) == Wanted(1666600000, 0, ours)
+    assert wanted_of(said, 1666700000, 0) == Wanted(1666700000, 0, theirs)
+    assert wanted_of([], None, None) == Wanted()

@@ -1,0 +1,439 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.heads.chain_view import REMEMBERED, Sighting
+from rpcaccel.core.heads.served_head import HeadBook, NodeHead, reached_by_half
+
+WAIT = 5.0
+FRESH = 15.0
+
+
+def book(finality: str = "instant", **options: float) -> HeadBook:
+    return HeadBook(finality, **{"wait": WAIT, "fresh": FRESH, **options})  # type: ignore[arg-type]
+
+
+def tell(heads: HeadBook, now: float, **numbers: int) -> None:
+    for node, number in numbers.items():
+        heads.observe(node, Sighting(number), now)
+
+
+def block(heads: HeadBook, node: str, number: int, now: float = 1.0, branch: str = "a") -> None:
+    heads.observe(node, Sighting(number, f"{branch}{number}"), now)
+
+
+# -- half of the weight ------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_served_before_a_node_has_spoken() -> None:
+    served = book().served(1.0)
+    assert (served.head, served.final, served.note) == (-1, -1, "no node tells its head")
+
+
+def test_one_node_far_ahead_of_two_does_not_make_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100, c=5000)
+    assert heads.served(1.0).head == 100
+
+
+def test_of_two_equal_nodes_the_better_one_makes_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=101)
+    assert heads.served(1.0).head == 101
+
+
+def test_a_heavy_node_makes_the_head_alone() -> None:
+    heads = book()
+    heads.weigh("a", 10)
+    tell(heads, 1.0, a=99, b=120, c=120)
+    assert heads.served(1.0).head == 99
+
+
+@pytest.mark.parametrize("eligible", [True, False])
+def test_a_node_that_takes_no_calls_has_no_say(eligible: bool) -> None:
+    heads = book()
+    heads.weigh("a", 0 if eligible else 7, eligible=eligible)
+    tell(heads, 1.0, a=500, b=100)
+    assert heads.served(1.0).head == 100
+
+
+def test_no_weight_at_all_reaches_nothing() -> None:
+    assert reached_by_half([(5, 0.0)]) == -1
+    assert reached_by_half([]) == -1
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=9))
+def test_half_the_weight_has_the_head_and_less_than_half_has_anything_above(reports: list[tuple[int, int]]) -> None:
+    head = reached_by_half([(number, float(weight)) for number, weight in reports])
+    total = sum(weight for _, weight in reports)
+    assert 2 * sum(weight for number, weight in reports if number >= head) >= total
+    assert 2 * sum(weight for number, weight in reports if number > head) < total
+
+
+# -- nodes come and go -------------------------------------------------------------------------------------------
+
+
+def test_lag_is_counted_from_the_served_head() -> None:
+    heads = book()
+    assert heads.lag_of("a") is None
+    tell(heads, 1.0, a=100, b=100, c=90, d=103)
+    heads.served(1.0)
+    assert [heads.lag_of(node) for node in "acdx"] == [0, 10, 0, None]
+
+
+def test_the_head_waits_for_nodes_that_are_gone_then_follows_the_best_one_left_and_says_so() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100, c=97, d=95)
+    heads.weigh("a", 5)
+    assert heads.served(1.0).head == 100
+    for node in "ab":
+        heads.gone(node)
+    waiting = heads.served(2.0)
+    assert (waiting.head, waiting.note) == (100, "waiting for a node at block 100: the best one left is at block 97")
+    followed = heads.served(2.0 + WAIT)
+    assert (followed.head, followed.since, followed.fork_epoch) == (97, 2.0 + WAIT, 0)
+    assert followed.note == "the nodes at block 100 are gone: following the best one left, at block 97"
+    tell(heads, 8.0, c=101)
+    assert heads.served(8.0).note == ""
+
+
+def test_a_node_that_comes_back_in_time_keeps_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=97)
+    heads.served(1.0)
+    heads.gone("a")
+    assert heads.served(2.0).note
+    tell(heads, 3.0, a=100)
+    assert heads.served(3.0).note == ""
+    heads.gone("a")
+    assert heads.served(2.0 + WAIT).head == 100, "the wait starts anew"
+
+
+def test_a_head_that_one_light_node_still_has_stays() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100)
+    heads.served(1.0)
+    heads.forget("b")
+    heads.weigh("c", 9)
+    tell(heads, 2.0, c=98)
+    assert heads.served(2.0).head == 100
+    assert heads.served(3.0 + WAIT).head == 100
+
+
+def test_a_silent_node_loses_its_say_without_anybody_reporting_it_gone() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100, b=100, c=100)
+    heads.served(1.0)
+    tell(heads, 2.0 + FRESH, c=108)
+    assert heads.served(2.0 + FRESH).head == 108
+
+
+def test_with_no_node_left_the_last_head_stays_and_it_is_said() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100)
+    heads.served(1.0)
+    heads.gone("a")
+    served = heads.served(500.0)
+    assert (served.head, served.note) == (100, "no node tells its head; block 100 was the last")
+
+
+def test_a_head_that_stands_still_is_noticed() -> None:
+    heads = book(stall=45.0, fresh=1000.0)
+    tell(heads, 1.0, a=100)
+    assert heads.served(40.0).note == ""
+    assert heads.served(90.0).note == "no new block for 50 s"
+
+
+def test_a_hint_moves_the_head() -> None:
+    heads = book()
+    tell(heads, 1.0, a=100)
+    assert heads.hint("a", 101, 1.5, 2.0)
+    served = heads.served(1.5)
+    assert (served.head, served.final, served.since) == (101, 101, 1.5)
+
+
+def test_the_repr_is_short() -> None:
+    assert repr(book()) == "<HeadBook instant head -1 epoch 0, 0 nodes>"
+
+
+# -- chains that can reorganise ----------------------------------------------------------------------------------
+
+
+def test_a_reorganisation_moves_the_fork_epoch_and_lets_the_head_go_back() -> None:
+    heads = book("depth", depth=3)
+    for number in (8, 9, 10):
+        block(heads, "a", number)
+    before = heads.served(1.0)
+    block(heads, "a", 9, branch="b")
+    after = heads.served(1.0)
+    assert (before.head, after.head) == (10, 9)
+    assert after.fork_epoch == before.fork_epoch + 1
+    assert after.note == ""
+
+
+def test_a_reorganisation_between_two_polls_is_seen_when_the_old_head_is_asked_for_again() -> None:
+    heads = book("tag")
+    block(heads, "a", 10)
+    block(heads, "a", 14, branch="b")
+    assert heads.served(1.0).fork_epoch == 0
+    heads.confirm("a", 10, "b10")
+    assert heads.served(1.0).fork_epoch == 1
+
+
+def test_a_wrong_node_moves_no_epoch() -> None:
+    heads = book("tag")
+    block(heads, "a", 10)
+    heads.weigh("x", 1, eligible=False)
+    block(heads, "x", 10)
+    block(heads, "x", 10, branch="z")
+    heads.confirm("x", 10, "y10")
+    assert heads.served(1.0).fork_epoch == 0
+
+
+def test_when_the_nodes_of_the_served_branch_leave_the_other_branch_moves_the_epoch() -> None:
+    heads = book("tag")
+    for node in "ab":
+        block(heads, node, 10)
+    block(heads, "c", 10, branch="z")
+    assert heads.served(1.0).fork_epoch == 0
+    assert heads.served(2.0).fork_epoch == 0, "a minority on another branch moves nothing"
+    heads.gone("a")
+    assert heads.served(3.0).fork_epoch == 0, "on a tie the served branch stays"
+    heads.gone("b")
+    assert heads.served(4.0).fork_epoch == 1
+    assert heads.served(5.0).fork_epoch == 1
+
+
+def test_falling_back_to_an_older_head_moves_the_epoch_where_blocks_are_not_final() -> None:
+    heads = book("depth", depth=2)
+    for node, number in (("a", 10), ("b", 7)):
+        block(heads, node, number)
+    heads.served(1.0)
+    heads.gone("a")
+    heads.served(2.0)
+    served = heads.served(2.0 + WAIT)
+    assert (served.head, served.fork_epoch) == (7, 1)
+    assert "following the best one left, at block 7" in served.note
+
+
+def test_the_finalized_tag_counts_once_half_of_the_weight_has_it() -> None:
+    heads = book("tag")
+    heads.observe("a", Sighting(100, final=90), 1.0)
+    heads.observe("b", Sighting(100, final=64), 1.0)
+    heads.observe("c", Sighting(100, final=64), 1.0)
+    assert heads.served(1.0).final == 64
+
+
+@pytest.mark.parametrize("finality", ["tag", "depth"])
+def test_what_was_called_final_above_the_chain_that_is_served_was_not(finality: str) -> None:
+    heads = book(finality, depth=12)
+    heads.observe("a", Sighting(1000, "a1000", "a999", final=988), 1.0)
+    assert heads.served(1.0).final == 988
+    for number in (3, 4, 5):  # the chain begins anew, or a node spoke of another one
+        heads.observe("a", Sighting(number, f"b{number}", f"b{number - 1}"), 2.0)
+        served = heads.served(2.0)
+    assert (served.head, served.final, heads.finalized) == (5, -1, -1)
+    assert served.doubted > 0
+    heads.observe("a", Sighting(20, "b20", "b19", final=8), 3.0)
+    assert heads.served(3.0).final == 8
+
+
+@pytest.mark.parametrize(("behind", "doubted"), [(50, False), (500, True)])
+def test_what_was_final_is_in_doubt_unless_the_nodes_that_are_left_know_the_branch(behind: int, doubted: bool) -> None:
+    """A node that lags says the hashes that are known; of one far behind, or of another chain, that cannot be told."""
+    heads = book("depth", depth=5)
+    for number in range(1000 - 60, 1001):
+        block(heads, "a", number)
+        heads.served(1.0)
+    block(heads, "b", 1000 - behind)
+    assert heads.served(1.0).final == 995
+    heads.gone("a")
+    heads.served(2.0)
+    block(heads, "b", 1000 - behind)
+    served = heads.served(2.0 + WAIT)
+    assert (served.head, served.final) == (1000 - behind, 1000 - behind - 5)
+    assert (served.doubted == served.fork_epoch) is doubted
+    assert served.doubted in {-1, served.fork_epoch}
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("finality", ["depth", "tag"])
+def test_a_final_block_that_is_replaced_while_the_head_stays_above_it_is_in_doubt(finality: str, deep: bool) -> None:
+    heads, fork = book(finality, depth=5), 93 if deep else 98
+    final = {} if finality == "depth" else {"final": 95, "final_hash": "a95"}
+    for node in "ab":
+        for number in range(90, 101):
+            heads.observe(node, Sighting(number, f"a{number}", **final), 1.0)  # type: ignore[arg-type]
+            heads.served(1.0)
+    assert heads.served(1.0).final == 95
+    for node in "ab":
+        heads.observe(node, Sighting(102, "b102", "b101"), 2.0)
+        heads.confirm(node, 100, "b100")  # the head told last is asked for again
+        heads.served(2.0)
+        asked = heads.in_question(node)
+        assert asked in {95, 97}, "how deep the node left its branch is asked for, at what is final by now"
+        heads.confirm(node, asked, f"{'b' if asked >= fork else 'a'}{asked}")
+        assert heads.in_question(node) != asked
+    served = heads.served(3.0)
+    assert served.head == 102
+    assert (served.doubted == served.fork_epoch) is deep
+    assert (served.doubted == -1) is not deep
+    for node in "ab":
+        block(heads, node, 103, 4.0, branch="b")
+    assert heads.served(4.0).doubted == served.doubted, "once"
+
+
+def test_finality_by_depth_is_never_below_nothing() -> None:
+    heads = book("depth", depth=12)
+    block(heads, "a", 5)
+    assert heads.served(1.0).final == -1
+    block(heads, "a", 20)
+    assert heads.served(1.0).final == 8
+
+
+def test_a_node_on_a_branch_left_behind_is_asked_about_nothing_that_was_not_final_when_it_stayed_behind() -> None:
+    heads = book("depth", depth=4)
+    for node in "abc":
+        block(heads, node, 10)
+    heads.served(1.0)
+    for node in "ab":
+        block(heads, node, 10, branch="b")
+    heads.served(1.0)
+    assert [heads.usable_head_of(node) for node in "abcx"] == [10, 10, 6, -1]
+    for node in "ab":
+        block(heads, node, 14, branch="b")
+        heads.confirm(node, 10, "b10")
+    assert heads.served(1.0).final == 10
+    assert heads.usable_head_of("c") == 6, "how far down it left the branch is not known"
+    heads.confirm("c", 10, "b10")
+    block(heads, "c", 14, branch="b")
+    heads.served(1.0)
+    assert heads.usable_head_of("c") == 14
+
+
+def test_a_node_that_stands_still_on_another_branch_is_not_trusted_again_once_the_others_forget_that_block() -> None:
+    heads = book("depth", depth=8)
+    for node in "ab":
+        block(heads, node, 62, branch="b")
+    block(heads, "c", 62)
+    heads.served(1.0)
+    for number in range(63, 63 + 2 * REMEMBERED):
+        for node in "ab":
+            block(heads, node, number, branch="b")
+        heads.served(1.0)
+        assert heads.usable_head_of("c") == -1
+
+
+@pytest.mark.parametrize("along", [False, True])
+def test_an_old_block_in_common_does_not_show_that_a_node_followed_the_others_to_another_branch(along: bool) -> None:
+    heads = book("depth", depth=8)
+    for node in "abc":
+        block(heads, node, 53)
+        block(heads, node, 62)
+    for node in "ab":
+        block(heads, node, 63)
+    assert heads.served(1.0).head == 63
+    for node in "ab":
+        heads.confirm(node, 63, "b63")  # the branches part at 63, or below: c does not tell
+        block(heads, node, 66, branch="b")
+        heads.confirm(node, 53, "a53")  # what is final by now
+    assert heads.served(1.0).head == 66
+    assert heads.usable_head_of("c") <= 58
+    assert heads.in_question("a") == 62
+    for node in "ab":
+        heads.confirm(node, 62, "a62" if along else "b62")
+    heads.served(1.0)
+    assert heads.usable_head_of("c") == (62 if along else 55)
+
+
+def test_a_node_is_asked_for_a_block_that_shows_whether_it_is_on_the_branch_of_others() -> None:
+    heads = book("tag")
+    block(heads, "a", 20)
+    block(heads, "b", 16)
+    heads.served(1.0)
+    assert [heads.in_question(node) for node in "abx"] == [16, None, None]
+    heads.confirm("a", 16, "a16")
+    assert heads.in_question("a") is None
+
+
+def test_a_new_book_goes_on_counting_where_the_old_one_ended() -> None:
+    assert book("tag", fork_epoch=7).served(1.0).fork_epoch == 7
+
+
+def test_nodes_on_another_branch_have_no_say_about_the_head() -> None:
+    heads = book("tag")
+    for node in "ab":
+        block(heads, node, 9)
+        block(heads, node, 10)
+    block(heads, "a", 9, branch="b")
+    assert heads.served(1.0).head == 9, "on a tie the branch that a node has just turned to counts"
+
+
+# -- over any history --------------------------------------------------------------------------------------------
+
+STEP = st.one_of(
+    st.tuples(st.just("tell"), st.sampled_from("abc"), st.integers(0, 30)),
+    st.tuples(st.just("hint"), st.sampled_from("abc"), st.integers(0, 30)),
+    st.tuples(st.just("gone"), st.sampled_from("abc"), st.just(0)),
+    st.tuples(st.just("weigh"), st.sampled_from("abc"), st.integers(0, 4)),
+    st.tuples(st.just("time"), st.just("a"), st.integers(0, 12)),
+)
+
+
+@given(st.lists(STEP, max_size=60), st.sampled_from(["instant", "depth", "tag"]))
+def test_the_served_head_keeps_its_promises_over_any_history(steps: list[tuple[str, str, int]], finality: str) -> None:
+    heads = book(finality, depth=4)
+    now, told, last_low = 1.0, -1, 0.0
+    previous = heads.served(now)
+    for kind, node, number in steps:
+        if kind == "tell":
+            heads.observe(node, Sighting(number, f"h{number}", final=number // 2), now)
+            told = max(told, number)
+        elif kind == "hint":
+            if heads.hint(node, number, now, 2.0):
+                told = max(told, number)
+        elif kind == "gone":
+            heads.gone(node)
+        elif kind == "weigh":
+            heads.weigh(node, number)
+        else:
+            now += number
+        served = heads.served(now)
+        assert served.head <= told
+        assert served.final <= told
+        assert served.final >= previous.final or (finality != "instant" and served.head < previous.final)
+        assert served.final <= served.head or finality == "instant"
+        assert served.fork_epoch >= previous.fork_epoch
+        assert all((lag := heads.lag_of(name)) is None or lag >= 0 for name in "abc")
+        if finality == "instant":
+            assert served.fork_epoch == 0
+        if served.head < previous.head:
+            if finality == "instant":
+                assert now - last_low >= WAIT, "it waited for the nodes that had the head"
+                assert served.note
+            else:
+                assert served.fork_epoch > previous.fork_epoch
+        if not served.note.startswith(("waiting", "no node")):
+            last_low = now
+        previous = served
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=60))
+def test_nodes_that_only_go_forward_on_one_branch_never_move_the_epoch(steps: list[tuple[str, int]]) -> None:
+    heads = book("tag")
+    numbers = dict.fromkeys("abc", 0)
+    head = 0
+    for node, ahead in steps:
+        numbers[node] += ahead
+        heads.observe(node, Sighting(numbers[node], f"h{numbers[node]}", f"h{numbers[node] - 1}"), 1.0)
+        served = heads.served(1.0)
+        assert served.fork_epoch == 0
+        assert served.head >= head
+        head = served.head
+
+
+def test_whether_a_first_look_at_a_node_has_ended() -> None:
+    assert not NodeHead(id="a").looked_at
+    assert NodeHead(id="a", note="no connection").looked_at
+    assert NodeHead(id="a", seen_at=3.0).looked_at
+    assert NodeHead(id="a", answering=True).looked_at

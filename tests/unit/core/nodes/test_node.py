@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rpcaccel.core.nodes.breaker import Permit
+from rpcaccel.core.nodes.concurrency_limit import Limit
+from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Rule
+from rpcaccel.core.replies.failure import FailureKind
+
+
+def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan:
+    return Plan(
+        network="n",
+        method=method,
+        rule=Rule(method=method, cache=CacheClass.HEAD, **rule),  # type: ignore[arg-type]
+        params=b"[]",
+        asked=b"[]",
+        cache=CacheClass.HEAD,
+        block=block,
+    )
+
+
+def invented(number: int) -> Plan:
+    """A call of a method that no table describes."""
+    return replace(plan(f"invented_{number}"), rule=UNKNOWN)
+
+
+def test_a_call_is_counted_in_and_out_once() -> None:
+    node = Node("a")
+    permit = node.begin(1.0)
+    assert node.in_flight == 1
+    node.finish(permit, "success", 1.1)
+    with pytest.raises(RuntimeError):
+        node.finish(permit, "success", 1.1)
+    assert node.in_flight == 0
+
+
+def test_a_changed_weight_keeps_what_was_learnt() -> None:
+    node = Node("a", weight=1)
+    node.head = 10
+    node.succeeded(0.2, 1.0)
+    node.learn(FailureKind.METHOD_MISSING, plan("x"), 1.0)
+    node.adopt(Node("a", weight=5, roles=frozenset({"archive"}), timeout=3.0, drained=True))
+    assert (node.weight, node.roles, node.timeout, node.drained) == (5, {"archive"}, 3.0, True)
+    assert (node.head, node.latency.ewma) == (10, 0.2)
+    assert "x" in node.lacks
+
+
+def test_a_method_that_is_refused_rests_until_it_is_answered() -> None:
+    node = Node("a")
+    node.learn(FailureKind.RATE_LIMITED, plan(), 10.0, retry_after=7.0)
+    assert node.parking.resting(10.0) == {"m": 17.0}
+    node.succeeded(0.1, 17.0, "m")
+    assert not node.parking.methods
+
+
+def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
+    node = Node("a")
+    for name in ("slow", "b", "c", "d"):
+        node.learn(FailureKind.RATE_LIMITED, plan(name, limiter="5/s"), 1.0)
+    assert node.parking.until < 1.0
+    assert node.parking.of("slow") == 2.0
+
+
+def test_invented_method_names_that_are_refused_are_one_method() -> None:
+    node = Node("a")
+    for number in range(1000):
+        node.learn(FailureKind.RATE_LIMITED, replace(plan(f"m{number}"), rule=UNKNOWN), 1.0)
+    assert (len(node.parking.methods), node.parking.until < 1.0) == (1, True)
+
+
+def test_a_missing_role_is_remembered_by_need() -> None:
+    node = Node("a")
+    node.learn(FailureKind.ROLE_MISSING, plan("x", needs=("explorer", "archive-for-old-state")), 1.0)
+    node.learn(FailureKind.ROLE_MISSING, plan("y"), 1.0)
+    assert node.lacks == {"explorer": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
+
+
+def test_invented_method_names_are_remembered_within_bounds_and_displace_nothing_that_is_known() -> None:
+    node = Node("a")
+    known, newest = plan("debug_x"), invented(9_999)
+    node.learn(FailureKind.METHOD_MISSING, known, 1.0)
+    node.learn(FailureKind.ROLE_MISSING, plan("y", needs=("explorer",)), 1.0)
+    for number in range(10_000):
+        node.learn(FailureKind.METHOD_MISSING, invented(number), 1.0)
+    assert len(node.lacks_unknown) < UNKNOWN_LACKS_BYTES / 100
+    assert node.said_to_lack(newest, 2.0)
+    assert not node.said_to_lack(newest, 1.0 + LACKS_FOR)
+    assert not node.said_to_lack(invented(0), 2.0)
+    assert node.said_to_lack(known, 2.0)
+    assert node.lacks == {"debug_x": 1.0 + LACKS_FOR, "explorer": 1.0 + LACKS_FOR}
+
+
+def test_the_pruned_bound_grows_and_is_forgotten() -> None:
+    node = Node("a")
+    node.learn(FailureKind.PRUNED, plan(block=100), 1.0)
+    node.learn(FailureKind.PRUNED, plan(block=50), 2.0)
+    node.learn(FailureKind.PRUNED, plan(), 2.0)
+    assert node.pruned_below == 101
+    node.learn(FailureKind.PRUNED, plan(block=10), 3.0 + LACKS_FOR)
+    assert node.pruned_below == 11
+
+
+def test_a_method_that_reaches_back_less_far_than_the_state_says_nothing_of_the_state() -> None:
+    node = Node("a")
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof", block=100), 1.0)
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof", block=50), 2.0)
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof"), 2.0)
+    assert (node.windows, node.pruned_below) == ({"eth_getProof": (101, 2.0 + LACKS_FOR)}, 0)
+    node.learn(FailureKind.BEYOND_WINDOW, plan("eth_getProof", block=10), 3.0 + LACKS_FOR)
+    assert node.windows["eth_getProof"][0] == 11
+
+
+def test_a_failure_of_transport_teaches_nothing_lasting() -> None:
+    node = Node("a")
+    node.learn(FailureKind.TIMEOUT, plan(), 1.0)
+    assert not node.lacks
+    assert node.parking.until < 1.0
+    assert repr(node) == "<node a weight 1 head -1 in flight 0 closed>"
+
+
+def test_a_closed_door_is_remembered_by_method_until_the_probes_are_let_in_again() -> None:
+    node = Node("a")
+    node.learn(FailureKind.UNAUTHORIZED, plan("debug_x"), 1.0)
+    node.learn(FailureKind.MISCONFIGURED, plan("y"), 1.0)
+    node.bar("")
+    assert node.lacks == {"debug_x": 1.0 + LACKS_FOR, "y": 1.0 + LACKS_FOR}
+    node.bar("HTTP 401")
+    assert node.barred == "HTTP 401"
+    node.learn(FailureKind.UNAUTHORIZED, invented(1), 1.0)
+    node.bar("")
+    assert (node.barred, node.lacks, len(node.lacks_unknown)) == ("", {}, 0)
+
+
+def test_a_lack_of_a_role_that_a_node_is_known_to_have_is_not_believed_for_long() -> None:
+    """Else clients could shut explorers out, by calls that make them answer as a node without the index does."""
+    stated, saying, silent = Node("a", roles=frozenset({"explorer"})), Node("b"), Node("c")
+    saying.hear({"explorer": True})
+    for node in (stated, saying, silent):
+        node.learn(FailureKind.ROLE_MISSING, plan("x", needs=("explorer",)), 1.0)
+    assert (stated.lacks, saying.lacks, set(silent.lacks)) == ({}, {}, {"explorer"})
+
+
+def test_a_node_that_says_it_is_something_else_now_is_asked_again_for_what_it_lacked() -> None:
+    node = Node("a")
+    node.hear({"explorer": False})
+    node.learn(FailureKind.METHOD_MISSING, plan("y"), 1.0)
+    node.hear({"explorer": False})
+    assert node.lacks
+    node.hear({"explorer": True})
+    assert (node.lacks, node.has("explorer"), node.has("archive")) == ({}, True, None)
+
+    assert (node.barred, node.lacks) == ("", {})
+
+
+@pytest.mark.parametrize("full", Bulkhead)
+def test_calls_of_one_bulkhead_take_no_place_of_the_others(full: Bulkhead) -> None:
+    node = Node("a", limit=Limit(64))
+    node.limit.value, node.max_heavy = 6.0, 6
+    for _ in range(3 if full is Bulkhead.EXECUTION else 6):
+        assert node.has_room(0.0, full)
+        node.begin(0.0, full)
+    assert [node.has_room(0.0, bulkhead) for bulkhead in Bulkhead] == [bulkhead is not full for bulkhead in Bulkhead]
+    node.finish(node.breaker.force(0.0), "success", 0.0, full)
+    assert node.has_room(0.0, full)
+
+
+@pytest.mark.parametrize(("connections", "places"), [(512, 16), (40, 10), (3, 1), (2, 1), (1, 1)])
+def test_heavy_calls_leave_most_of_the_connections_to_light_ones(connections: int, places: int) -> None:
+    node, begun = Node("a", limit=Limit(connections)), 0
+    while node.has_room(0.0, Bulkhead.HEAVY):
+        node.begin(0.0, Bulkhead.HEAVY)
+        begun += 1
+    assert begun == places
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.lists(st.tuples(st.sampled_from([*Bulkhead][1:]), st.booleans()), max_size=40),
+)
+def test_of_several_connections_one_is_left_to_light_calls(
+    connections: int, max_heavy: int, events: list[tuple[Bulkhead, bool]]
+) -> None:
+    node = Node("a", limit=Limit(connections))
+    node.max_heavy = max_heavy
+    begun: list[tuple[Permit, Bulkhead]] = []
+    for bulkhead, ends in events:
+        if ends and begun:
+            permit, which = begun.pop()
+            node.finish(permit, "success", 0.0, which)
+        elif node.has_room(0.0, bulkhead):
+            begun.append((node.begin(0.0, bulkhead), bulkhead))
+        assert node.has_room(0.0) or connections == 1
+
+
+def test_no_more_calls_are_begun_than_there_are_connections() -> None:
+    node = Node("a", limit=Limit(4))
+    node.begin(0.0, Bulkhead.HEAVY)
+    node.begin(0.0, Bulkhead.UNKNOWN)
+    for _ in range(2):
+        assert node.has_room(0.0)
+        node.begin(0.0)
+    assert not node.has_room(0.0)
+
+
+@pytest.mark.parametrize("bulkhead", [Bulkhead.HEAVY, Bulkhead.UNKNOWN])
+def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the_node(bulkhead: Bulkhead) -> None:
+    node = Node("a")
+    node.begin(1.0, bulkhead)
+    node.succeeded(30.0, 31.0, "trace", bulkhead)
+    assert (node.latency.known, node.pace.of("trace"), node.busy_since) == (False, None, float("-inf"))
+
+
+COSTLY = [
+    Rule(method="trace", cache=CacheClass.NEVER, heavy=True),
+    Rule(method="call", cache=CacheClass.NEVER, executes=True),
+    UNKNOWN,
+]
+
+
+def test_how_long_executions_take_says_when_another_node_is_to_be_asked_too() -> None:
+    node = Node("a")
+    node.succeeded(0.03, 31.0, "eth_call", Bulkhead.EXECUTION)
+    assert node.latency.known
+    assert node.pace.of("eth_call") is not None
+
+
+@pytest.mark.parametrize("rule", COSTLY)
+@pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT])
+def test_calls_whose_cost_the_client_chooses_lower_no_limit_when_they_take_too_long(
+    rule: Rule, kind: FailureKind
+) -> None:
+    node, light = Node("a"), plan()
+    node.begin(0.0)
+    node.learn(kind, replace(light, rule=rule), 1.0)
+    assert node.limit.value == node.limit.most
+    node.learn(kind, light, 1.0)
+    assert node.limit.value == node.limit.settings.least, "and it counts the light ones alone"
+
+
+def test_how_far_behind_a_machine_was_seen_is_believed_for_a_while() -> None:
+    node = Node("a")
+    node.told_head(1000, 1.0)
+    assert node.hidden_lag(1.0) == 0
+    node.lacked(1001, 400, 2.0)
+    assert node.hidden_lag(2.0) == 0, "it is not behind its head"
+    node.lacked(599, 400, 2.0)
+    assert node.hidden_lag(2.0) == 0, "it no longer has old blocks"
+    node.lacked(970, 400, 3.0)
+    node.told_head(990, 4.0)
+    assert (node.head, node.hidden_lag(4.0)) == (990, 30), "the furthest counts"
+    node.told_head(1001, 5.0)
+    assert node.hidden_lag(3.0 + HIDDEN_FOR) == 30, "and for as long as it is seen again"
+    assert node.hidden_lag(4.0 + HIDDEN_FOR) == 0

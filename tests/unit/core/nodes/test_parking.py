@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.nodes.parking import LONGEST, MOST, SEVERAL, TOGETHER, Parking
+
+NEVER = float("-inf")
+METHODS = [f"m{number}" for number in range(SEVERAL + 2)]
+DAY = 86_400.0
+
+
+def refuse(parking: Parking, count: int, now: float = 0.0, retry_after: float | None = None) -> None:
+    """So many methods are refused, one after the other."""
+    for method in METHODS[:count]:
+        parking.refused(method, now, retry_after)
+
+
+def test_one_method_that_is_refused_for_a_day_leaves_the_others_alone_and_is_tried_again_soon() -> None:
+    parking = Parking()
+    for _ in range(20):
+        parking.refused("trace", 0.0, DAY)
+    assert (parking.until, parking.of("other"), parking.of("trace")) == (NEVER, NEVER, LONGEST)
+    assert parking.resting(0.0) == {"trace": LONGEST}
+    assert parking.resting(LONGEST) == {}
+
+
+def test_a_named_time_is_kept_to() -> None:
+    parking = Parking()
+    parking.refused("m", 10.0, 7.0)
+    parking.refused("m", 11.0, 2.0)
+    assert parking.of("m") == 17.0
+
+
+def test_without_a_time_the_rest_doubles_up_to_a_bound_and_begins_anew_once_it_is_answered() -> None:
+    parking, now, rests = Parking(), 0.0, []
+    for _ in range(8):
+        parking.refused("m", now, None)
+        parking.refused("m", now, None)  # a second call that met the same limit
+        rests.append(parking.of("m") - now)
+        now = parking.of("m")
+    assert rests == [1, 2, 4, 8, 16, 32, MOST, MOST]
+    parking.answered("m", now)
+    parking.refused("m", now, None)
+    assert parking.of("m") - now == 1.0
+
+
+def test_several_methods_refused_with_none_answered_between_rest_the_whole_node() -> None:
+    parking = Parking()
+    refuse(parking, SEVERAL - 1, retry_after=DAY)
+    assert parking.until == NEVER
+    refuse(parking, SEVERAL, retry_after=DAY)
+    assert parking.until == LONGEST
+
+
+def test_a_node_that_answers_other_methods_is_not_left_alone_for_those_it_refuses() -> None:
+    parking = Parking()
+    for second in range(100):
+        for number in range(SEVERAL - 1):
+            parking.refused(METHODS[(second + number) % len(METHODS)], float(second), DAY)
+        parking.answered("other", second + 0.5)
+    assert parking.until == NEVER
+
+
+def test_refusals_long_ago_say_nothing_of_now() -> None:
+    parking = Parking()
+    for number, method in enumerate(METHODS):
+        parking.refused(method, number * TOGETHER / (SEVERAL - 1), 0.0)
+    assert parking.until == NEVER
+
+
+def test_methods_that_the_node_counts_by_themselves_say_nothing_of_the_node() -> None:
+    parking = Parking()
+    for method in METHODS:
+        parking.refused(method, 0.0, None, own_limiter=True)
+        parking.refused(method, 0.1, None, own_limiter=True)
+    assert (parking.until, set(parking.resting(1.0))) == (NEVER, set(METHODS))
+    assert parking.resting(1.2) == {}, "and rest a second each time"
+
+
+def test_a_probe_answered_after_the_node_was_left_alone_brings_it_back_and_not_what_it_refuses() -> None:
+    parking = Parking()
+    parking.probed(5.0)
+    refuse(parking, SEVERAL, 6.0, DAY)
+    parking.probed(5.0)
+    assert parking.until == 6.0 + LONGEST, "that one was answered before"
+    parking.probed(5.9)
+    assert parking.until == 6.0 + LONGEST, "that one may have been, and was on its way"
+    parking.probed(7.0)
+    assert parking.until == NEVER
+    assert set(parking.resting(7.0)) == set(METHODS[:SEVERAL])
+
+
+def test_an_answer_to_a_call_that_was_sent_before_the_refusal_ends_no_rest() -> None:
+    parking = Parking()
+    parking.refused("m", 0.0, 10.0)
+    parking.answered("m", 1.0)
+    assert parking.of("m") == 10.0
+    assert repr(parking) == "<parking, 1 methods refused>"
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.floats(0.0, 400.0),
+        st.sampled_from(METHODS),
+        st.one_of(st.none(), st.floats(0.0, 1e9)),
+        st.sampled_from(["refused", "limiter", "answered", "probed"]),
+    ),
+    max_size=60,
+)
+
+
+@given(EVENTS)
+def test_whatever_a_node_says_it_is_asked_again_within_minutes(
+    events: list[tuple[float, str, float | None, str]],
+) -> None:
+    parking, now = Parking(), 0.0
+    for pause, method, retry_after, what in events:
+        now += pause
+        if what == "answered":
+            parking.answered(method, now)
+        elif what == "probed":
+            parking.probed(now)
+        else:
+            parking.refused(method, now, retry_after, own_limiter=what == "limiter")
+    assert parking.until <= now + LONGEST
+    assert all(until <= now + LONGEST for until in parking.resting(now).values())
+    assert len(parking.methods) <= len(METHODS)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.nodes.quota import Brought, Quota, QuotaSettings, runs_out, window_end
+
+DAY = 86_400.0
+
+
+def unix(*date: int) -> float:
+    return datetime(*date, tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]
+
+
+NOON = unix(2026, 2, 10, 12)
+
+
+def quota(*, epoch: float = NOON, **limits: float) -> Quota:
+    return Quota(QuotaSettings(**limits), now=0.0, epoch=epoch)
+
+
+def test_a_day_that_is_used_up_parks_the_node_until_it_renews() -> None:
+    found = quota(day=3)
+    for _ in range(3):
+        assert found.parked_until(1.0) is None
+        found.spend(False, 1.0)
+    assert found.parked_until(2.0) == DAY / 2
+    assert found.parked_until(DAY / 2) is None
+    assert found.uses(DAY / 2)[0].used == 0
+
+
+def test_the_later_of_two_renewals_counts() -> None:
+    found = quota(day=1, month=1)
+    found.spend(False, 1.0)
+    assert found.parked_until(1.0) == unix(2026, 3, 1) - NOON
+
+
+def test_a_heavy_method_counts_more() -> None:
+    found = quota(month=10, heavy=4)
+    found.spend(True, 1.0)
+    found.spend(False, 1.0)
+    assert [use.used for use in found.uses(1.0)] == [5.0]
+    assert "5 this month" in repr(found)
+
+
+def test_a_second_has_so_many_calls_and_fills_up_again() -> None:
+    found = quota(second=2)
+    found.spend(False, 1.0)
+    assert found.has_room(1.0)
+    found.spend(False, 1.0)
+    assert not found.has_room(1.4)
+    assert found.has_room(1.5)
+    assert found.parked_until(1.0) is None
+
+
+def test_a_share_of_less_than_a_call_a_second_still_lets_calls_through() -> None:
+    found = Quota(QuotaSettings(second=2).shared_by(4), now=0.0, epoch=NOON)
+    assert found.has_room(0.0)
+    found.spend(False, 0.0)
+    assert not found.has_room(1.9)
+    assert found.has_room(2.0)
+
+
+def test_without_a_limit_there_is_always_room() -> None:
+    assert not QuotaSettings().limits
+    assert quota().has_room(0.0)
+    assert quota().uses(0.0) == ()
+    assert quota().parked_until(0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("window", "at", "ends"),
+    [("day", (2026, 2, 10, 23, 59), (2026, 2, 11)), ("day", (2026, 2, 10), (2026, 2, 11)),
+     ("month", (2026, 2, 28), (2026, 3, 1)), ("month", (2026, 12, 31, 5), (2027, 1, 1))],
+)  # fmt: skip
+def test_windows_end_with_the_calendar(window: str, at: tuple[int, ...], ends: tuple[int, ...]) -> None:
+    assert window_end(window, unix(*at)) == unix(*ends)  # type: ignore[arg-type]
+
+
+def test_the_day_it_runs_out_is_where_the_pace_leads() -> None:
+    march = {"since": unix(2026, 3, 1), "renews": unix(2026, 4, 1)}
+    assert runs_out(1000, 2000, now=unix(2026, 3, 11), **march) == unix(2026, 3, 21)
+    assert runs_out(300, 2000, now=unix(2026, 3, 11), **march) is None, "it renews before"
+    assert runs_out(2000, 2000, now=unix(2026, 3, 11), **march) == unix(2026, 3, 11)
+    assert runs_out(0, 2000, now=unix(2026, 3, 11), **march) is None
+    assert runs_out(5, 2000, now=unix(2026, 3, 1), **march) is None, "no pace yet"
+
+
+@given(st.floats(0, 1e9), st.floats(1, 1e9), st.floats(0, 31 * DAY))
+def test_a_forecast_lies_between_now_and_the_renewal(used: float, limit: float, passed: float) -> None:
+    out = runs_out(used, limit, since=0.0, now=passed, renews=31 * DAY)
+    assert out is None or passed <= out <= max(31 * DAY, passed)
+
+
+def brought(used: float, *, window: str = "day", renews: float = NOON + DAY / 2) -> Brought:
+    return Brought(network="n", node="a", window=window, used=used, since=NOON - 60, renews=renews)  # type: ignore[arg-type]
+
+
+def test_what_others_used_counts_once_however_often_it_is_said() -> None:
+    found = quota(day=10, month=100)
+    found.spend(False, 1.0)
+    for used in (4.0, 4.0, 9.0):
+        found.bring(brought(used), 2.0)
+    day, month = found.uses(2.0)
+    assert (day.used, day.brought, day.own, day.since) == (10.0, 9.0, 1.0, NOON - 60)
+    assert (month.used, month.since) == (1.0, NOON)
+    assert found.parked_until(2.0) == DAY / 2
+
+
+def test_what_was_used_in_another_day_does_not_count() -> None:
+    found = quota(day=10)
+    found.bring(brought(9.0, renews=NOON - DAY / 2), 1.0)
+    assert found.uses(1.0)[0].used == 0
+    found.bring(brought(9.0), 1.0)
+    assert found.uses(DAY / 2)[0].used == found.uses(DAY / 2)[0].brought == 0, "the next day begins with nothing"
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 3 * DAY)), max_size=50), st.integers(1, 8))
+def test_no_day_is_ever_overdrawn_by_more_than_one_call(calls: list[tuple[bool, float]], workers: int) -> None:
+    settings = QuotaSettings(day=20, heavy=3)
+    parts = [Quota(settings.shared_by(workers), now=0.0, epoch=NOON) for _ in range(workers)]
+    for index, (heavy, at) in enumerate(sorted(calls, key=lambda call: call[1])):
+        part = parts[index % workers]
+        if part.parked_until(at) is None:
+            part.spend(heavy, at)
+            (use,) = part.uses(at)
+            assert use.used <= use.limit + 3

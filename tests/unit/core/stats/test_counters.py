@@ -1,0 +1,60 @@
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import MAX_REASONS, OTHER, Cell, NodeCell, Source, Step
+from rpcaccel.core.stats.tally import Tally, merge
+
+
+def test_a_call_is_counted_by_where_its_answer_came_from() -> None:
+    cell = Cell("s0", "hmyv2_getBlocks", CacheClass.BY_NUMBER)
+    cell.done(Source.MEMORY, 30e-6, 1700)
+    cell.done(Source.NODE, 12e-3, 1700)
+    cell.done(Source.NODE, 40e-3, 90, failed=True)
+    cell.done(Source.REFUSED, 10e-6)
+    assert (cell.calls, cell.hits, cell.refused, cell.errors, cell.size) == (4, 1, 1, 1, 3490)
+    assert cell.latency[Source.NODE].count == 2
+    assert cell.latency[Source.REDIS].count == 0
+
+
+def test_a_flight_spares_a_node_call_but_is_no_hit() -> None:
+    cell = Cell("s0", "eth_call", CacheClass.HEAD)
+    cell.done(Source.FLIGHT, 12e-3)
+    assert (cell.calls, cell.hits) == (1, 0)
+
+
+def test_reasons_are_counted_and_their_number_is_limited() -> None:
+    cell = Cell("s0", "eth_call", CacheClass.HEAD)
+    cell.missed("new-head")
+    cell.missed("new-head")
+    for number in range(10_000):
+        cell.skipped(f"invented {number}")
+    assert cell.misses == {"new-head": 2}
+    assert len(cell.skips) == MAX_REASONS + 1
+    assert sum(cell.skips.values()) == 10_000
+    assert cell.skips[OTHER] == 10_000 - MAX_REASONS
+
+
+def test_steps_are_added_up_in_microseconds_and_merged_over_workers() -> None:
+    tallies = [Tally(["eth_call"]) for _ in range(2)]
+    for tally in tallies:
+        cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
+        cell.took(Step.REDIS, 0.0004)
+        cell.took(Step.FORWARD, 0.05)
+        cell.took(Step.FORWARD, 0.03)
+    (merged,) = merge(tally.snapshot() for tally in tallies).cells
+    assert merged.spent == {"redis": 800, "forward": 160_000}
+
+
+def test_a_node_counts_attempts_answers_and_failures_by_kind() -> None:
+    node = NodeCell("s0", "b")
+    node.sent()
+    node.failed(FailureKind.TIMEOUT)
+    node.sent(retry=True)
+    node.sent(hedge=True)
+    node.answered(0.02, 500)
+    assert (node.calls, node.retries, node.hedges, node.size_in) == (3, 1, 1, 500)
+    assert node.failures == {"timeout": 1}
+    assert node.latency.count == 1
+
+
+def test_a_source_is_called_by_its_word() -> None:
+    assert [source.label for source in Source] == ["local", "memory", "redis", "flight", "node", "partial", "refused"]

@@ -1,0 +1,49 @@
+"""Whether an answer would be kept, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcaccel.core.explanation import keeping
+from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
+
+VIEW = View(head=100, final=100, eth_chain_id=1)
+
+
+def said(view: View = VIEW, *, rule: Rule | None = None, second_tier: bool = False, **fields: object) -> str:
+    cache = fields.pop("cache", CacheClass.BY_NUMBER)
+    rule = rule or Rule(method="m", cache=cache)  # type: ignore[arg-type]
+    plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=cache, **fields)  # type: ignore[arg-type]
+    return "; ".join(keeping(plan, view, 2.0, 1000, second_tier=second_tier))
+
+
+def test_a_lasting_answer_says_how_long_in_each_tier_and_what_would_prevent_it() -> None:
+    rule = Rule(method="m", cache=CacheClass.BY_NUMBER, skip=("null",))
+    text = said(rule=rule, second_tier=True, key=b"k", shared_keys=(b"k",), final=True, block=7, min_head=8, depth=1)
+    assert "in memory as long as there is room, in the second tier for 86400 s" in text
+    assert "had not reached block 8" in text
+    assert "distrusts these results: null" in text
+    assert "longer than 1 kB" in text
+
+
+def test_an_answer_of_the_head_goes_with_the_head() -> None:
+    assert "until the block after 100" in said(cache=CacheClass.HEAD, head_key=b"h")
+    assert "in memory for 30 s" in said(cache=CacheClass.HEAD, key=b"k", head_key=b"h")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"rule": UNKNOWN, "cache": CacheClass.NEVER}, "no rule names this method"),
+        ({"rule": Rule(method="m", cache=CacheClass.NEVER, kind="send")}, "the method is a send"),
+        ({"cache": CacheClass.NODE}, "differs by node"),
+        ({"cache": CacheClass.NEVER, "note": "params are named"}, "not kept: params are named"),
+        ({"view": View()}, "which chain this is"),
+        ({"view": View(eth_chain_id=1)}, "told its head"),
+        ({"local": b"1"}, "the proxy answers it itself"),
+    ],
+)
+def test_what_is_not_kept_says_why(fields: dict[str, object], text: str) -> None:
+    assert text in said(**fields)  # type: ignore[arg-type]

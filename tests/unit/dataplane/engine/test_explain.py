@@ -1,0 +1,97 @@
+"""What a worker says of a call must be what it does with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rpcaccel.core.explanation import Explanation
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.proxy import Proxy, proxying
+
+ADDRESS = "0x" + "a5" * 20
+
+
+async def explained(proxy: Proxy, method: str, *params: Any) -> Explanation:
+    found = await proxy.worker.explain("", method, json.dumps(params).encode())
+    assert found is not None
+    return found
+
+
+async def test_what_memory_holds_is_told_with_its_time() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes) as proxy:
+        assert (await explained(proxy, "hmyv2_getBlockByNumber", 7, {})).held == ()
+        await proxy.call("hmyv2_getBlockByNumber", 7, {})
+        before = proxy.worker.report().tally.tiers
+        (held,) = (await explained(proxy, "hmyv2_getBlockByNumber", "0x7", {})).held
+        assert (held.tier, held.worker, held.block, held.left, held.served) == ("memory", "w1", 7, None, True)
+        assert held.key == (await explained(proxy, "hmyv2_getBlockByNumber", 7, {})).key
+        assert [tier.hits for tier in proxy.worker.report().tally.tiers] == [tier.hits for tier in before]
+
+
+async def test_a_head_answer_is_held_for_some_seconds_only() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        await proxy.call("eth_gasPrice")
+        (held,) = (await explained(proxy, "eth_gasPrice")).held
+        assert held.left is not None
+        assert 0 < held.left <= 30
+
+
+async def test_nodes_are_told_in_the_order_they_are_asked_and_others_with_the_reason() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes) as proxy:
+        head = nodes[0].head
+        proxy.see(nodes=[head, head - 2, head])
+        for _ in range(4):
+            found = await explained(proxy, "eth_getBalance", ADDRESS, "latest")
+            assert [refused.id for refused in found.refused] == [nodes[1].name]
+            assert "2 blocks behind" in found.refused[0].why
+            assert (await proxy.call("eth_getBalance", "0x" + "b6" * 20, "latest")).node == found.nodes[0].id
+            nodes[0].chain.advance()
+            head += 1
+            proxy.see(nodes=[head, head - 2, head])
+        assert found.forwarded == json.dumps([ADDRESS, hex(head - 1)], separators=(",", ":"))
+
+
+async def test_a_filter_and_a_sent_transaction_name_their_node() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes) as proxy:
+        made = await proxy.call("eth_newBlockFilter")
+        found = await explained(proxy, "eth_getFilterChanges", made.result)
+        assert (found.nodes[0].id, found.nodes[0].preferred) == (made.node, True)
+        name = "0x" + "ab" * 32
+        await proxy.call("eth_getTransactionReceipt", name)
+        proxy.worker.heard(Sent("harmony-s0", f'"{name}"'.encode(), (nodes[2].name,)))
+        found = await explained(proxy, "eth_getTransactionReceipt", name)
+        assert found.nodes[0].id == nodes[2].name
+        assert [held.served for held in found.held] == [False]
+
+
+async def test_no_node_is_asked_and_an_unknown_network_is_none() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        assert (await explained(proxy, "eth_blockNumber")).local == f'"{hex(nodes[0].head)}"'
+        assert not (await explained(proxy, "foo_bar")).known
+        assert nodes[0].counts.calls == 0
+        assert await proxy.worker.explain("nowhere", "m", b"[]") is None
+
+
+@pytest.mark.parametrize("method", ["hmyv2_getBlockByNumber", "eth_getBalance", "eth_gasPrice", "net_peerCount", "x_y"])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(params=st.lists(st.one_of(st.integers(0, 300), st.just("latest"), st.just(ADDRESS), st.just({})), max_size=2))
+async def test_what_is_said_to_be_held_is_what_is_served(method: str, params: list[Any]) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        for _ in range(2):
+            found = await explained(proxy, method, *params)
+            reply = await proxy.call(method, *params)
+            assert bool(found.held) == (reply.cache == "memory")
+
+
+async def test_what_is_refused_is_told_with_the_setting_that_takes_it() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, http={"expose": ["evm_mine"]}) as proxy:
+        refused, taken = await explained(proxy, "evm_revert"), await explained(proxy, "evm_mine")
+        assert "http.expose" in refused.keeping[0]
+        assert (refused.known, refused.origin) == (False, "chains/harmony.toml")
+        assert "refused" not in taken.keeping[0]

@@ -1,0 +1,59 @@
+"""What becomes of a node's answer, over simulated nodes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rpcaccel.core.dispatch.outcome import Leg
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.messages import Hint
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.dataplane.upstream.forward import Forwarded
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.proxy import proxying
+
+
+async def test_what_is_kept_is_there_for_the_next_caller_and_what_may_not_be_is_asked_for_again() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        kept = [await proxy.call("hmyv2_getBlockByNumber", 26, {}) for _ in range(2)]
+        assert [reply.cache for reply in kept] == ["miss", "memory"]
+        refused = [await proxy.call("hmyv2_getBalance", "zzz") for _ in range(2)]
+        assert [reply.cache for reply in refused] == ["miss", "miss"]
+
+
+async def test_a_block_that_an_answer_names_is_told_to_the_control_plane_which_believes_it_or_not() -> None:
+    told: list[Hint | Sent] = []
+    async with harmony_nodes(1) as nodes, proxying(nodes, on_hint=told.append) as proxy:
+        engine = proxy.worker.engine
+        network = proxy.worker.state.networks["harmony-s0"]
+        nodes[0].chain.advance()
+        plan = network.plan("hmyv2_getNodeMetadata", b"[]")
+        for rule_plan in (plan, network.plan("hmyv2_latestHeader", b"[]")):
+            await engine.fetch(network, rule_plan)
+        async with asyncio.timeout(20):
+            while not told:
+                await asyncio.sleep(0.01)
+        assert told[0] == Hint("harmony-s0", nodes[0].name, nodes[0].head)
+
+
+async def test_attempts_are_told_where_there_were_several() -> None:
+    legs = (Leg("a", 0.0, 0.1, "timeout"), Leg("b", 0.1, 0.1, "answered"))
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answer_handler, network = proxy.worker.engine._answer_handler, proxy.worker.state.networks["harmony-s0"]
+        plan = network.plan("eth_gasPrice", b"[]")
+        for answer in (Answer(result=b"1"), Answer(error=b'{"code":-32000,"message":"no"}'), None):
+            forwarded = Forwarded(answer=answer, failure=None, legs=legs)
+            assert answer_handler.conclude(network, plan, forwarded, []).legs == legs
+
+
+async def test_what_a_node_without_the_index_says_is_passed_on_when_nobody_has_it_and_never_kept() -> None:
+    asked = {"address": "0x" + "11" * 20}
+    async with harmony_nodes(2, explorer=False) as nodes, proxying(nodes) as proxy:
+        for _ in range(2):
+            reply = await proxy.call("hmyv2_getStakingTransactionsHistory", asked)
+            assert (reply.result, reply.cache) == (None, "miss")
+        nodes[0].knobs.explorer = True
+        async with asyncio.timeout(20):
+            while (await proxy.call("hmyv2_getStakingTransactionsHistory", asked)).result is None:
+                for node in proxy.worker.state.networks["harmony-s0"].pool.nodes:
+                    node.lacks.clear()

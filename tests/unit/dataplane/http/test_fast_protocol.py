@@ -1,0 +1,231 @@
+"""Two lanes, one answer: what the short lane says is, byte for byte, what the complete one would have said."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rpcaccel.dataplane.http.fast_protocol import Lane
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.fleet import gated_nodes
+from tests.support.properties import examples
+from tests.support.proxy import BreakingClock, Proxy, proxying
+
+CHANGING = re.compile(rb"(Date|Server-Timing|X-Rpcaccel-Cache): [^\r]*")
+BLOCK = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
+BODIES = [
+    BLOCK,
+    b'{"id":"x","method":"eth_chainId"}',
+    b'{"method":"eth_chainId"}',
+    b"[" + BLOCK + b"," + BLOCK + b",7]",
+    b"[]",
+    b"null",
+    b"",
+    b"{",
+    b'{"id":1,"method":"hmyv2_setNodeToBackupMode","params":[true]}',
+    b'{"id":1,"method":"hmyv2_getBalance","params":["zzz"]}',
+]
+HEADERS = [
+    b"",
+    b"Origin: https://dapp.example\r\n",
+    b"Accept-Encoding: gzip, deflate\r\n",
+    b"Accept-Encoding: gzip;q=0\r\n",
+    b"X-Anything:  spaced \r\n",
+    b"Origin: https://dapp.example\r\nAccept-Encoding: gzip\r\n",
+]
+PATHS = [b"/", b"/harmony-s0", b"/api/v1/hmy/v2", b"/nowhere"]
+
+
+def request(path: bytes, header: bytes, body: bytes, *, last: bytes = b"") -> bytes:
+    head = b"POST %b HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n%b%b\r\n" % (path, len(body), header, last)
+    return head + body
+
+
+class Line:
+    """A raw connection that reads one answer at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, data: bytes) -> tuple[bytes, bytes]:
+        """Head and body of the answer."""
+        self.writer.write(data)
+        return await self.answer()
+
+    async def answer(self) -> tuple[bytes, bytes]:
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(re.search(rb"Content-Length: (\d+)", head)[1])  # type: ignore[index]
+        return head, await self.reader.readexactly(length)
+
+
+@asynccontextmanager
+async def line(proxy: Proxy) -> AsyncIterator[Line]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.worker.port)
+    try:
+        yield Line(reader, writer)
+    finally:
+        writer.close()
+
+
+def lane_of(proxy: Proxy) -> Lane:
+    """The lane of the newest connection that said something."""
+    return max(proxy.worker._lanes.open, key=lambda lane: lane._touched)
+
+
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(PATHS), st.sampled_from(HEADERS), st.sampled_from(BODIES))
+def test_both_lanes_write_the_same_bytes(path: bytes, header: bytes, body: bytes) -> None:
+    async def compare() -> None:
+        async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+            await proxy.post(BLOCK)
+            async with line(proxy) as short, line(proxy) as complete:
+                answer = await short.ask(request(path, header, body))
+                # Nothing follows from announcing trailers, but the short lane does not read such a request.
+                other = await complete.ask(request(path, header, body, last=b"TE: trailers\r\n"))
+            masked = [(CHANGING.sub(b"", head), text) for head, text in (answer, other)]
+            assert masked[0] == masked[1]
+
+    asyncio.run(compare())
+
+
+async def test_an_ordinary_post_never_reaches_the_complete_lane() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        for _ in range(3):
+            await client.ask(request(b"/", b"", BLOCK))
+        assert lane_of(proxy)._inner is None
+
+
+async def test_a_connection_comes_back_after_a_whole_request_of_another_kind() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        head, body = await client.ask(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert (head.split(b"\r\n")[0], body) == (b"HTTP/1.1 200 OK", b"alive\n")
+        lane = lane_of(proxy)
+        assert not lane._stays
+        assert not lane._owed
+        assert (await client.ask(request(b"/", b"", BLOCK)))[0].startswith(b"HTTP/1.1 200")
+        assert "short" in repr(lane)
+
+
+async def test_requests_that_come_together_are_answered_in_order() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        nodes[0].knobs.turn({"latency": "20ms"})
+        bodies = [BLOCK.replace(b'"id":1', b'"id":%d' % number).replace(b"26", b"%d" % number) for number in range(4)]
+        client.writer.write(b"".join(request(b"/", b"", body) for body in bodies))
+        for number in range(4):
+            assert b'"id":%d,' % number in (await client.answer())[1]
+
+
+async def test_what_comes_before_the_answer_to_a_miss_is_answered_after_it() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.writer.write(request(b"/", b"", BLOCK))
+        await nodes[0].arrived.wait()
+        client.writer.write(request(b"/", b"", b'{"id":"second","method":"eth_chainId"}'))
+        for _ in range(5):  # it is read in the next turn of this loop
+            await asyncio.sleep(0)
+        nodes[0].release()
+        assert b'"id":1,' in (await client.answer())[1]
+        assert b'"id":"second"' in (await client.answer())[1]
+
+
+async def test_who_sends_on_while_it_waits_and_does_not_read_is_read_from_when_both_are_over() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.writer.write(request(b"/", b"", BLOCK))
+        await nodes[0].arrived.wait()
+        lane = lane_of(proxy)
+        transport = lane.transport
+        assert transport is not None
+        client.writer.write(request(b"/", b"", b'{"id":"second","method":"eth_chainId"}' + b" " * 40_000))
+        while transport.is_reading():
+            await asyncio.sleep(0)
+        lane.pause_writing()
+        nodes[0].release()
+        await client.answer()
+        await client.answer()
+        assert not transport.is_reading()
+        lane.resume_writing()
+        assert transport.is_reading()
+
+
+@pytest.mark.parametrize("cut", [1, 10, 30, 60, 90])
+async def test_a_request_in_two_pieces_is_one_request(cut: int) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        whole = request(b"/", b"", BLOCK)
+        client.writer.write(whole[:cut])
+        while not any(lane._buffer for lane in proxy.worker._lanes.open):
+            await asyncio.sleep(0)
+        head, body = await client.ask(whole[cut:])
+        assert head.startswith(b"HTTP/1.1 200")
+        assert b'"number":26' in body
+
+
+async def test_a_large_answer_arrives_whole() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        body = b'{"id":1,"method":"hmyv2_getBlocks","params":[0,150,{"withSigners":false}]}'
+        _, answer = await client.ask(request(b"/", b"", body))
+        assert len(answer) > 200_000
+        assert answer.endswith(b"}")
+
+
+async def test_draining_closes_idle_connections_and_lets_the_busy_finish() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, line(proxy) as idle, line(proxy) as busy:
+        await idle.ask(request(b"/", b"", b'{"id":1,"method":"eth_chainId"}'))
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        busy.writer.write(request(b"/", b"", BLOCK))
+        await nodes[0].arrived.wait()
+        draining = asyncio.create_task(proxy.worker.drain(60.0))
+        assert await idle.reader.read() == b""
+        nodes[0].release()
+        head, _ = await busy.answer()
+        assert b"Connection: close" in head
+        assert await busy.reader.read() == b""
+        await draining
+
+
+async def test_a_bug_is_answered_and_ends_the_connection() -> None:
+    clock = BreakingClock()
+    async with harmony_nodes(1) as nodes, proxying(nodes, clock=clock) as proxy, line(proxy) as client:
+        clock.break_once()
+        head, body = await client.ask(request(b"/", b"", BLOCK))
+        assert head.startswith(b"HTTP/1.1 500")
+        assert b"internal error" in body
+        assert await client.reader.read() == b""
+
+
+async def test_a_client_that_leaves_as_its_answer_is_to_be_compressed_is_counted_out() -> None:
+    """Before the task for that has had a turn: nothing in it is ever told then."""
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        await client.ask(request(b"/", b"", b'{"id":1,"method":"eth_chainId"}'))
+        lane, tally = lane_of(proxy), proxy.worker._tally
+        body = b'{"id":1,"method":"hmyv2_getBlocks","params":[0,150,{"withSigners":false}]}'
+        lane.data_received(request(b"/", b"Accept-Encoding: gzip\r\n", body))
+        assert lane.task is not None
+        assert tally.in_flight == 1
+        lane.task.add_done_callback(lambda _: lane.connection_lost(None))
+        async with asyncio.timeout(20):
+            while tally.in_flight:
+                await asyncio.sleep(0.01)
+        assert lane.task is None
+
+
+async def test_draining_lets_a_client_read_what_it_was_answered() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        call = b'{"id":1,"method":"hmyv2_getBlocks","params":[0,199,{"withSigners":false}]}'
+        client.writer.write(request(b"/", b"", b"[" + b",".join([call] * 40) + b"]"))
+        async with asyncio.timeout(20):
+            while not any(lane.writing_paused for lane in proxy.worker._lanes.open):
+                await asyncio.sleep(0.01)
+            draining = asyncio.create_task(proxy.worker.drain(20.0))
+            await client.reader.readexactly(100_000)
+            assert not draining.done()
+            rest = await client.reader.read()
+            await draining
+        assert rest.endswith(b"}]")

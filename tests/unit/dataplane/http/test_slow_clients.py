@@ -1,0 +1,161 @@
+"""Slow clients are given long enough, and no longer; together they may hold so much, and no more."""
+
+from __future__ import annotations
+
+from rpcaccel.dataplane.http.slow_clients import LEAST_TAKEN, SlowClients
+
+MIB = 1 << 20
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.unsent = 0
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Connection:
+    """A connection with the knobs a test needs."""
+
+    def __init__(self, unsent: int = 0, head_since: float = 0.0) -> None:
+        self.wire = Transport()
+        self.wire.unsent = unsent
+        self.head_since = head_since
+
+    @property
+    def transport(self) -> Transport | None:
+        return None if self.wire.aborted else self.wire
+
+
+class Watch:
+    """The patience under test, and why it lost patience."""
+
+    def __init__(self, *connections: Connection, max_unsent: int = 100 * MIB) -> None:
+        self.lost: list[str] = []
+        self.connections = list(connections)
+        self.max_unsent = max_unsent
+        self._patience = SlowClients(lambda: self.connections, self.lost.append)
+        for connection in connections:
+            if connection.wire.unsent:
+                self.writes(connection, connection.wire.unsent)
+
+    def writes(self, connection: Connection, unsent: int, now: float = 0.0) -> Connection:
+        """An answer is written, of which so many bytes are not taken."""
+        connection.wire.unsent = unsent
+        self._patience.waits(connection, now, self.max_unsent)
+        return connection
+
+    def takes_all(self, connection: Connection) -> None:
+        connection.wire.unsent = 0
+        self._patience.no_longer(connection)
+
+    def look(self, now: float) -> list[str]:
+        self._patience.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=self.max_unsent)
+        return self.lost
+
+
+def test_a_head_must_be_complete_in_time() -> None:
+    slow, idle = Connection(head_since=100.0), Connection()
+    watch = Watch(slow, idle)
+    assert watch.look(130.0) == []
+    assert watch.look(130.1) == ["slow-head"]
+    assert (slow.wire.aborted, idle.wire.aborted) == (True, False)
+    assert watch.look(200.0) == ["slow-head"]
+
+
+def test_who_takes_nothing_is_let_go_of() -> None:
+    stuck = Connection(unsent=MIB)
+    watch = Watch(stuck)
+    assert watch.look(0.0) == []
+    assert watch.look(10.0) == []
+    assert watch.look(10.1) == ["slow-reader"]
+    assert stuck.wire.aborted
+
+
+def test_a_trickle_is_not_enough_and_a_slow_line_is() -> None:
+    trickle, slow = Connection(unsent=10 * MIB), Connection(unsent=10 * MIB)
+    watch = Watch(trickle, slow)
+    for second in range(25):
+        trickle.wire.unsent -= 1
+        slow.wire.unsent -= LEAST_TAKEN // 8
+        watch.look(float(second))
+    assert (trickle.wire.aborted, slow.wire.aborted) == (True, False)
+
+
+def test_who_has_taken_everything_begins_anew() -> None:
+    client = Connection(unsent=MIB)
+    watch = Watch(client)
+    watch.look(0.0)
+    watch.takes_all(client)
+    watch.look(9.0)
+    watch.writes(client, MIB, 18.0)
+    assert watch.look(27.0) == []
+
+
+def test_too_much_is_never_held_not_even_between_two_looks() -> None:
+    watch = Watch(max_unsent=40 * MIB)
+    clients = [watch.writes(Connection(), 4 * MIB, number / 1000) for number in range(600)]
+    held = [client for client in clients if client.transport is not None]
+    assert sum(client.wire.unsent for client in held) <= (40 + 4) * MIB
+    assert watch.lost == ["unsent-too-much"] * (600 - len(held))
+    assert held == clients[-len(held) :], "who waits longest goes first"
+
+
+def test_what_is_held_for_a_client_is_all_of_its_answer_until_it_has_it_whole() -> None:
+    watch = Watch(max_unsent=10 * MIB)
+    for number in range(6):
+        watch.writes(Connection(), 4 * MIB, float(number)).wire.unsent = MIB // 2
+    assert len(watch.lost) == 3
+
+
+def test_room_is_made_by_those_that_take_nothing_and_not_by_those_that_read() -> None:
+    reads, idle = Connection(unsent=8 * MIB), Connection(unsent=6 * MIB)
+    watch = Watch(reads, idle, max_unsent=16 * MIB)
+    reads.wire.unsent -= MIB
+    watch.writes(late := Connection(), 4 * MIB, 0.5)
+    assert (reads.wire.aborted, idle.wire.aborted, late.wire.aborted) == (False, False, False)
+    watch.writes(latest := Connection(), 8 * MIB, 0.6)
+    assert [one.wire.aborted for one in (reads, idle, late, latest)] == [False, True, False, False]
+
+
+def test_of_those_that_read_the_one_that_holds_most_makes_room_but_for_the_largest() -> None:
+    clients = [Connection(unsent=size * MIB) for size in (1, 30, 2, 20, 3)]
+    watch = Watch(*clients, max_unsent=27 * MIB)
+    assert watch.lost == []
+    for client in clients:
+        client.wire.unsent -= LEAST_TAKEN
+    watch.writes(Connection(), 4 * MIB, 0.5)
+    assert [client.wire.aborted for client in clients] == [False, False, False, True, False]
+
+
+def test_an_answer_larger_than_the_bound_is_let_through_while_its_client_reads() -> None:
+    watch = Watch(max_unsent=10 * MIB)
+    large = watch.writes(Connection(), 100 * MIB)
+    small = watch.writes(Connection(), 9 * MIB, 0.1)
+    for second in range(1, 9):
+        large.wire.unsent -= 10 * MIB
+        small.wire.unsent -= MIB
+        assert watch.look(float(second)) == []
+
+
+def test_an_answer_larger_than_the_bound_has_the_time_that_every_answer_has() -> None:
+    watch = Watch(max_unsent=10 * MIB)
+    watch.writes(Connection(), 100 * MIB)
+    assert watch.look(10.0) == []
+    assert watch.look(10.1) == ["slow-reader"]
+
+
+def test_who_left_holds_nothing() -> None:
+    gone = Connection()
+    watch = Watch(max_unsent=10 * MIB)
+    watch.writes(gone, 9 * MIB)
+    watch.takes_all(gone)
+    gone.wire.aborted = True
+    watch.writes(gone, 9 * MIB)
+    watch.writes(Connection(), 9 * MIB)
+    assert watch.look(5.0) == []

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.config.secrets import NodeUrl
+from rpcaccel.dataplane.networks import settings_mapping
+
+NODE = NodeSettings.model_validate(
+    {"url": NodeUrl("http://a"), "tags": ["archive"], "quota": {"second": 8, "day": 100, "month": 1000, "heavy": 5}}
+)
+NETWORK = NetworkSettings.model_validate(
+    {
+        "nodes": [NODE.model_dump() | {"url": NodeUrl("http://a")}],
+        "routes": [{"methods": "eth_getLogs", "tag": "archive"}],
+        "transactions": {"share": 0.5, "at_least": 3},
+    }
+)
+
+
+def test_a_quota_is_divided_among_the_workers() -> None:
+    share = settings_mapping.quota(NODE, 4)
+    assert (share.second, share.day, share.month, share.heavy) == (2, 25, 250, 5)
+
+
+def test_routes_and_broadcasts_are_what_was_set() -> None:
+    assert settings_mapping.routes(NETWORK).tag_of("eth_getLogs") == "archive"
+    assert (settings_mapping.broadcast(NETWORK).share, settings_mapping.broadcast(NETWORK).at_least) == (0.5, 3)
+
+
+def test_what_is_not_there_yet_is_asked_for_again_half_a_block_later() -> None:
+    assert settings_mapping.dispatch(NETWORK, 2.0).behind_pause == 1.0
+    own = NETWORK.model_copy(update={"block_time": 0.5, "attempts": 7, "behind_attempts": 0})
+    made = settings_mapping.dispatch(own, 2.0)
+    assert (made.behind_pause, made.attempts, made.behind_attempts) == (0.25, 7, 0)
+
+
+def test_a_quantile_of_nought_means_no_hedges() -> None:
+    assert settings_mapping.hedging(NETWORK) is not None
+    off = NETWORK.model_copy(update={"hedge": NETWORK.hedge.model_copy(update={"quantile": 0.0})})
+    assert settings_mapping.hedging(off) is None
+
+
+def test_bounds_and_patience_of_nodes_are_what_was_set() -> None:
+    assert (settings_mapping.limit(NETWORK, NODE).most, settings_mapping.limit(NETWORK, NODE).settings.least) == (
+        512,
+        16,
+    )
+    assert (settings_mapping.breaker(NETWORK).failures, settings_mapping.breaker(NETWORK).rest_max) == (5, 15.0)
+    assert (settings_mapping.outliers(NETWORK).factor, settings_mapping.outliers(NETWORK).by) == (5.0, 0.5)
+
+
+def test_what_a_hidden_machine_may_lack_is_said_in_time_and_widened_by_what_was_seen_within_a_bound() -> None:
+    said = NETWORK.model_copy(update={"hidden_lag": 60.0})
+    assert [settings_mapping.doubt(said, 2.0, seen) for seen in (0, 10, 100, 10**6)] == [
+        30,
+        30,
+        200,
+        30 * settings_mapping.MOST_DOUBT,
+    ]
+    assert settings_mapping.doubt(said.model_copy(update={"block_time": 12.0}), 2.0, 0) == 5
+    assert 2 * settings_mapping.most_lag(said, 2.0) == 30 * settings_mapping.MOST_DOUBT
+    assert settings_mapping.doubt(said.model_copy(update={"hidden_lag": 0.0}), 2.0, 10**6) == 0

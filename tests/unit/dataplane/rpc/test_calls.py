@@ -1,0 +1,211 @@
+"""From body to body, below HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rpcaccel.config.model import HttpSettings
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
+from rpcaccel.dataplane.rpc.routes import Route
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.proxy import Proxy, proxying
+
+
+def calls(proxy: Proxy, **http: int) -> tuple[Calls, dict[str, object]]:
+    return Calls(proxy.worker.engine, time.monotonic, HttpSettings.model_validate(http)), dict(
+        proxy.worker._front.routes
+    )
+
+
+async def test_a_batch_has_only_so_many_items_at_the_nodes_at_once() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy, batch_at_once=20)
+        most = 0
+
+        class Watched:
+            """Counts how many calls are at the node at once."""
+
+            def __init__(self, inner: object) -> None:
+                self.inner = inner
+                self.now = 0
+
+            async def send(self, method: str, params: bytes, *, timeout: float) -> object:
+                nonlocal most
+                self.now += 1
+                most = max(most, self.now)
+                try:
+                    return await self.inner.send(method, params, timeout=timeout)  # type: ignore[attr-defined]
+                finally:
+                    self.now -= 1
+
+        pool = proxy.worker.state.networks["harmony-s0"].pool
+        pool.upstreams = {name: Watched(inner) for name, inner in pool.upstreams.items()}  # type: ignore[misc]
+        items = [{"id": n, "method": "hmyv2_getBlockByNumber", "params": [n % 200, {}]} for n in range(150)]
+        answered = await answering.answer(json.dumps(items).encode(), routes["/"], b"")  # type: ignore[arg-type]
+        assert len(json.loads(answered.body)) == 150
+        assert 1 < most <= 20
+
+
+async def test_what_failed_towards_the_nodes_sets_the_http_status_of_a_single_call_only() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy)
+        await nodes[0].kill()
+        one = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[5,{}]}'
+        assert (await answering.answer(one, routes["/"], b"")).http == 502  # type: ignore[arg-type]
+        batch = await answering.answer(b"[" + one + b"]", routes["/"], b"")  # type: ignore[arg-type]
+        assert batch.http == 200
+        assert json.loads(batch.body)[0]["error"]["code"] == -32603
+
+
+async def test_a_long_batch_lets_others_have_their_turn() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        await proxy.call("hmyv2_getBlockByNumber", 26, {})
+        ticks = itertools.count()
+        answering = Calls(proxy.worker.engine, lambda: next(ticks) * TURN / 10, HttpSettings())
+        routes = proxy.worker._front.routes
+        item = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
+        batch = asyncio.create_task(answering.answer(b"[" + b",".join([item] * 1000) + b"]", routes["/"], b""))
+        turns = 0
+        while not batch.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len(json.loads(batch.result().body)) == 1000
+        assert turns > 50
+
+
+async def test_the_steps_of_a_call_are_counted_for_its_method_and_a_hit_has_none() -> None:
+    async with harmony_nodes(1, latency="5ms") as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy)
+        body = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[7,{}]}'
+
+        async def spent() -> dict[str, int]:
+            await answering.answer(body, routes["/"], b"")  # type: ignore[arg-type]
+            cells = proxy.worker.engine.tally.snapshot().cells
+            return next(cell.spent for cell in cells if cell.method == "hmyv2_getBlockByNumber")
+
+        missed = await spent()
+        assert missed["forward"] >= 5000
+        assert await spent() == missed
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("path", ["/", "/api/v1/hmy/v2"])
+@pytest.mark.parametrize(
+    ("name", "settings", "code"),
+    [
+        ("x" * 257, {}, -32600),
+        ("x" * 256, {"http": {"deny": ["*x"]}}, -32601),
+        ("admin_" + "x" * 250, {}, -32601),
+        ("x" * 256, {"clients": {"anonymous": {"allow": ["eth_*"]}}}, -32601),
+        ("x" * 256, {"clients": {"anonymous": {"rate": 0.001, "burst": 1}}}, -32005),
+    ],
+)
+async def test_of_a_refused_call_nothing_is_remembered(
+    name: str, settings: dict[str, Any], code: int, path: str, batch: bool
+) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, **settings) as proxy:
+        await proxy.call("eth_chainId")  # all that the rate allows
+        network = proxy.worker.state.networks["harmony-s0"]
+        for number in range(3):
+            call = {"id": 1, "method": name, "params": [number]}
+            reply = (await proxy.post(json.dumps([call] if batch else call).encode(), path)).json
+            reply = reply[0] if batch else reply
+            assert (reply["id"], reply["error"]["code"]) == (1, code)
+            assert len(reply["error"]["message"]) < 400
+            for asked in (name, "hmyv2_" + name):
+                assert network.planner.uses(asked, b"[%d]" % number) is None
+        assert sum(node.counts.asked(name) + node.counts.asked("hmyv2_" + name) for node in nodes) == 0
+
+
+BLOCK = b'{"id":%d,"method":"hmyv2_getBlockByNumber","params":[%d,{"fullTx":true}]}'
+
+
+def batch_of(numbers: Sequence[int], first: int = 0) -> bytes:
+    return b"[%b]" % b",".join(BLOCK % (first + at, number) for at, number in enumerate(numbers))
+
+
+async def sizes(answering: Calls, route: Route) -> int:
+    """Bytes of one block, as a node has just said it."""
+    answered = await answering.answer(BLOCK % (1, 26), route, b"")
+    return len(answered.outcomes[0].result or b"")
+
+
+def ends(body: bytes) -> list[tuple[int, int]]:
+    """Of each answer of a batch the id, and the code of its error, 0 for none."""
+    return [(reply["id"], reply["error"]["code"] if "error" in reply else 0) for reply in json.loads(body)]
+
+
+async def test_what_a_batch_has_no_room_for_is_answered_with_an_error_each_in_order() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy)
+        route: Route = routes["/"]  # type: ignore[assignment]
+        size = await sizes(answering, route)
+        answering, _ = calls(proxy, max_batch_answer=3 * size + 10)
+        for _ in range(3):  # the long way, and by what is known since
+            answered = await answering.answer(batch_of([26] * 10), route, b"")
+            assert ends(answered.body) == [(n, 0) for n in range(3)] + [(n, -32003) for n in range(3, 10)]
+        assert "response too large" in json.loads(answered.body)[-1]["error"]["message"]
+        assert proxy.worker.report().tally.refusals == {"batch-answer-too-large": 3}
+
+
+async def test_nothing_more_is_fetched_for_a_batch_that_has_no_room() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy)
+        route: Route = routes["/"]  # type: ignore[assignment]
+        size = await sizes(answering, route)
+        answering, _ = calls(proxy, max_batch_answer=size * 2, batch_at_once=2)
+        before = proxy.asked("hmyv2_getBlockByNumber")
+        answered = await answering.answer(batch_of(range(100, 150)), route, b"")
+        told = ends(answered.body)
+        assert [call_id for call_id, _ in told] == list(range(50))
+        assert 0 < sum(not code for _, code in told) <= 3
+        assert {code for _, code in told} == {0, -32003}
+        assert proxy.asked("hmyv2_getBlockByNumber") - before <= 5
+
+
+async def test_what_was_done_is_told_though_the_batch_has_no_room_left() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy, max_batch_answer=1)
+        ask = b'[{"id":1,"method":"net_peerCount"},{"id":2,"method":"net_peerCount"}]'
+        answered = await answering.answer(ask, routes["/"], b"")  # type: ignore[arg-type]
+        assert ends(answered.body) == [(1, 0), (2, 0)]
+
+
+async def test_answers_that_nobody_is_shown_are_not_held_and_take_no_room() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy)
+        route: Route = routes["/"]  # type: ignore[assignment]
+        size = await sizes(answering, route)
+        answering, _ = calls(proxy, max_batch_answer=size + 10)
+        silent = [(BLOCK % (1, number)).replace(b'"id":1,', b"") for number in (26, 27, 28)]
+        answered = await answering.answer(b"[%b]" % b",".join([*silent, BLOCK % (9, 26)]), route, b"")
+        assert ends(answered.body) == [(9, 0)]
+        assert [outcome.result for outcome in answered.outcomes[:3]] == [b""] * 3
+
+
+async def test_a_batch_of_kept_answers_is_put_together_in_one_copy() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy, max_batch_answer=10_000_000)
+        route: Route = routes["/"]  # type: ignore[assignment]
+        plan = route.network.plan("hmyv2_getBlockByNumber", b'[26,{"fullTx":true}]')
+        entry = Entry(result=b'"%b"' % (b"x" * 1_000_000), cache=plan.cache, network="n", method="m", stored_at=0.0)
+        assert plan.key is not None
+        proxy.worker.engine.memory.put(plan.key, entry, 0.0)
+        body = batch_of([26] * 300)
+        tracemalloc.start()
+        answered = answering.begin(body, route, b"")
+        while not isinstance(answered, Answered):
+            answered = await answered
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 9_000_000 < len(answered.body) < 10_100_000
+        assert peak < 12_000_000

@@ -1,0 +1,43 @@
+"""What tiers and connectors count themselves, in the tally."""
+
+from __future__ import annotations
+
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.memo import Memos
+from rpcaccel.core.stats.counters import NodeCell, Tier
+from rpcaccel.dataplane import gauges
+from rpcaccel.dataplane.upstream.connector import Counters
+from rpcaccel.stores.base import StoreStats
+
+
+def test_the_memory_tiers_figures_are_copied() -> None:
+    memory, memos, tier = MemoryTier(1000, 100), Memos(2 << 20), Tier("memory")
+    memory.get(b"k", 0.0)
+    memos.put({}, b"k", 1, 50)
+    gauges.fill_memory(tier, memory.stats(), memos)
+    assert (tier.misses, tier.limit, tier.entries) == (1, 1000 + (2 << 20), 0)
+    assert tier.bytes == memos.size > 50
+
+
+def test_the_second_tiers_troubles_are_told_apart() -> None:
+    tier = Tier("redis", shared=True)
+    stats = StoreStats(
+        name="redis",
+        up=False,
+        hits=5,
+        misses=2,
+        late=3,
+        errors=4,
+        writes_failed=1,
+        damaged={"schema": 2},
+        writes_dropped=6,
+    )
+    gauges.fill_store(tier, stats)
+    assert (tier.up, tier.hits, tier.misses, tier.timeouts, tier.errors, tier.dropped) == (False, 5, 2, 3, 7, 6)
+
+
+def test_a_connectors_figures_are_copied() -> None:
+    counters, cell = Counters(), NodeCell("n", "a")
+    counters.connects, counters.reused, counters.open, counters.in_use = 3, 40, 3, 1
+    gauges.fill_node(cell, counters)
+    assert (cell.connects, cell.reused, cell.connections_open, cell.connections_idle) == (3, 40, 3, 2)

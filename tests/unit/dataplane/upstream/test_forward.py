@@ -1,0 +1,457 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from rpcaccel import balancers
+from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
+from rpcaccel.core.nodes.breaker import State
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.nodes.quota import Quota, QuotaSettings
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.upstream.forward import Forwarded, forward
+from rpcaccel.dataplane.upstream.pool import Pool, WaitQueue
+from tests.support.instant_time import instantly
+
+Reply = Answer | Failure
+Behaviour = Callable[[float], Awaitable[Reply]]
+
+KIND_OF_MESSAGE = {
+    "behind": FailureKind.NODE_BEHIND,
+    "pruned": FailureKind.PRUNED,
+    "missing": FailureKind.METHOD_MISSING,
+    "revert": FailureKind.REVERT,
+    "limit": FailureKind.RATE_LIMITED,
+}
+
+
+def classify(code: int, message: str, http_status: int) -> FailureKind:  # noqa: ARG001
+    return KIND_OF_MESSAGE.get(message, FailureKind.UNKNOWN)
+
+
+def says(reply: Reply) -> Behaviour:
+    async def behave(timeout: float) -> Reply:  # noqa: ARG001
+        return reply
+
+    return behave
+
+
+def error(message: str) -> Behaviour:
+    return says(Answer(error=b'{"code":-32000,"message":"%b"}' % message.encode()))
+
+
+def breaks(kind: FailureKind, *, sent: bool = True) -> Behaviour:
+    return says(Failure(kind, kind.value, sent=sent))
+
+
+async def hang(timeout: float) -> Reply:
+    await asyncio.sleep(timeout)
+    return Failure(FailureKind.TIMEOUT, "no reply in time")
+
+
+WELL = says(Answer(result=b"1"))
+
+
+class Scripted:
+    """An upstream that behaves as told, call by call, and as at last thereafter."""
+
+    def __init__(self, *behaviours: Behaviour) -> None:
+        self.behaviours = list(behaviours)
+        self.asked = 0
+        self.cancelled = 0
+        self.timeouts: list[float] = []
+
+    async def send(self, method: str, params: bytes, *, timeout: float) -> Reply:
+        assert (method, params) == ("m", b"[1]")
+        behaviour = self.behaviours[min(self.asked, len(self.behaviours) - 1)]
+        self.asked += 1
+        self.timeouts.append(timeout)
+        try:
+            return await behaviour(timeout)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+class World:
+    """A pool of scripted nodes a, b, c … that are asked in that order."""
+
+    def __init__(self, *scripts: Scripted, **options: object) -> None:
+        self.scripts = scripts
+        self.nodes = [Node("abcdef"[number], timeout=2.0) for number in range(len(scripts))]
+        balancer = balancers.load("smooth_weighted")
+        balancer.adopt(self.nodes)
+        self.pool = Pool(
+            nodes=self.nodes,
+            balancer=balancer,
+            upstreams={node.id: script for node, script in zip(self.nodes, scripts, strict=True)},
+            classify=classify,
+            clock=asyncio.get_running_loop().time,
+            rng=Random(1),
+            **options,  # type: ignore[arg-type]
+        )
+
+    async def call(
+        self,
+        *,
+        repeat: bool = True,
+        heavy: bool = False,
+        block: int | None = None,
+        within: float = 5.0,
+        hedge_after: float | None = None,
+    ) -> Forwarded:
+        rule = Rule(method="m", cache=CacheClass.HEAD, repeat=repeat, heavy=heavy)
+        plan = Plan(
+            network="n",
+            method="m",
+            rule=rule,
+            params=b"[1]",
+            asked=b"[1]",
+            cache=CacheClass.HEAD,
+            block=block,
+            hedge=True,
+        )
+        deadline = self.pool.clock() + within
+        if hedge_after is not None:
+            self.pool.hedging = Hedging(at_least=hedge_after, samples=1)
+            for node in self.nodes:
+                node.pace.answered("m", 0.001, 0.0)
+        return await forward(plan, self.pool, deadline=deadline)
+
+    @property
+    def asked(self) -> list[int]:
+        return [script.asked for script in self.scripts]
+
+    def assert_nothing_is_left_open(self) -> None:
+        assert [node.in_flight for node in self.nodes] == [0] * len(self.nodes)
+        assert all(not task.get_coro().__qualname__.startswith("_Course") for task in asyncio.all_tasks())  # type: ignore[union-attr]
+
+
+EMPTY = says(Answer(result=b'"0x"'))
+
+
+@pytest.mark.parametrize(
+    ("second", "block", "lag"),
+    [
+        (WELL, 970, 30),
+        (EMPTY, 970, 0),  # that is what it would say, too, if it had not got the block
+        (error("behind"), 970, 0),  # a client can bring the words about
+        (error("revert"), 970, 0),
+        (WELL, 1, 0),  # it no longer has old blocks
+        (WELL, None, 0),
+    ],
+)
+@instantly
+async def test_a_node_is_taken_to_lag_only_when_another_shows_that_the_block_is_there(
+    second: Behaviour, block: int | None, lag: int
+) -> None:
+    world = World(Scripted(error("behind")), Scripted(second), most_lag=400)
+    for node in world.nodes:
+        node.head = 1000
+    await world.call(block=block)
+    assert [node.hidden_lag(world.pool.clock()) for node in world.nodes] == [lag, 0]
+
+
+@instantly
+async def test_an_answer_comes_back_with_who_gave_it() -> None:
+    world = World(Scripted(WELL), Scripted(WELL))
+    world.nodes[0].head = 77
+    found = await world.call()
+    assert (found.answer, found.failure) == (Answer(result=b"1"), None)
+    assert (found.node_id, found.node_head, found.attempts, found.tried) == ("a", 77, 1, ("a",))
+    assert found.legs == ()  # one attempt has nothing to tell
+    assert world.nodes[0].latency.known
+    world.assert_nothing_is_left_open()
+
+
+@pytest.mark.parametrize("hedge_after", [None, 0.5])
+@instantly
+async def test_no_task_is_made_before_a_hedge_is_due(hedge_after: float | None) -> None:
+    tasks: list[set[asyncio.Task[object]]] = []
+
+    async def look(timeout: float) -> Reply:  # noqa: ARG001
+        tasks.append(asyncio.all_tasks())
+        return Answer(result=b"1")
+
+    before = asyncio.all_tasks()
+    await World(Scripted(look)).call(hedge_after=hedge_after)
+    assert tasks == [before]
+
+
+@instantly
+async def test_a_dead_node_is_passed_over_and_then_left_alone() -> None:
+    dead = Scripted(breaks(FailureKind.CONNECT, sent=False))
+    world = World(dead, Scripted(WELL), Scripted(WELL))
+    first = await world.call()
+    assert [(leg.node, leg.end) for leg in first.legs] == [("a", "connect"), ("b", "answered")]
+    for _ in range(199):
+        assert (await world.call()).failure is None
+    assert world.nodes[0].breaker.state is State.OPEN
+    assert dead.asked == 5
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_a_write_is_not_sent_twice() -> None:
+    world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
+    found = await world.call(repeat=False)
+    assert found.failure
+    assert found.failure.kind is FailureKind.BROKEN_REPLY
+    assert world.asked == [1, 0]
+
+
+@instantly
+async def test_a_revert_passes_through_and_counts_as_health() -> None:
+    world = World(Scripted(error("revert")), Scripted(WELL))
+    found = await world.call()
+    assert found.answer
+    assert found.answer.error
+    assert found.failure
+    assert found.failure.kind is FailureKind.REVERT
+    assert world.asked == [1, 0]
+    assert not world.nodes[0].latency.known
+
+
+@instantly
+async def test_a_node_that_lacks_the_method_is_not_asked_for_it_again() -> None:
+    world = World(Scripted(error("missing")), Scripted(WELL))
+    assert (await world.call()).steps == (("a", FailureKind.METHOD_MISSING),)
+    for _ in range(4):
+        assert (await world.call()).node_id == "b"
+    assert world.asked == [1, 5]
+
+
+@instantly
+async def test_when_nobody_has_the_method_one_node_says_so() -> None:
+    world = World(Scripted(error("missing")), Scripted(error("missing")))
+    await world.call()
+    assert world.asked == [1, 1]
+    found = await world.call()
+    assert sum(world.asked) == 3
+    assert found.answer
+    assert found.forced
+
+
+@instantly
+async def test_a_pruned_answer_teaches_the_bound() -> None:
+    world = World(Scripted(error("pruned")), Scripted(WELL))
+    await world.call(block=41)
+    assert world.nodes[0].pruned_below == 42
+
+
+@instantly
+async def test_a_rate_limited_node_is_parked_and_not_blamed() -> None:
+    world = World(Scripted(says(Failure(FailureKind.RATE_LIMITED, "429", retry_after=60.0))), Scripted(WELL))
+    for _ in range(10):
+        assert (await world.call()).node_id == "b"
+    assert world.asked == [1, 10]
+    assert world.nodes[0].breaker.in_row == 0
+
+
+@instantly
+async def test_when_all_are_limited_the_client_hears_the_proxys_own_words() -> None:
+    world = World(Scripted(error("limit")))
+    first = await world.call()
+    assert first.answer is None
+    assert first.failure
+    assert first.failure.kind is FailureKind.RATE_LIMITED
+    second = await world.call()
+    assert second.failure
+    assert second.failure.retry_after == pytest.approx(1.0, abs=0.2)
+    assert world.asked == [1]
+
+
+@instantly
+async def test_the_least_bad_is_asked_when_all_are_out_and_recovery_needs_nobody() -> None:
+    world = World(Scripted(*[breaks(FailureKind.CONNECT, sent=False)] * 6, WELL))
+    kinds = [found.failure.kind if found.failure else None for found in [await world.call() for _ in range(8)]]
+    assert kinds == [FailureKind.CONNECT] * 6 + [None, None]
+    assert world.nodes[0].breaker.state is State.CLOSED
+
+
+@instantly
+async def test_no_node_fit_is_said_without_asking() -> None:
+    world = World(Scripted(WELL))
+    world.nodes[0].chain_ok = False
+    found = await world.call()
+    assert found.failure
+    assert found.failure.kind is FailureKind.NO_NODE
+    assert (found.attempts, found.node_id) == (0, "")
+
+
+@instantly
+async def test_the_deadline_holds_over_all_attempts() -> None:
+    world = World(*[Scripted(hang) for _ in range(3)])
+    world.nodes[0].timeout = 0.05
+    started = world.pool.clock()
+    found = await world.call(within=0.1)
+    assert found.failure
+    assert found.failure.kind is FailureKind.TIMEOUT
+    assert world.pool.clock() - started == pytest.approx(0.1)
+    assert world.asked == [1, 1, 0]
+    assert world.nodes[0].breaker.in_row == 1
+    assert world.nodes[1].breaker.in_row == 0, "it was not given its full time"
+
+
+@instantly
+async def test_what_is_not_there_yet_is_asked_again_a_block_later() -> None:
+    settings = DispatchSettings(behind_pause=0.02)
+    world = World(Scripted(error("behind"), WELL), settings=settings)
+    world.nodes[0].head = 5
+    found = await world.call(block=5)
+    assert (found.failure, found.attempts) == (None, 2)
+
+
+@pytest.mark.parametrize("hedge_after", [None, 0.01])
+@instantly
+async def test_a_cancelled_call_gives_everything_back(hedge_after: float | None) -> None:
+    world = World(Scripted(hang), Scripted(hang))
+    world.nodes[0].breaker.force(0.0)
+    call = asyncio.create_task(world.call(hedge_after=hedge_after))
+    async with asyncio.timeout(60):
+        while sum(node.in_flight for node in world.nodes) < (1 if hedge_after is None else 2):
+            await asyncio.sleep(0.001)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    world.assert_nothing_is_left_open()
+    assert sum(script.cancelled for script in world.scripts) == sum(world.asked)
+    assert world.nodes[0].breaker.in_row == 0
+
+
+@instantly
+async def test_a_cancelled_trial_does_not_shut_the_node_out() -> None:
+    world = World(Scripted(hang, WELL))
+    breaker = world.nodes[0].breaker
+    for _ in range(5):
+        breaker.force(0.0).close("failure", 0.0)
+    breaker.probed(0.0, answered=True)
+    call = asyncio.create_task(world.call())
+    await asyncio.sleep(0)
+    assert not breaker.allows(world.pool.clock())
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert breaker.allows(world.pool.clock())
+    assert (await world.call()).failure is None
+
+
+@instantly
+async def test_who_polls_for_a_block_that_nobody_has_is_told_so_at_once_by_one_node() -> None:
+    settings = DispatchSettings(behind_pause=0.5)
+    world = World(Scripted(error("behind")), Scripted(error("behind")), settings=settings)
+    for node in world.nodes:
+        node.head = 5
+    started = world.pool.clock()
+    found = await world.call(block=6)
+    assert (found.attempts, sum(world.asked)) == (1, 1)
+    assert world.pool.clock() - started < 0.2
+
+
+@instantly
+async def test_where_no_block_is_named_others_are_asked_and_nobody_waits() -> None:
+    settings = DispatchSettings(behind_pause=0.5)
+    world = World(Scripted(error("behind")), Scripted(error("behind")), settings=settings)
+    started = world.pool.clock()
+    assert (await world.call()).attempts == 2
+    assert world.pool.clock() - started < 0.2
+
+
+@pytest.mark.parametrize("hedge_after", [None, 0.5])
+@instantly
+async def test_a_fault_of_our_own_is_not_hidden_and_leaves_nothing_open(hedge_after: float | None) -> None:
+    async def stumble(timeout: float) -> Reply:  # noqa: ARG001
+        raise KeyError("a bug")
+
+    world = World(Scripted(stumble))
+    with pytest.raises(KeyError):
+        await world.call(hedge_after=hedge_after)
+    world.assert_nothing_is_left_open()
+
+
+async def after_a_while(timeout: float) -> Reply:  # noqa: ARG001
+    await asyncio.sleep(0.02)
+    return Answer(result=b"1")
+
+
+@instantly
+async def test_more_calls_than_a_node_may_have_wait_for_their_turn() -> None:
+    world = World(Scripted(after_a_while))
+    world.nodes[0].limit.value = 2.0
+    world.nodes[0].limit.most = 2
+    started = world.pool.clock()
+    found = await asyncio.gather(*(world.call() for _ in range(8)))
+    assert all(one.failure is None for one in found)
+    assert world.pool.clock() - started >= 0.07
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_a_call_that_waited_in_vain_is_told_that_the_nodes_are_busy() -> None:
+    world = World(Scripted(hang), rooms=tuple(WaitQueue(seconds=0.03) for _ in Bulkhead))
+    world.nodes[0].limit.value = 1.0
+    taking = asyncio.create_task(world.call())
+    await asyncio.sleep(0)
+    started = world.pool.clock()
+    found = await world.call()
+    assert found.failure
+    assert (found.failure.kind, found.failure.retry_after, found.attempts) == (FailureKind.BUSY, 1.0, 0)
+    assert 0.02 < world.pool.clock() - started < 0.2
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    assert sum(len(room) for room in world.pool.rooms) == 0
+
+
+@instantly
+async def test_a_used_up_second_is_waited_for() -> None:
+    world = World(Scripted(WELL))
+    now = world.pool.clock()
+    world.nodes[0].quota = Quota(QuotaSettings(second=20), now=now, epoch=0.0)
+    found = await asyncio.gather(*(world.call() for _ in range(25)))
+    assert all(one.failure is None for one in found)
+    assert world.pool.clock() - now >= 0.2
+
+
+@instantly
+async def test_a_retry_does_not_wait_for_room() -> None:
+    world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
+    world.nodes[1].limit.value, world.nodes[1].held[Bulkhead.LIGHT] = 1.0, 1
+    assert (await world.call()).node_id == "b"
+
+
+@instantly
+async def test_heavy_calls_queue_among_themselves_and_a_light_one_passes_them_by() -> None:
+    gate = asyncio.Event()
+
+    async def slow(timeout: float) -> Reply:  # noqa: ARG001
+        await gate.wait()
+        return Answer(result=b"2")
+
+    world = World(Scripted(slow, slow, WELL))
+    world.nodes[0].max_heavy = 2
+    heavy = [asyncio.create_task(world.call(heavy=True)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert [len(room) for room in world.pool.rooms] == [0, 3, 0, 0]
+    assert (await world.call()).answer == Answer(result=b"1")
+    assert [len(room) for room in world.pool.rooms] == [0, 3, 0, 0]
+    gate.set()
+    assert all(found.failure is None for found in await asyncio.gather(*heavy))
+    assert [len(room) for room in world.pool.rooms] == [0, 0, 0, 0]
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_a_heavy_call_for_which_there_is_no_place_to_wait_is_told_so() -> None:
+    world = World(Scripted(hang), rooms=tuple(WaitQueue(most=0) for _ in Bulkhead))
+    world.nodes[0].begin(0.0, Bulkhead.HEAVY)
+    world.nodes[0].max_heavy = 1
+    found = await world.call(heavy=True)
+    assert found.failure
+    assert found.failure.kind is FailureKind.BUSY
+    assert found.failure.text == "every node that may be asked has as many heavy calls as it may have at once"
+    assert [room.refused for room in world.pool.rooms] == [0, 1, 0, 0]

@@ -1,0 +1,189 @@
+"""A second attempt beside the first: who wins, what each is told, and that nothing is left open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextvars import copy_context
+
+import pytest
+
+from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging, StartAttempt
+from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import NodeCell
+from rpcaccel.dataplane.upstream.trace_context import CURRENT
+from tests.support.instant_time import instantly
+from tests.unit.dataplane.upstream.test_forward import WELL, Reply, Scripted, World, after_a_while, breaks, error, hang
+
+
+class Trace:
+    """Implements TracedCall: notes which nodes were asked for it."""
+
+    trace = "f" * 32
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def attempt(self, method: str, start: StartAttempt, reply: Awaitable[Reply]) -> Reply:
+        self.asked.append(start.node.id)
+        return await reply
+
+
+@instantly
+async def test_a_slow_node_is_overtaken_by_the_hedge_and_cancelled() -> None:
+    slow = Scripted(hang)
+    world = World(slow, Scripted(WELL))
+    found = await world.call(hedge_after=0.01)
+    assert (found.node_id, found.attempts) == ("b", 2)
+    assert slow.cancelled == 1
+    assert [(leg.node, leg.end) for leg in found.legs] == [("a", "overtaken"), ("b", "answered")]
+    assert found.legs[0].start == 0 < found.legs[1].start <= found.legs[0].seconds
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_what_waits_for_a_node_that_is_found_to_hang_goes_to_another_at_once() -> None:
+    hanging = Scripted(hang)
+    world = World(hanging, Scripted(WELL))
+    call = asyncio.create_task(world.call(hedge_after=4.0))
+    while not hanging.asked:
+        await asyncio.sleep(0.001)
+    world.pool.desert("b")
+    assert world.asked == [1, 0]
+    world.pool.desert("a")
+    world.pool.desert("a")
+    found = await call
+    assert (found.node_id, found.attempts, world.asked) == ("b", 2, [1, 1])
+    assert hanging.cancelled == 1
+    assert not any(world.pool.waiting.values())
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_a_node_whose_pace_is_not_known_is_deserted_all_the_same() -> None:
+    hanging = Scripted(hang)
+    world = World(hanging, Scripted(WELL))
+    world.pool.hedging = Hedging()
+    call = asyncio.create_task(world.call())
+    while not hanging.asked:
+        await asyncio.sleep(0.001)
+    world.pool.desert("a")
+    assert (await call).node_id == "b"
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_an_attempt_for_a_node_that_hangs_belongs_to_the_trace_of_its_call() -> None:
+    hanging, trace = Scripted(hang), Trace()
+    world = World(hanging, Scripted(WELL))
+    under_it = copy_context()
+    under_it.run(CURRENT.set, trace)
+    call = asyncio.create_task(world.call(hedge_after=4.0), context=under_it)
+    while not hanging.asked:
+        await asyncio.sleep(0.001)
+    world.pool.desert("a")  # by who looks after the nodes: in a context of its own
+    await call
+    assert trace.asked == ["a", "b"]
+
+
+@instantly
+async def test_a_call_that_a_hedge_answered_is_not_taken_for_cancelled() -> None:
+    async with asyncio.timeout(5.0):
+        await World(Scripted(hang), Scripted(WELL)).call(hedge_after=0.01)
+        await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+@instantly
+async def test_a_caller_that_leaves_at_the_moment_the_hedge_answers_is_cancelled() -> None:
+    async def answer_and_cancel(timeout: float) -> Reply:  # noqa: ARG001
+        call.cancel()
+        return Answer(result=b"1")
+
+    world = World(Scripted(hang), Scripted(answer_and_cancel))
+    call = asyncio.create_task(world.call(hedge_after=0.01))
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_when_the_first_fails_the_hedge_is_waited_for() -> None:
+    async def fail(timeout: float) -> Reply:  # noqa: ARG001
+        await asyncio.sleep(0.02)
+        return Failure(FailureKind.BROKEN_REPLY, "broken")
+
+    async def slowly(timeout: float) -> Reply:  # noqa: ARG001
+        await asyncio.sleep(0.03)
+        return Answer(result=b"1")
+
+    found = await World(Scripted(fail), Scripted(slowly)).call(hedge_after=0.01)
+    assert (found.node_id, found.attempts) == ("b", 2)
+
+
+@instantly
+async def test_when_the_hedge_fails_the_first_is_waited_for() -> None:
+    found = await World(Scripted(after_a_while), Scripted(breaks(FailureKind.BROKEN_REPLY))).call(hedge_after=0.01)
+    assert (found.node_id, found.attempts) == ("a", 2)
+
+
+@instantly
+async def test_a_hedge_is_not_sent_when_the_first_is_quick() -> None:
+    world = World(Scripted(WELL), Scripted(WELL))
+    assert (await world.call(hedge_after=0.01)).attempts == 1
+    assert world.asked == [1, 0]
+
+
+@instantly
+async def test_a_hedged_call_still_fails_over() -> None:
+    world = World(Scripted(breaks(FailureKind.BROKEN_REPLY)), Scripted(WELL))
+    found = await world.call(hedge_after=0.5)
+    assert (found.node_id, found.attempts) == ("b", 2)
+
+
+@instantly
+async def test_a_hedge_that_may_not_be_sent_leaves_the_first_to_finish() -> None:
+    async def slowly(timeout: float) -> Reply:  # noqa: ARG001
+        await asyncio.sleep(0.03)
+        return Answer(result=b"1")
+
+    world = World(Scripted(slowly), Scripted(WELL), budget=Budget(share=0.0, floor=0.0))
+    assert (await world.call(hedge_after=0.01)).node_id == "a"
+
+
+@instantly
+async def test_a_hedged_call_may_pause_for_the_next_block() -> None:
+    settings = DispatchSettings(behind_pause=0.02)
+    world = World(Scripted(error("behind"), WELL), settings=settings)
+    world.nodes[0].head = 5
+    assert (await world.call(block=5, hedge_after=0.5)).attempts == 2
+
+
+@instantly
+async def test_an_overtaken_node_is_known_to_be_slow_and_the_attempts_are_counted() -> None:
+    world = World(Scripted(hang), Scripted(WELL))
+    world.pool.cells = {node.id: NodeCell("n", node.id) for node in world.nodes}
+    await world.call(hedge_after=0.01)
+    slow, quick = world.pool.cells["a"], world.pool.cells["b"]
+    assert (slow.failures, quick.hedges, quick.latency.count) == ({"overtaken": 1}, 1, 1)
+    assert world.nodes[0].attempts.totals(world.pool.clock()) == [0, 1]
+    pace = world.nodes[0].pace.of("m")
+    assert pace
+    assert pace.quantile > 0.001
+
+
+@instantly
+async def test_a_hedge_that_loses_is_not_called_slow() -> None:
+    async def slowly(timeout: float) -> Reply:  # noqa: ARG001
+        await asyncio.sleep(0.03)
+        return Answer(result=b"1")
+
+    world = World(Scripted(slowly), Scripted(hang))
+    for _ in range(3):
+        world.nodes[1].pace.answered("m", 1.0, 0.0)
+    assert (await world.call(hedge_after=0.02)).node_id == "a"
+    assert world.nodes[1].attempts.totals(world.pool.clock()) == [0, 0]

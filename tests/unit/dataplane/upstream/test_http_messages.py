@@ -1,0 +1,94 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+from yarl import URL
+
+from rpcaccel.dataplane.upstream.http_messages import call_text, post_text, request_head, request_headers
+
+
+@dataclass
+class Hidden:
+    text: str
+
+    def reveal(self) -> str:
+        return self.text
+
+
+def test_params_go_out_exactly_as_they_came() -> None:
+    text = call_text(7, "hmyv2_getBalance", b"[ 1e28,  1.50 ]")
+    assert text == b'{"jsonrpc":"2.0","id":7,"method":"hmyv2_getBalance","params":[ 1e28,  1.50 ]}'
+
+
+def test_a_method_name_cannot_break_out_of_its_text() -> None:
+    name = 'a","params":[],"x":"ü\n'
+    assert json.loads(call_text(1, name, b"[]")) == {"jsonrpc": "2.0", "id": 1, "method": name, "params": []}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_compression_is_not_asked_for_on_this_machine(host: str) -> None:
+    assert request_headers(URL(f"http://{host}:9500"), {})["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("host", ["10.0.0.7", "api.s0.t.hmny.io"])
+def test_compression_is_asked_for_over_a_network(host: str) -> None:
+    assert request_headers(URL(f"https://{host}"), {})["accept-encoding"] == "gzip"
+
+
+def test_the_operators_headers_win() -> None:
+    headers = request_headers(
+        URL("http://u:p@10.0.0.7"), {"Accept-Encoding": Hidden("br"), "Authorization": Hidden("X")}
+    )
+    assert (headers["accept-encoding"], headers["authorization"]) == ("br", "X")
+
+
+def test_credentials_of_the_address_become_an_authorization_header() -> None:
+    assert request_headers(URL("http://Aladdin:open%20sesame@h"), {})["authorization"] == (
+        "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
+    )
+    assert request_headers(URL("http://token@h"), {})["authorization"] == "Basic dG9rZW46"
+
+
+def test_the_head_says_where_and_what_and_the_host_header_comes_first() -> None:
+    head = request_head(URL("http://joe:pw@10.0.0.7:9500/v3/key?x=1#f"), {"X-Key": Hidden("k")})
+    assert head.split(b"\r\n") == [
+        b"POST /v3/key?x=1 HTTP/1.1",
+        b"Host: 10.0.0.7:9500",
+        b"content-type: application/json",
+        b"accept-encoding: gzip",
+        b"user-agent: rpcaccel",
+        b"authorization: Basic am9lOnB3",
+        b"x-key: k",
+        b"",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [("http://h", "h"), ("https://h:443", "h"), ("https://h:80", "h:80"), ("http://[::1]:9500/", "[::1]:9500")],
+)
+def test_the_host_header_holds_the_port_where_it_is_not_the_usual_one(url: str, host: str) -> None:
+    assert f"\r\nHost: {host}\r\n".encode() in request_head(URL(url), {})
+
+
+def test_a_host_header_of_the_operator_is_the_only_one() -> None:
+    head = request_head(URL("http://h/"), {"HOST": Hidden("rpc.example")})
+    assert head.lower().count(b"host:") == 1
+    assert b"\r\nHost: rpc.example\r\n" in head
+
+
+def test_a_traced_call_tells_its_own_span_and_no_other() -> None:
+    head = request_head(URL("http://h/"), {"TraceParent": Hidden("00-x-y-01"), "x-traceparent": Hidden("1")})
+    assert b"\r\ntraceparent: 00-x-y-01\r\n" in post_text(head, b"[]")
+    traced = post_text(head, b"[]", "00-a-b-01")
+    assert [line for line in traced.split(b"\r\n") if b"traceparent" in line] == [
+        b"x-traceparent: 1",
+        b"traceparent: 00-a-b-01",
+    ]
+
+
+def test_a_request_is_its_head_its_length_and_its_body() -> None:
+    assert post_text(b"POST / HTTP/1.1\r\n", b"[\xc3\xbc]") == (
+        b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n[\xc3\xbc]"
+    )
+    assert post_text(b"H\r\n", b"[]", "00-a-b-01") == b"H\r\ntraceparent: 00-a-b-01\r\nContent-Length: 2\r\n\r\n[]"

@@ -1,0 +1,258 @@
+"""Calls over real sockets on loopback: what goes out, comes back, stays secret; sockets reused, counted, closed."""
+
+import asyncio
+import gzip
+import itertools
+import json
+
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.upstream.node_client import Upstream
+from tests.support.dataplane.raw_node import (
+    LONG,
+    OK,
+    Call,
+    Connect,
+    Hidden,
+    RawNode,
+    Resolver,
+    Settings,
+    ask,
+    failure,
+)
+from tests.support.waiting import until
+
+# -- what goes out and comes back --------------------------------------------------------------------------------
+
+
+async def test_a_call_goes_out_once_with_few_headers_and_its_answer_comes_back_raw(
+    node: RawNode, connect: Connect
+) -> None:
+    upstream = connect()
+    got = await upstream.send("hmyv2_getBlocks", b'[1, 2,{"fullTx" :true}]', timeout=LONG, id=77)
+    assert isinstance(got, Answer)
+    assert (got.result, got.error, got.http_status) == (b'"0x1"', None, 200)
+    assert 0 < got.elapsed < LONG
+    (call,) = node.calls
+    assert call.body == b'{"jsonrpc":"2.0","id":77,"method":"hmyv2_getBlocks","params":[1, 2,{"fullTx" :true}]}'
+    assert call.head.startswith(b"POST / HTTP/1.1\r\n")
+    names = sorted(line.split(":")[0].lower() for line in call.head.decode().split("\r\n")[1:-2])
+    assert names == ["accept-encoding", "content-length", "content-type", "host", "user-agent"]
+
+
+async def test_an_error_of_the_node_is_an_answer(node: RawNode, connect: Connect) -> None:
+    async def script(call: Call) -> None:
+        call.reply(b'{"jsonrpc":"2.0","id":%d,"error":{"code":3,"message":"execution reverted"}}' % call.id)
+
+    node.script = script
+    got = await ask(connect())
+    assert isinstance(got, Answer)
+    assert got.error == b'{"code":3,"message":"execution reverted"}'
+
+
+async def test_a_compressed_answer_is_unpacked(node: RawNode, connect: Connect) -> None:
+    async def script(call: Call) -> None:
+        call.reply(gzip.compress(OK % call.id), headers="Content-Encoding: gzip\r\n")
+
+    node.script = script
+    got = await ask(connect(headers={"Accept-Encoding": Hidden("gzip")}))
+    assert isinstance(got, Answer)
+    assert got.result == b'"0x1"'
+    assert node.calls[0].header("accept-encoding") == "gzip"
+
+
+async def test_a_chunked_answer_is_put_together(node: RawNode, connect: Connect) -> None:
+    async def script(call: Call) -> None:
+        text = OK % call.id
+        call.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        call.writer.write(b"5\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (text[:5], len(text) - 5, text[5:]))
+
+    node.script = script
+    assert isinstance(await ask(connect()), Answer)
+
+
+async def test_the_path_and_query_of_the_address_are_kept(node: RawNode, connect: Connect) -> None:
+    await ask(connect(f"http://127.0.0.1:{node.port}/v3/key?x=1%2F2"))
+    assert node.calls[0].head.startswith(b"POST /v3/key?x=1%2F2 HTTP/1.1\r\n")
+
+
+async def test_a_batch_is_one_request_and_its_answers_are_matched_by_id(node: RawNode, connect: Connect) -> None:
+    async def script(call: Call) -> None:
+        first, _, third = (item["id"] for item in json.loads(call.body))
+        call.reply(b'[{"id":%d,"result":3},{"id":%d,"error":{"code":-1,"message":"x"}}]' % (third, first))
+
+    node.script = script
+    got = await connect().send_batch([("a", b"[]"), ("b", b"[1]"), ("c", b"[]")], timeout=LONG)
+    assert [type(item) for item in got] == [Answer, Failure, Answer]
+    assert isinstance(got[1], Failure)
+    assert (got[1].kind, got[1].node) == (FailureKind.WRONG_ID, "a")
+    assert isinstance(got[2], Answer)
+    assert got[2].result == b"3"
+    assert len(node.calls) == 1
+
+
+async def test_a_batch_of_nothing_asks_nothing(node: RawNode, connect: Connect) -> None:
+    assert await connect().send_batch([], timeout=LONG) == []
+    assert node.calls == []
+
+
+async def test_a_batch_that_cannot_be_sent_fails_item_by_item(connect: Connect) -> None:
+    got = await connect("http://127.0.0.1:1/").send_batch([("a", b"[]"), ("b", b"[]")], timeout=LONG)
+    assert [item.kind for item in got if isinstance(item, Failure)] == [FailureKind.CONNECT] * 2
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------
+
+
+async def test_credentials_reach_the_node_as_a_header_and_nobody_else(node: RawNode, connect: Connect) -> None:
+    async def script(call: Call) -> None:
+        call.reply(b"Cannot POST /v3/0123456789abcdef for joe hunter22 top-secret", status=404)
+
+    node.script = script
+    url = f"http://joe:hunter22@127.0.0.1:{node.port}/v3/0123456789abcdef"
+    upstream = connect(url, headers={"X-Key": Hidden("top-secret")})
+    got = await failure(upstream)
+    assert node.calls[0].header("authorization") == "Basic am9lOmh1bnRlcjIy"
+    assert node.calls[0].header("x-key") == "top-secret"
+    assert got.text == "there is no JSON-RPC at this URL: HTTP 404, Cannot POST *** for *** *** ***"
+    assert upstream.shown == f"http://127.0.0.1:{node.port}"
+    shown = repr(upstream) + repr(got)
+    assert not [secret for secret in ("joe", "hunter22", "0123456789abcdef", "top-secret") if secret in shown]
+
+
+async def test_a_nodes_error_names_no_key_also_when_the_call_failed_by_its_status(
+    node: RawNode, connect: Connect
+) -> None:
+    async def script(call: Call) -> None:
+        call.reply(
+            b'{"id":%d,"error":{"code":-32005,"message":"0123456789abcdef has no calls left"}}' % call.id, status=429
+        )
+
+    node.script = script
+    got = await failure(connect(f"http://127.0.0.1:{node.port}/v3/0123456789abcdef"))
+    assert (got.kind, got.error) == (FailureKind.RATE_LIMITED, b'{"code":-32005,"message":"*** has no calls left"}')
+    assert "0123456789abcdef" not in repr(got)
+
+
+async def test_a_word_in_the_path_of_an_address_spoils_no_error(node: RawNode, connect: Connect) -> None:
+    error = b'{"code":-32000,"message":"the message is too long"}'
+
+    async def script(call: Call) -> None:
+        call.reply(b'{"id":%d,"error":%b}' % (call.id, error))
+
+    node.script = script
+    got = await ask(connect(f"http://127.0.0.1:{node.port}/message"))
+    assert isinstance(got, Answer)
+    assert got.error == error
+
+
+async def test_a_failed_connection_names_no_credentials(connect: Connect) -> None:
+    got = await failure(connect("http://joe:hunter22@127.0.0.1:1/0123456789abcdef"))
+    assert got.text.startswith("no connection to http://127.0.0.1:1: ")
+    assert "hunter22" not in repr(got)
+    assert "0123456789abcdef" not in repr(got)
+
+
+# -- sockets -----------------------------------------------------------------------------------------------------
+
+
+async def test_connections_are_reused_and_counted(node: RawNode, connect: Connect) -> None:
+    upstream = connect()
+    for _ in range(3):
+        await ask(upstream)
+    counters = upstream.counters
+    assert (counters.requests, counters.replies, counters.connects, counters.reused, counters.tls) == (3, 3, 1, 2, 0)
+    assert (counters.open, counters.in_use, counters.idle) == (1, 0, 1)
+    assert counters.bytes_out == sum(len(call.body) for call in node.calls)
+    assert counters.bytes_in == sum(len(OK % call.id) for call in node.calls)
+    assert counters.connect_seconds > 0
+    assert counters.wait_seconds > 0
+    assert counters.read_seconds > 0
+    assert counters.snapshot()["idle"] == 1
+    assert repr(counters) == "<Counters 3 requests, 1 open, 1 idle, 2 reused>"
+    await upstream.close()
+    await until(lambda: counters.open == 0)
+
+
+async def test_names_are_looked_up_once_and_lookups_are_counted(node: RawNode, connect: Connect) -> None:
+    upstream = connect(f"http://node.example:{node.port}/", resolver=Resolver(node.port))
+    assert await upstream.warm(3) == 3
+    await ask(upstream)
+    counters = upstream.counters
+    assert (counters.dns_lookups, counters.dns_cached) == (1, 2)
+    assert counters.dns_seconds >= 0
+    assert node.calls[0].header("host") == f"node.example:{node.port}"
+
+
+async def test_warm_connections_are_opened_without_a_byte_and_used_by_the_first_calls(
+    node: RawNode, connect: Connect
+) -> None:
+    upstream = connect(warm=3)
+    assert await upstream.warm() == 3
+    await until(lambda: node.connections == 3)
+    assert (upstream.counters.idle, node.calls) == (3, [])
+    got = await asyncio.gather(*(ask(upstream) for _ in range(3)))
+    assert [type(item) for item in got] == [Answer] * 3
+    assert (node.connections, upstream.counters.connects, upstream.counters.reused) == (3, 3, 3)
+
+
+async def test_warming_a_node_that_is_down_opens_nothing_and_raises_nothing(connect: Connect) -> None:
+    upstream = connect("http://127.0.0.1:1/", warm=2)
+    assert await upstream.warm() == 0
+    assert await upstream.warm(0) == 0
+
+
+async def test_never_more_connections_than_allowed(node: RawNode, connect: Connect) -> None:
+    upstream = connect(max_connections=2)
+    got = await asyncio.gather(*(ask(upstream) for _ in range(12)))
+    assert [type(item) for item in got] == [Answer] * 12
+    assert node.connections == 2
+    assert upstream.counters.queued >= 10
+    assert upstream.counters.queue_seconds > 0
+
+
+async def test_counters_can_be_carried_over(node: RawNode, connect: Connect) -> None:
+    before = connect()
+    await ask(before)
+    after = Upstream(Settings(Hidden(f"http://127.0.0.1:{node.port}/")), counters=before.counters)
+    await ask(after)
+    await after.close()
+    assert before.counters.requests == 2
+
+
+# -- closing -----------------------------------------------------------------------------------------------------
+
+
+async def test_until_it_closes_calls_under_way_finish_and_others_still_come(node: RawNode, connect: Connect) -> None:
+    upstream = connect()
+    closing = asyncio.create_task(upstream.close(grace=LONG))
+    await asyncio.sleep(0)
+    assert isinstance(await ask(upstream), Answer)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    late = await failure(upstream)
+    assert (late.kind, late.sent) == (FailureKind.BUSY, False)
+    assert await upstream.warm(2) == 0
+    assert (len(node.calls), upstream.counters.open) == (1, 0)
+
+
+async def test_closing_cuts_off_what_does_not_finish_in_time(node: RawNode, connect: Connect) -> None:
+    async def script(_call: Call) -> None:
+        await asyncio.Event().wait()
+
+    node.script = script
+    upstream = connect(max_connections=1)
+    under_way = asyncio.create_task(failure(upstream))
+    await until(lambda: len(node.calls) == 1)
+    waiting = asyncio.create_task(failure(upstream))
+    await until(lambda: upstream.counters.queued == 1)
+    await upstream.close(grace=0.05)
+    assert (await under_way).sent
+    assert not (await waiting).sent
+    assert upstream.counters.in_use == 0
+
+
+async def test_ids_never_repeat_on_one_upstream(node: RawNode, connect: Connect) -> None:
+    upstream = connect()
+    await asyncio.gather(*itertools.repeat(ask(upstream), 1), *(ask(upstream) for _ in range(5)))
+    assert len({call.id for call in node.calls}) == 6

@@ -1,0 +1,98 @@
+"""Sending, refusing, and finding what was sent, as a wallet sees it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from eth_account import Account
+
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.methods.registry import RpcError
+from rpcaccel.simnode.server.server import SimNode
+
+KEY = "0x" + "11" * 32
+SENDER = Account.from_key(KEY).address
+
+
+def signed(chain: int = 1_666_700_000, **fields: Any) -> str:
+    base = {"to": "0x" + "22" * 20, "value": 7, "gas": 21000, "gasPrice": 10**11, "nonce": 0, "chainId": chain}
+    return str(Account.sign_transaction({**base, **fields}, KEY).raw_transaction.to_0x_hex())
+
+
+async def test_a_sent_transaction_is_pending_then_mined_and_moves_nonce_and_money(
+    chain: SimChain, node: SimNode
+) -> None:
+    before = int(await node.ask("eth_getBalance", SENDER, "latest"), 16)
+    name = await node.ask("eth_sendRawTransaction", signed())
+    pending = await node.ask("eth_getTransactionByHash", name)
+    assert (pending["blockHash"], pending["blockNumber"], pending["transactionIndex"]) == (None, None, None)
+    assert pending["from"] == SENDER.lower()
+    own = await node.ask("hmyv2_pendingTransactions")
+    assert (own[0]["blockHash"], own[0]["blockNumber"], own[0]["timestamp"]) == ("0x" + "00" * 32, None, 0)
+    assert own[0]["ethHash"] == name
+    assert await node.ask("eth_getTransactionReceipt", name) is None
+    assert await node.ask("eth_getTransactionCount", SENDER, "pending") == "0x1"
+    assert await node.ask("eth_getTransactionCount", SENDER, "latest") == "0x0"
+    assert await node.ask("hmyv2_getPoolStats") == {"executable-count": 1, "non-executable-count": 0}
+    chain.advance()
+    receipt = await node.ask("eth_getTransactionReceipt", name)
+    assert (receipt["status"], receipt["blockNumber"], receipt["transactionHash"]) == ("0x1", hex(179), name)
+    assert await node.ask("hmyv2_getTransactionByHash", own[0]["hash"]) is not None
+    assert await node.ask("eth_getTransactionCount", SENDER, "latest") == "0x1"
+    after = int(await node.ask("eth_getBalance", SENDER, "latest"), 16)
+    assert before - after > 21000 * 10**11 // 2
+    assert name in (await node.ask("eth_getBlockByNumber", "latest", False))["transactions"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"chain": 77}, "blockchain chain id:2, given 77: invalid chain id for signer"),
+        ({"gasPrice": 5}, "transaction underpriced"),
+        ({"gas": 100}, "intrinsic gas too low"),
+        ({"gas": 90_000_000}, "exceeds block gas limit"),
+        ({"value": 10**30}, "insufficient funds for gas * price + value"),
+        ({"data": "0x" + "00" * 140_000, "gas": 10**7}, "oversized data"),
+    ],
+)
+async def test_a_bad_transaction_is_refused_in_the_nodes_words(
+    fields: dict[str, Any], text: str, node: SimNode
+) -> None:
+    with pytest.raises(RpcError, match=re.escape(text)):
+        await node.ask("hmyv2_sendRawTransaction", signed(**fields))
+    sink = await node.ask("hmyv2_getCurrentTransactionErrorSink")
+    assert [entry["error-message"] for entry in sink] == ([] if "chain" in fields else [text])
+
+
+async def test_the_same_bytes_again_are_known_and_an_old_nonce_is_too_low(chain: SimChain, node: SimNode) -> None:
+    await node.ask("eth_sendRawTransaction", signed())
+    with pytest.raises(RpcError, match="known transaction"):
+        await node.ask("eth_sendRawTransaction", signed())
+    with pytest.raises(RpcError, match="replacement transaction underpriced"):
+        await node.ask("eth_sendRawTransaction", signed(value=8))
+    chain.advance()
+    with pytest.raises(RpcError, match="transaction already finalized"):
+        await node.ask("eth_sendRawTransaction", signed())
+    with pytest.raises(RpcError, match="nonce too low"):
+        await node.ask("eth_sendRawTransaction", signed(value=8))
+
+
+async def test_a_geth_node_words_it_its_own_way(geth: SimNode) -> None:
+    await geth.ask("eth_sendRawTransaction", signed(1337))
+    with pytest.raises(RpcError, match="already known"):
+        await geth.ask("eth_sendRawTransaction", signed(1337))
+    geth.chain.advance()
+    with pytest.raises(RpcError, match="nonce too low: next nonce 1, tx nonce 0"):
+        await geth.ask("eth_sendRawTransaction", signed(1337, value=8))
+
+
+async def test_a_creation_leaves_a_contract_that_answers(chain: SimChain, node: SimNode) -> None:
+    name = await node.ask("eth_sendRawTransaction", signed(to="", gas=100_000, data="0x6001"))
+    chain.advance()
+    address = (await node.ask("eth_getTransactionReceipt", name))["contractAddress"]
+    assert len(await node.ask("eth_getCode", address, "latest")) > 64
+    assert await node.ask("eth_getCode", address, hex(178)) == "0x"
+    word = await node.ask("eth_call", {"to": address, "data": "0x12345678"}, "latest")
+    assert int(word[-16:], 16) == 179

@@ -1,0 +1,167 @@
+"""The edges at which a real Harmony node was asked (two-shard localnet, head 178), replayed: edges.json."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.simnode.chain.addresses import to_hex, to_one
+from rpcaccel.simnode.chain.blocks import ChainSpec
+from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.clock import ByClock, ManualClock
+from rpcaccel.simnode.methods.registry import RpcError
+from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.factories import harmony_chain, knobs
+from rpcaccel.simnode.server.responder import Brain
+from rpcaccel.simnode.server.server import SimNode
+
+EDGES = json.loads(Path(__file__).with_name("edges.json").read_text())
+
+
+def _cast(node: SimNode, params: Any) -> Any:
+    make = node.chain.generator
+    names = {
+        "$0x": to_hex(make.accounts[0]),
+        "$one": to_one(make.accounts[0]),
+        "$contract": to_hex(make.contract),
+        "$validator": to_one(make.validators[0]),
+    }
+    written = json.dumps(params)
+    for name, address in names.items():
+        written = written.replace(name, address)
+    return json.loads(written)
+
+
+@pytest.mark.parametrize(("method", "params", "expected"), EDGES)
+async def test_the_edges_are_those_of_a_real_node(method: str, params: Any, expected: Any, node: SimNode) -> None:
+    written = b"" if params is None else json.dumps(_cast(node, params)).encode()
+    reply = json.loads(await node.brain.reply(Call(method, written, b"1")) or b"")
+    if "code" in expected:
+        assert reply["error"] == expected
+    elif "result" in expected:
+        assert reply["result"] == expected["result"]
+    elif "number" in expected:
+        assert reply["result"]["number"] == expected["number"]
+    elif "first" in expected:
+        assert reply["result"][0]["number"] == expected["first"]
+    else:
+        assert type(reply["result"]).__name__ == expected["like"]
+
+
+async def test_an_invalid_request_keeps_its_id_and_a_notification_is_run_and_not_answered(node: SimNode) -> None:
+    assert b'"id":7,"error":{"code":-32600' in (await node.brain.reply(Call("", b"", b"7")) or b"")
+    assert await node.brain.reply(Call("hmyv2_blockNumber", b"", None)) is None
+    assert (node.counts.asked("hmyv2_blockNumber"), node.counts.notifications, node.counts.errors) == (1, 1, 1)
+
+
+async def test_lag_and_stall_hold_the_head_back(chain: SimChain, node: SimNode) -> None:
+    node.knobs.lag = 3
+    assert await node.ask("hmyv2_blockNumber") == 175
+    node.knobs.lag = 0
+    node.knobs.stall = True
+    chain.advance(5)
+    assert node.head == 178
+    node.knobs.stall = False
+    assert node.head == 183
+    assert repr(node.brain) == "<Brain alone head 183>"
+    assert SimNode(chain, knobs=knobs(stall=True)).head == 183
+
+
+def test_a_skewed_node_sees_a_block_later() -> None:
+    clock = ManualClock(1000.0)
+    chain = SimChain(ChainSpec(genesis=0.0), heads=ByClock(genesis=0.0, block_time=2.0, seconds=clock.now))
+    nodes = [SimNode(chain, knobs=knobs(skew=skew), clock=clock) for skew in (0.0, 0.3)]
+    assert [node.head for node in nodes] == [500, 499]
+    clock.advance(0.3)
+    assert [node.head for node in nodes] == [500, 500]
+
+
+def test_a_wandering_node_is_a_block_behind_now_and_then_and_never_goes_back(chain: SimChain) -> None:
+    node = SimNode(chain, knobs=knobs(wander=0.3))
+    behind, last = 0, node.head
+    for _ in range(300):
+        head = chain.advance()
+        assert node.head in (head, head - 1)
+        assert node.head >= last
+        behind += node.head < head
+        last = node.head
+    assert 40 < behind < 140
+
+
+async def test_a_shard_without_the_beacon_refuses_staking_methods() -> None:
+    node = SimNode(harmony_chain(shard=1))
+    for method in ("hmyv2_getCurrentUtilityMetrics", "hmyv2_getAllValidatorAddresses", "eth_getLastCrossLinks"):
+        with pytest.raises(RpcError, match="cannot call this rpc on non beaconchain node"):
+            await node.ask(method)
+    assert await node.ask("eth_chainId") == hex(1_666_700_001)
+
+
+async def test_a_missing_method_is_missing_on_that_node_alone(chain: SimChain) -> None:
+    poor, rich = SimNode(chain, knobs=knobs(missing=["hmyv2_getBlocks"])), SimNode(chain)
+    with pytest.raises(RpcError, match="does not exist/is not available"):
+        await poor.ask("hmyv2_getBlocks", 1, 2, {})
+    assert len(await rich.ask("hmyv2_getBlocks", 1, 2, {})) == 2
+
+
+async def test_a_limited_method_waits_on_the_clock_and_is_refused_past_five_seconds(chain: SimChain) -> None:
+    clock = ManualClock()
+    brain = Brain(chain, "limited", knobs(), clock)
+    call = Call("hmyv2_getAllValidatorInformation", b"[0]", b"1")
+    assert b'"result"' in (await brain.reply(call) or b"")
+    replies = [brain.reply(call) for _ in range(20)]
+    tasks = [asyncio.ensure_future(reply) for reply in replies]
+    await asyncio.sleep(0)
+    clock.advance(5.0)
+    texts = await asyncio.gather(*tasks)
+    refused = [text for text in texts if text and b"rate: Wait(n=1) would exceed context deadline" in text]
+    assert (len(texts) - len(refused), len(refused)) == (5, 15)
+
+
+async def test_work_is_waited_for_on_the_nodes_clock(chain: SimChain) -> None:
+    clock = ManualClock()
+    brain = Brain(chain, "slow", knobs(work=0.1, method_work={"hmyv2_call": "1s"}), clock)
+    quick = asyncio.ensure_future(brain.reply(Call("hmyv2_blockNumber", b"", b"1")))
+    slow = asyncio.ensure_future(brain.reply(Call("hmyv2_gasPrice", b"[]", b"1")))
+    await asyncio.sleep(0)
+    clock.advance(0.1)
+    assert await quick
+    assert await slow
+
+
+@given(st.integers(0, 178), st.booleans(), st.booleans())
+async def test_two_nodes_at_one_height_answer_byte_for_byte_alike(number: int, full: bool, signers: bool) -> None:
+    chain = harmony_chain(180)
+    options = {"fullTx": full, "withSigners": signers and number > 0, "inclStaking": True}
+    calls = [
+        Call("hmyv2_getBlockByNumber", json.dumps([number, options]).encode(), b"1"),
+        Call("eth_getBlockByNumber", json.dumps([hex(number), full]).encode(), b"1"),
+        Call("hmyv2_getHeaderByNumber", json.dumps([number]).encode(), b"1"),
+        Call("hmyv2_getBlockSigners", json.dumps([number]).encode(), b"1"),
+        Call("hmyv2_getBalanceByBlockNumber", json.dumps([to_one(chain.generator.accounts[1]), number]).encode(), b"1"),
+    ]
+    one, other = SimNode(chain, name="a"), SimNode(harmony_chain(190), name="b")
+    for call in calls:
+        assert await one.brain.reply(call) == await other.brain.reply(call)
+
+
+@given(st.integers(1, 150), st.integers(0, 20))
+async def test_a_range_of_blocks_is_its_blocks_one_by_one(start: int, length: int) -> None:
+    node = SimNode(harmony_chain(178))
+    options = {"fullTx": True, "withSigners": True, "inclStaking": True}
+    blocks = await node.ask("hmyv2_getBlocks", start, start + length, options)
+    single = [await node.ask("hmyv2_getBlockByNumber", n, options) for n in range(start, start + length + 1)]
+    assert blocks == single
+    assert all(b["parentHash"] == a["hash"] for a, b in pairwise(blocks))
+
+
+async def test_what_a_method_did_not_expect_makes_its_handler_stumble_and_not_the_node() -> None:
+    node = SimNode(harmony_chain(50))
+    with pytest.raises(RpcError, match="method handler crashed"):
+        await node.ask("hmyv2_getProof", "one155jp2y76nazx8uw5sa94fr0m4s5aj8e5xm6fu3", 5, "latest")
