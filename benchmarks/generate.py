@@ -21,7 +21,7 @@ from typing import Any
 import uvloop
 from msgspec import Struct
 
-from rpcaccel.bench.load.client import Outcome, Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
 from rpcaccel.bench.load.verdict import batch_verdict, verdict
 from rpcaccel.bench.report.statistics import Series
 
@@ -91,7 +91,7 @@ def run(url: str, kind: str, connections: int, seconds: float, *, first: int = 0
 
 async def generate(url: str, kind: str, connections: int, seconds: float, first: int) -> Measured:
     """The same without wrk: every answer is checked."""
-    pool, series, number = Pool(parse(url), connections), Series(), first
+    pool, series, number = ConnectionPool(parse(url), connections), Series(), first
     await pool.warm(connections)
     until = time.perf_counter() + seconds
     running, idle = 0, asyncio.Event()

@@ -22,10 +22,10 @@ from msgspec import Struct
 from benchmarks import evidence
 from benchmarks.peers import Bench, Running, as_generator, bench, get
 from rpcaccel import chains
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.closed_loop import Loop
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, machine
 from rpcaccel.bench.runs import process_usage
 from rpcaccel.core.cache.entry import Entry
@@ -34,7 +34,7 @@ from rpcaccel.core.plan.rules import CacheClass
 
 SECTION = "growth"
 CONNECTIONS = 32
-KEPT = Call("eth_getBlockByNumber", b'["0x10",false]')
+KEPT = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 RESULT = 400
 """Bytes of a kept answer: a million of them are to fit into a usual machine."""
 _numbers = count(4 * 10**9)
@@ -135,18 +135,18 @@ class _lab:
         self._folder.cleanup()
 
 
-def known(number: int) -> list[Call]:
+def known(number: int) -> list[LoadCall]:
     """A call of each of so many methods that the proxy has a rule for: others share one row of counters."""
     rules = sorted(chains.load("harmony").rules, key=lambda rule: (rule.kind != "read", rule.method))
     names = [rule.method for rule in rules if not rule.deny]
-    return [Call(name) for name, _ in zip(names, range(number), strict=False)]
+    return [LoadCall(name) for name, _ in zip(names, range(number), strict=False)]
 
 
-def _new() -> Iterator[Call]:
-    return (Call("eth_getBlockByHash", b'["0x%064x",false]' % number) for number in _numbers)
+def _new() -> Iterator[LoadCall]:
+    return (LoadCall("eth_getBlockByHash", b'["0x%064x",false]' % number) for number in _numbers)
 
 
-def _cost(ours: Running, calls: Iterator[Call], size: Size, watch: Watch) -> float:
+def _cost(ours: Running, calls: Iterator[LoadCall], size: Size, watch: Watch) -> float:
     """Seconds of processor time for a call, the least of several runs. Raises RuntimeError when calls failed."""
     pids, found = process_usage.with_children([ours.program.pid]), []
     with as_generator():
@@ -166,8 +166,8 @@ def _cpu(pids: Sequence[int]) -> float:
     return used.cpu if used is not None else 0.0
 
 
-async def _load(url: str, calls: Iterator[Call], seconds: float, watch: Watch) -> tuple[int, int]:
-    pool = Pool(parse(url), CONNECTIONS)
+async def _load(url: str, calls: Iterator[LoadCall], seconds: float, watch: Watch) -> tuple[int, int]:
+    pool = ConnectionPool(parse(url), CONNECTIONS)
     series = await Loop(pool, calls, connections=CONNECTIONS, timeout=10.0).run(watch, seconds=seconds)
     await pool.close()
     failed = sum(series.errors.values())

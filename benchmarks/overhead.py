@@ -16,17 +16,17 @@ import uvloop
 
 from benchmarks import evidence
 from benchmarks.peers import TESTED, Bench, as_generator, bench
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.constant_rate import ConstantRate
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, machine, milliseconds
 from rpcaccel.bench.report.statistics import Summary
 
 SECTION = "overhead"
 RATE = 100
 _numbers = count(3 * 10**9)
-KEPT = Call("eth_getBlockByNumber", b'["0x10",false]')
+KEPT = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 
 
 class Way(NamedTuple):
@@ -34,7 +34,7 @@ class Way(NamedTuple):
 
     name: str
     url: str
-    calls: Callable[[], Iterator[Call]]
+    calls: Callable[[], Iterator[LoadCall]]
 
 
 def measure(watch: Watch, *, seconds: float = 4.0, runs: int = 3, latencies: tuple[float, ...] = (0.0, 0.02)) -> Report:
@@ -78,12 +78,12 @@ def _ways(lab: Bench, latency: float) -> list[Way]:
     return [Way("direct", node, _new), Way("miss", ours, _new), Way("hit", ours, lambda: repeat(KEPT))]
 
 
-def _new() -> Iterator[Call]:
-    return (Call("eth_getBlockByHash", b'["0x%064x",false]' % number) for number in _numbers)
+def _new() -> Iterator[LoadCall]:
+    return (LoadCall("eth_getBlockByHash", b'["0x%064x",false]' % number) for number in _numbers)
 
 
 async def _one(way: Way, seconds: float, watch: Watch) -> tuple[Summary, bool]:
-    pool = Pool(parse(way.url), 32)
+    pool = ConnectionPool(parse(way.url), 32)
     await pool.warm(8)
     await pool.post(KEPT.body(1), 10.0)
     steady = ConstantRate(pool, way.calls(), rate=RATE, timeout=10.0)

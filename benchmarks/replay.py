@@ -26,7 +26,7 @@ from benchmarks.mixed import HOSTS, Mixed
 from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, machine, percent
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import HITS, Source
+from rpcaccel.core.stats.counters import HITS, AnswerSource
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.server import SimNode
@@ -82,7 +82,7 @@ class Saved(Struct):
         for cell in tally.cells:
             self.asked[cell.cache] += cell.calls
             self.hits[cell.cache] += sum(cell.latency[source].count for source in HITS)
-            self.partial += cell.latency[Source.PARTIAL].count
+            self.partial += cell.latency[AnswerSource.PARTIAL].count
             self.refreshed += cell.refreshed
         self.node_bytes += sum(node.size_in for node in tally.nodes)
 

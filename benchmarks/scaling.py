@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from benchmarks.peers import Bench, Running, post
 from benchmarks.single import Found
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.constant_rate import ConstantRate
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.runs import process_usage
 
 RATE = 1500
@@ -30,7 +30,7 @@ WORKERS = 2
 FEWEST = CONNECTIONS // WORKERS // 2
 """The kernel deals connections out by a hash: so few on one worker come about once in ten thousand times."""
 WANTED = 1.8
-_CALL = Call("eth_getBlockByNumber", b'["0x10",false]')
+_CALL = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 
 
 class Load(Struct):
@@ -89,7 +89,7 @@ def row(one: Load, several: Load, rate: float = RATE) -> Found:
 
 async def _under_load(running: Running, rate: float, seconds: float, load: Load) -> None:
     target = parse(running.url)
-    pool, pids = Pool(target, CONNECTIONS), process_usage.with_children([running.program.pid])
+    pool, pids = ConnectionPool(target, CONNECTIONS), process_usage.with_children([running.program.pid])
     await pool.warm(CONNECTIONS)
     marks = [process_usage.use(pids)]
     await asyncio.sleep(seconds)  # what is measured is the work of a proxy that is asked nothing for so long

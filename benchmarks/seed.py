@@ -51,7 +51,7 @@ def measure(watch: Watch, *, number: int = 50, concurrency: int = 15, scale: flo
     """The table. `scale` makes nodes quicker, for trying it out, as does it to start fewer `nodes`."""
     with tempfile.TemporaryDirectory() as folder, bench(Path(folder)) as lab:
         columns = _columns(lab, scale, nodes)
-        asked = table.Asked(columns, number, concurrency, timeout=30.0, seed=time.time_ns() % (1 << 31))
+        asked = table.TableOptions(columns, number, concurrency, timeout=30.0, seed=time.time_ns() % (1 << 31))
         with as_generator():
             found = uvloop.run(table.table(asked, watch))
     report = table.reported(found, stopped=watch.stopped)

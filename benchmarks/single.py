@@ -14,12 +14,12 @@ from typing import TypeVar
 import uvloop
 
 from benchmarks.peers import TESTED, Bench, as_generator, get, post
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.constant_rate import ConstantRate
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Summary, percentile
 from rpcaccel.bench.runs import process_usage
 
@@ -91,7 +91,7 @@ def large(lab: Bench, runs: int) -> Iterator[Found]:
     node = lab.responder()
     ours = lab.rpcaccel(f"{node},id=static")
     url, pid = ours.url, ours.program.pid
-    post(url, Call("bench_bytes", b'[{"bytes":1000}]').body(1).decode())
+    post(url, LoadCall("bench_bytes", b'[{"bytes":1000}]').body(1).decode())
     peaks, stalls = [], []
     for _ in range(runs):
         before, _ = _resident(pid), Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
@@ -115,7 +115,7 @@ def started(lab: Bench, runs: int) -> Iterator[Found]:
     for _ in range(runs):
         began = time.monotonic()
         ours = lab.rpcaccel(f"{node},id=static")
-        post(ours.url, Call("eth_chainId").body(1).decode())
+        post(ours.url, LoadCall("eth_chainId").body(1).decode())
         times.append(time.monotonic() - began)
         time.sleep(2.0)  # what is measured is the memory of a proxy that has idled for so long
         sizes.append(_resident(ours.program.pid))
@@ -137,8 +137,8 @@ def _run(made: Callable[[], Awaitable[T]]) -> T:
     return uvloop.run(main())
 
 
-async def _together(url: str, call: Call) -> list[float]:
-    pool = Pool(parse(url), WAITERS)
+async def _together(url: str, call: LoadCall) -> list[float]:
+    pool = ConnectionPool(parse(url), WAITERS)
     await pool.warm(WAITERS)
     began, ended = time.perf_counter(), []
 
@@ -153,7 +153,7 @@ async def _together(url: str, call: Call) -> list[float]:
 
 
 async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Summary, bool]:
-    pool = Pool(parse(url), 256)
+    pool = ConnectionPool(parse(url), 256)
     steady = ConstantRate(pool, (_miss(number) for number in numbers), rate=1000, timeout=10.0)
     await steady.run(Watch(), seconds)
     await pool.close()
@@ -162,19 +162,19 @@ async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Sum
 
 async def _beside(url: str) -> float:
     """The longest that a small call took while a large one passed."""
-    pool, waits, done = Pool(parse(url), 4), [], asyncio.Event()
+    pool, waits, done = ConnectionPool(parse(url), 4), [], asyncio.Event()
     await pool.warm(4)
 
     async def small() -> None:
         while not done.is_set():
             began = time.perf_counter()
-            await pool.post(Call("hmyv2_blockNumber").body(1), 10.0)
+            await pool.post(LoadCall("hmyv2_blockNumber").body(1), 10.0)
             waits.append(time.perf_counter() - began)
             await asyncio.sleep(0.001)  # a steady pace beside the large answer
 
     beside = asyncio.create_task(small())
-    outcome = await pool.post(Call("bench_bytes", b'[{"bytes":%d}]' % LARGE).body(1), 30.0)
-    assert isinstance(outcome, Reply), outcome
+    outcome = await pool.post(LoadCall("bench_bytes", b'[{"bytes":%d}]' % LARGE).body(1), 30.0)
+    assert isinstance(outcome, LoadReply), outcome
     assert len(outcome.body) >= LARGE, outcome.body[:200]
     done.set()
     await beside
@@ -182,8 +182,8 @@ async def _beside(url: str) -> float:
     return max(waits)
 
 
-def _miss(number: int) -> Call:
-    return Call("eth_getBlockByHash", b'["0x%064x",false]' % number)
+def _miss(number: int) -> LoadCall:
+    return LoadCall("eth_getBlockByHash", b'["0x%064x",false]' % number)
 
 
 def _asked(node: str) -> int:

@@ -18,8 +18,8 @@ import uvloop
 
 from benchmarks import evidence
 from benchmarks.peers import Running, as_generator, bench
-from rpcaccel.bench.load.client import Pool, parse
-from rpcaccel.bench.load.constant_rate import ConstantRate, Held
+from rpcaccel.bench.load.client import ConnectionPool, parse
+from rpcaccel.bench.load.constant_rate import ConstantRate, RateHeld
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import Visitors, asking, learn
 from rpcaccel.bench.report.report import Report, Table, count, failures, machine, milliseconds, percent
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
     stage: Stage
     summary: Summary
-    held: Held
+    held: RateHeld
     cores: float | None
     resident: int | None
 
@@ -88,7 +88,7 @@ def measure(watch: Watch, stages: Sequence[Stage] = STAGES, number: int = NODES)
 
 
 async def _all(ours: Running, stages: Sequence[Stage], watch: Watch) -> list[Found]:
-    pool = Pool(parse(ours.url), CONNECTIONS)
+    pool = ConnectionPool(parse(ours.url), CONNECTIONS)
     calls = iter(Visitors(await learn(asking(pool)), Random(1)))
     pids, found = process_usage.with_children([ours.program.pid]), []
     await pool.warm(256)

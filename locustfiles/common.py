@@ -25,9 +25,9 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 import hits
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.verdict import batch_verdict, result_of, verdict
-from rpcaccel.bench.load.workload import Call, NoEndpointError, World, learn
+from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, World, learn
 
 log = logging.getLogger("rpcaccel.load")
 HEADERS = {"Content-Type": "application/json"}
@@ -73,7 +73,7 @@ class RpcUser(FastHttpUser):
         """What the chain has; asked for once in each process and host. Raises NoEndpointError."""
         return world_of(f"{self.host.rstrip('/')}{self.path}")
 
-    def call(self, call: Call, name: str = "", refusals: str = "") -> bytes | None:
+    def call(self, call: LoadCall, name: str = "", refusals: str = "") -> bytes | None:
         """Make a call; its result as raw text, None when it failed.
 
         Args:
@@ -91,7 +91,7 @@ class RpcUser(FastHttpUser):
             _settle(response, label, reply.cache, found)
         return None if found else result_of(reply)
 
-    def batch(self, calls: list[Call], name: str = "batch") -> bool:
+    def batch(self, calls: list[LoadCall], name: str = "batch") -> bool:
         """Make calls in one request; was every one of them answered?"""
         numbers = [next(_numbers) for _ in calls]
         label = self.prefix + name
@@ -103,9 +103,9 @@ class RpcUser(FastHttpUser):
         return not found
 
 
-def _reply(response: Any) -> Reply:
+def _reply(response: Any) -> LoadReply:
     headers = response.headers or {}
-    return Reply(response.status_code or 0, response.content or b"", headers.get(CACHE) or "")
+    return LoadReply(response.status_code or 0, response.content or b"", headers.get(CACHE) or "")
 
 
 def _settle(response: Any, label: str, cache: str, failure: str) -> None:
@@ -134,7 +134,7 @@ def world_of(url: str) -> World:
 
 def _asking(url: str) -> Any:
     async def ask(method: str, params: list[Any]) -> Any:
-        request = Request(url, Call(method, msgspec.json.encode(params)).body(1), HEADERS)
+        request = Request(url, LoadCall(method, msgspec.json.encode(params)).body(1), HEADERS)
         try:
             with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
                 return json.loads(reply.read()).get("result")

@@ -15,7 +15,7 @@ import msgspec
 from locust import constant_throughput, task
 
 from common import RpcUser
-from rpcaccel.bench.load.workload import Call, Visitors, transaction
+from rpcaccel.bench.load.workload import LoadCall, Visitors, transaction
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 SENDS = float(os.environ.get("RPCACCEL_SENDS", "0.005"))
@@ -44,10 +44,10 @@ class Dapp(RpcUser):
     @task(max(0, round(SENDS * 1000)))
     def send(self) -> None:
         """A transaction, and a look at whether it is there."""
-        said = self.call(Call("eth_chainId"))
+        said = self.call(LoadCall("eth_chainId"))
         if said is None:
             return
         raw = transaction(self.rng, int(msgspec.json.decode(said), 16))
-        sent = self.call(Call("eth_sendRawTransaction", msgspec.json.encode([raw])), refusals=REFUSALS)
+        sent = self.call(LoadCall("eth_sendRawTransaction", msgspec.json.encode([raw])), refusals=REFUSALS)
         if sent is not None:
-            self.call(Call("eth_getTransactionByHash", b"[" + sent + b"]"))
+            self.call(LoadCall("eth_getTransactionByHash", b"[" + sent + b"]"))

@@ -10,7 +10,7 @@ import msgspec
 from locust import constant_throughput, task
 
 from common import RpcUser
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 PAGE = 25
@@ -39,7 +39,7 @@ class Explorer(RpcUser):
 
     def ask(self, method: str, *params: Any) -> bytes | None:
         """A call."""
-        return self.call(Call(method, msgspec.json.encode(params)))
+        return self.call(LoadCall(method, msgspec.json.encode(params)))
 
     @task(6)
     def page(self) -> None:
@@ -50,7 +50,7 @@ class Explorer(RpcUser):
             self.ask("hmyv2_getBlocks", first, first + PAGE - 1, options)
         else:
             blocks = range(first, first + PAGE)
-            self.batch([Call("eth_getBlockByNumber", msgspec.json.encode([hex(n), False])) for n in blocks], "page")
+            self.batch([LoadCall("eth_getBlockByNumber", msgspec.json.encode([hex(n), False])) for n in blocks], "page")
 
     @task(4)
     def block(self) -> None:

@@ -26,7 +26,7 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 from common import RpcUser, admin, failed_checks, log
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 WINDOW = float(os.environ.get("RPCACCEL_SHARES_WINDOW", "5"))
@@ -49,7 +49,7 @@ class Missing(RpcUser):
     def miss(self) -> None:
         """A nonce somewhat under the head: every node has it, one that is late, too."""
         block = max(1, self.world.head - DEPTH)
-        self.call(Call("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(_numbers), block)))
+        self.call(LoadCall("eth_getTransactionCount", b'["0x%040x","0x%x"]' % (next(_numbers), block)))
 
 
 def weights(changes: dict[str, int], network: str) -> dict[str, int]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from rpcaccel.bench.load.client import Target, parse
-from rpcaccel.bench.load.workload import Call, NoEndpointError, written
+from rpcaccel.bench.load.client import LoadTarget, parse
+from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, written
 from rpcaccel.bench.report.report import Report
 from rpcaccel.cli import admin_client, progress_bar
 from rpcaccel.config.types import parse_duration
@@ -82,7 +82,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     target(direct)  # its faults are told before anything is started
     with bench_targets.meanwhile(direct, "" if proxy else serve) as served:
         columns = _columns(direct, also or (), proxy or served, redis_proxy)
-        asked = measuring.Asked(
+        asked = measuring.TableOptions(
             tuple(columns), number, concurrency, tuple(method or ()), timeout, seed or time.time_ns() % (1 << 31)
         )
 
@@ -148,7 +148,7 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.bench.runs import rate as measuring
 
     methods = tuple(method or ())
-    asked = measuring.Asked(
+    asked = measuring.RateOptions(
         target(url), rate, seconds(duration, some=True), connections, timeout, methods, single(call), mix, seed, spin
     )
 
@@ -188,7 +188,7 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.cli import bench_targets
 
     one, other = bench_targets.names(a, b)
-    asked = measuring.Asked(
+    asked = measuring.CompareOptions(
         a=one,
         b=other,
         runs=runs,
@@ -246,7 +246,7 @@ def steps(
 # -- what they share ------------------------------------------------------------------------------------------------
 
 
-def target(url: str) -> Target:
+def target(url: str) -> LoadTarget:
     """The target of a URL. Raises typer.BadParameter."""
     try:
         return parse(url)
@@ -265,7 +265,7 @@ def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float
     return found
 
 
-def single(text: str) -> Call | None:
+def single(text: str) -> LoadCall | None:
     """The one call to make; None when none was named. Raises typer.BadParameter."""
     try:
         return written(text) if text else None

@@ -21,7 +21,7 @@ import typer
 
 from rpcaccel.bench.load.client import parse
 from rpcaccel.bench.runs import process_usage
-from rpcaccel.bench.runs.compare import Running, Side
+from rpcaccel.bench.runs.compare import RunningSide, Side
 from rpcaccel.config.load import OTHERS
 
 START = 60.0
@@ -59,15 +59,15 @@ def side(text: str, pids: Sequence[int]) -> Side:
 
 
 @contextlib.contextmanager
-def standing(url: str, pids: Sequence[int]) -> Iterator[Running]:
+def standing(url: str, pids: Sequence[int]) -> Iterator[RunningSide]:
     """An endpoint that runs anyway."""
     target = parse(url)
     found = list(pids) or (process_usage.listeners(target.port) if target.local else [])
-    yield Running(target, tuple(process_usage.with_children(found)))
+    yield RunningSide(target, tuple(process_usage.with_children(found)))
 
 
 @contextlib.contextmanager
-def served(file: Path) -> Iterator[Running]:
+def served(file: Path) -> Iterator[RunningSide]:
     """A proxy of its own, with these settings and free ports. Raises OSError when it does not start.
 
     What was changed at run time is that of the proxy which has this file, as are the quotas that are used up.
@@ -97,7 +97,7 @@ def meanwhile(url: str, chain: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _proxy(arguments: Sequence[str], name: str) -> Iterator[Running]:
+def _proxy(arguments: Sequence[str], name: str) -> Iterator[RunningSide]:
     command = [sys.executable, "-m", "rpcaccel", "serve", *arguments]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     # What is measured was named by its arguments: others, which variables name, are for the proxy that runs anyway.
@@ -111,7 +111,7 @@ def _proxy(arguments: Sequence[str], name: str) -> Iterator[Running]:
         url = _address(process, name)
         reading.start()  # what it says later is read and dropped, so that it never waits for that
         _wait_ready(url, process, name)
-        yield Running(parse(url), tuple(process_usage.with_children([process.pid])))
+        yield RunningSide(parse(url), tuple(process_usage.with_children([process.pid])))
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -53,7 +53,7 @@ def demo(
     def settings_for(nodes: Sequence[SimNode]) -> Settings:
         # Named, since three ports of one address would tell the reader of a page nothing.
         named = tuple(f"{node.url},id={node.name}" for node in nodes)
-        source = options.Source([UrlNetwork("harmony-s0", "harmony", 0, named)])
+        source = options.NodeSource([UrlNetwork("harmony-s0", "harmony", 0, named)])
         given = {"listen": listen, "admin": admin, "redis": redis, "balancer": balancer, "memory": memory}
         return options.settings_from(source, **given)
 
@@ -109,14 +109,14 @@ async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event,
     from rpcaccel.cli import traffic
     from rpcaccel.config.model import NodeSettings
     from rpcaccel.config.secrets import NodeUrl
-    from rpcaccel.dataplane.upstream.node_client import Upstream
+    from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
     from rpcaccel.simnode.chain import addresses
 
     made = node.chain.generator
-    world = traffic.World(
+    world = traffic.DemoWorld(
         [addresses.to_one(validator) for validator in made.validators], addresses.to_hex(made.contract)
     )
-    proxy = Upstream(NodeSettings(id="proxy", url=NodeUrl(f"http://{banner.reachable(listen)}/")))
+    proxy = HttpNodeClient(NodeSettings(id="proxy", url=NodeUrl(f"http://{banner.reachable(listen)}/")))
     try:
         await traffic.run(proxy, world, rng=rng, stop=stop, rate=rate)
     finally:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from rpcaccel import chains
 from rpcaccel.chains import Chain
-from rpcaccel.cli.probe import Asked, Asks, ProbeError, number
+from rpcaccel.cli.probe import Asks, ProbedNode, ProbeError, number
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.names import network_name, parse_node
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
 """What is served when no node says anything."""
@@ -31,17 +31,17 @@ class Said(NamedTuple):
     eth_chain_id: int | None = None
 
 
-class Found(NamedTuple):
+class Discovery(NamedTuple):
     """The networks to be served, that of the first node first, and sentences about nodes that said nothing."""
 
     networks: list[UrlNetwork]
     notes: list[str]
 
 
-def assumed(texts: Sequence[str], chain: str | None, shard: int | None) -> Found:
+def assumed(texts: Sequence[str], chain: str | None, shard: int | None) -> Discovery:
     """One network of all nodes, by what the operator says and the defaults, without asking."""
     named, number_of_shard = chain or DEFAULT_CHAIN, DEFAULT_SHARD if shard is None else shard
-    return Found([UrlNetwork(network_name(named, number_of_shard), named, number_of_shard, tuple(texts))], [])
+    return Discovery([UrlNetwork(network_name(named, number_of_shard), named, number_of_shard, tuple(texts))], [])
 
 
 def is_open(chain: str | None, shard: int | None) -> bool:
@@ -57,8 +57,8 @@ async def discover(
     shard: int | None,
     *,
     wait: float = WAIT,
-    connect: Callable[[NodeSettings], Asks] = Upstream,
-) -> Found:
+    connect: Callable[[NodeSettings], Asks] = HttpNodeClient,
+) -> Discovery:
     """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.
 
     Args:
@@ -78,7 +78,7 @@ async def discover(
             f"no node has said within {wait:g} s what it serves ({said[0]}): taken for nodes of {network.name};"
             " if they are others, say so with --chain and --shard, or start again when they answer"
         )
-        return Found(found.networks, [note])
+        return Discovery(found.networks, [note])
     names = _names(known)
     places = [one if isinstance(one, Said) else known[0] for one in said]
     networks = [
@@ -96,7 +96,7 @@ async def discover(
         for node, one in zip(nodes, said, strict=True)
         if isinstance(one, str)
     ]
-    return Found(networks, notes)
+    return Discovery(networks, notes)
 
 
 def _completed(said: Said, others: Sequence[Said | str]) -> Said:
@@ -127,7 +127,7 @@ async def _ask(
         while True:
             last = answered.is_set()
             try:
-                said = await _said(Asked(upstream, max(0.05, deadline - clock())), chain, shard)
+                said = await _said(ProbedNode(upstream, max(0.05, deadline - clock())), chain, shard)
             except ProbeError as error:
                 if last or clock() + _PAUSE >= deadline:
                     return str(error)
@@ -141,7 +141,7 @@ async def _ask(
         await upstream.close()
 
 
-async def _said(asked: Asked, chain: str | None, shard: int | None) -> Said:
+async def _said(asked: ProbedNode, chain: str | None, shard: int | None) -> Said:
     """Raises ProbeError for a node that does not say."""
     found = chains.load(chain) if chain else await _chain(asked)
     identity = found.identity
@@ -153,7 +153,7 @@ async def _said(asked: Asked, chain: str | None, shard: int | None) -> Said:
         return Said(found.name, shard)
 
 
-async def _chain(asked: Asked) -> Chain:
+async def _chain(asked: ProbedNode) -> Chain:
     """The chain whose nodes alone tell their head so. Raises ProbeError."""
     answering, trouble = [], "no chain is known"
     for name in chains.names():

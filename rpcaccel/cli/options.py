@@ -54,7 +54,7 @@ State = Annotated[
 ]
 
 
-class Source(NamedTuple):
+class NodeSource(NamedTuple):
     """What says which networks and nodes there are."""
 
     networks: Sequence[UrlNetwork] = ()
@@ -64,7 +64,7 @@ class Source(NamedTuple):
 
 def source(
     nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
-) -> Source:
+) -> NodeSource:
     """Where the settings are, from the arguments of a command. Nodes are asked what they serve, as far as `chain` and
     `shard` do not say that; what could not be found out is told on stderr. Raises ConfigError.
     """
@@ -73,21 +73,21 @@ def source(
         if chain is not None or shard is not None:
             fault = "--chain and --shard say what the node URLs of the command line serve; none given"
             raise ConfigError([Fault("", "", fault)])
-        return Source((), file)
+        return NodeSource((), file)
     from rpcaccel.cli import discover
 
     if not discover.is_open(chain, shard):
-        return Source(discover.assumed(nodes, chain, shard).networks, file)
+        return NodeSource(discover.assumed(nodes, chain, shard).networks, file)
     # An id is one in its network, and which nodes make a network is not known yet.
     found = discover.assumed(ids_once(nodes), chain, shard)
-    _refuse_before_asking(Source(found.networks, file), **values)
+    _refuse_before_asking(NodeSource(found.networks, file), **values)
     found = asyncio.run(discover.discover(nodes, chain, shard))
     for note in found.notes:
         typer.echo(f"rpcaccel: {note}", err=True)
-    return Source(found.networks, file)
+    return NodeSource(found.networks, file)
 
 
-def _refuse_before_asking(source: Source, **values: str | None) -> None:
+def _refuse_before_asking(source: NodeSource, **values: str | None) -> None:
     """Raise ConfigError for what is wrong whatever the nodes will say: it is told at once. Settings of a network that
     the nodes are to name are judged when they have."""
     own = tuple(f"networks.{network.name}." for network in source.networks)
@@ -110,19 +110,19 @@ _PATHS: dict[str, tuple[str, ...]] = {
 }
 
 
-def settings_from(source: Source, **values: str | int | None) -> Settings:
+def settings_from(source: NodeSource, **values: str | int | None) -> Settings:
     """The settings of file, environment and flags (by name: listen=, admin=, redis=…). Raises ConfigError."""
     return _loaded(source, values).settings
 
 
-def judged_from(source: Source, **values: str | int | None) -> Loaded:
+def judged_from(source: NodeSource, **values: str | int | None) -> Loaded:
     """The same, with who said what, and judged by what this machine and Redis say of it as well. Raises ConfigError."""
     from rpcaccel.controlplane.settings.hindrances import hindrances
 
     return _loaded(source, values, hindrances)
 
 
-def _loaded(source: Source, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
+def _loaded(source: NodeSource, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
     given = {f"--{name}": value for name, value in values.items() if value is not None}
     flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
     flags = [*node_flags(source.networks), *flags]

@@ -14,13 +14,13 @@ from rpcaccel import chains
 from rpcaccel.chains import Identity, Probe
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.nodes.probes import block_hash
-from rpcaccel.core.heads.identity import Claims, Wanted, wanted_of
+from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 FAR_BEHIND = 20
 """Blocks under the best head of its network from which a node is called wrong."""
@@ -86,7 +86,7 @@ def _claims(finding: Finding) -> Claims:
     return Claims(finding.chain_id, shard=None if finding.shard < 0 else finding.shard, genesis=finding.genesis)
 
 
-def _trouble(claims: Claims, wanted: Wanted, network: NetworkSettings) -> str:
+def _trouble(claims: Claims, wanted: ExpectedIdentity, network: NetworkSettings) -> str:
     if wanted.eth_chain_id not in (None, claims.eth_chain_id):
         whose = "the settings say" if network.chain_id is not None else "most nodes say"
         return f"chain id {claims.eth_chain_id}, {whose} {wanted.eth_chain_id}"
@@ -100,7 +100,7 @@ def _measured(finding: Finding, best: int) -> Finding:
 
 
 async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
-    asked = Asked(Upstream(node), node.timeout)
+    asked = ProbedNode(HttpNodeClient(node), node.timeout)
     try:
         nobody = Finding(network_name, node.id, str(node.url), weight=node.weight)
         found = await find(nobody, chains.load(network.chain).identity, asked)
@@ -109,7 +109,7 @@ async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings
         await asked.upstream.close()
 
 
-async def find(finding: Finding, identity: Identity, asked: Asked) -> Finding:
+async def find(finding: Finding, identity: Identity, asked: ProbedNode) -> Finding:
     """The finding with what the node says of itself; a node is wrong only for not saying its chain id and head."""
     try:
         chain_id = number(await asked.fact(identity.eth_chain_id))
@@ -130,7 +130,7 @@ async def find(finding: Finding, identity: Identity, asked: Asked) -> Finding:
     return replace(finding, chain_id=chain_id, head=head, latency=latency, **known)
 
 
-async def of_its_chain(finding: Finding, chain: str, asked: Asked) -> Finding:
+async def of_its_chain(finding: Finding, chain: str, asked: ProbedNode) -> Finding:
     """The finding, with trouble where the node tells its head as the nodes of another chain do, and those of its own do
     not. Rules of another chain would take a lagging node's answers for true ones."""
     own = chains.load(chain)
@@ -148,7 +148,7 @@ async def of_its_chain(finding: Finding, chain: str, asked: Asked) -> Finding:
     return finding
 
 
-class Asked:
+class ProbedNode:
     """A node that is asked; what it answered once is not asked again."""
 
     def __init__(self, upstream: Asks, timeout: float) -> None:

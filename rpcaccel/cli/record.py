@@ -141,7 +141,7 @@ class Written:
         from rpcaccel.bench.runs import recording
 
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        said = recording.Head(recording.VERSION, __version__, started, sample, self._hidden is not None)
+        said = recording.RecordingHeader(recording.VERSION, __version__, started, sample, self._hidden is not None)
         self._write(recording.encode(said))
 
     def add(self, document: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         chosen = recording.choose(head, lines, network=network, writes=writes)
         if not chosen.lines:
             raise recording.RecordingError(f"{file.name}: no call in it may be replayed")
-        asked = replaying.Asked(
+        asked = replaying.ReplayOptions(
             chosen, targets, rate, speed, seconds, follow_head, tuple(allow or ()), connections, timeout, spin
         )
         found, well = await replaying.replay(asked, watch)

@@ -35,7 +35,7 @@ _WEIGHTS = {
 METHODS = tuple(_WEIGHTS)
 
 
-class World(NamedTuple):
+class DemoWorld(NamedTuple):
     """What calls can be about."""
 
     validators: Sequence[str]
@@ -44,14 +44,14 @@ class World(NamedTuple):
     """0x… address."""
 
 
-class Call(NamedTuple):
+class DemoCall(NamedTuple):
     """One call to make."""
 
     method: str
     params: list[Any]
 
 
-def draw(rng: Random, world: World, head: int) -> Call:
+def draw(rng: Random, world: DemoWorld, head: int) -> DemoCall:
     """A call by its share; recent blocks and a few addresses are asked for more often, as in life."""
     method = rng.choices(METHODS, weights=tuple(_WEIGHTS.values()))[0]
     number = max(1, head - 2 - min(int(rng.expovariate(0.2)), 100))
@@ -67,15 +67,17 @@ def draw(rng: Random, world: World, head: int) -> Call:
         "eth_getBlockByNumber": [hex(number), False],
         "eth_call": [query, "latest"],
     }
-    return Call(method, params.get(method, []))
+    return DemoCall(method, params.get(method, []))
 
 
-async def run(proxy: Asks, world: World, *, rng: Random, stop: asyncio.Event, rate: float = CALLS_PER_SECOND) -> int:
+async def run(
+    proxy: Asks, world: DemoWorld, *, rng: Random, stop: asyncio.Event, rate: float = CALLS_PER_SECOND
+) -> int:
     """Call the proxy at this rate until `stop`, never with more than a few calls open; how many were answered."""
     answered = head = 0
     open_calls: set[asyncio.Task[None]] = set()
 
-    async def make(call: Call) -> None:
+    async def make(call: DemoCall) -> None:
         nonlocal answered, head
         answer = await proxy.send(call.method, msgspec.json.encode(call.params), timeout=_TIMEOUT)
         if isinstance(answer, Failure) or answer.result is None:
@@ -84,7 +86,7 @@ async def run(proxy: Asks, world: World, *, rng: Random, stop: asyncio.Event, ra
         if call.method == "hmyv2_blockNumber":
             head = max(head, int(bytes(answer.result)))
 
-    await make(Call("hmyv2_blockNumber", []))
+    await make(DemoCall("hmyv2_blockNumber", []))
     while not await stopped(stop, rng.expovariate(rate)):
         if len(open_calls) < _AT_ONCE:
             task = asyncio.create_task(make(draw(rng, world, head)))

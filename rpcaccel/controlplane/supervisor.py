@@ -27,7 +27,7 @@ from rpcaccel.controlplane.settings.hindrances import hindrances
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
 from rpcaccel.controlplane.settings.sharing import Hosts
 from rpcaccel.controlplane.stats.events import Events
-from rpcaccel.controlplane.stats.snapshot import Notice, Overview
+from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
@@ -36,7 +36,7 @@ from rpcaccel.controlplane.workers.watchdog import Watchdog
 from rpcaccel.controlplane.workers.workers import WorkerEvent, Workers
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
-from rpcaccel.core.messages import Hint, Report, Spent
+from rpcaccel.core.messages import Hint, Spent, WorkerReport
 from rpcaccel.dataplane import logs
 
 HEADS_WITHIN = 1.0
@@ -66,7 +66,7 @@ class Supervisor:
         self._probers = Probers(self._publish)
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links, lambda: self._workers.places)
-        self.overview = Overview(
+        self.overview = SupervisorView(
             lambda: self.settings,
             self._probers.heads,
             self.links,
@@ -257,7 +257,7 @@ class Supervisor:
             return LocalLink(name, sock, self._hint, self._quotas.brought)
         return ProcessLink(name, sock, self._hint, self._spent, spare, self._quotas.brought)
 
-    def _bury(self, report: Report) -> None:
+    def _bury(self, report: WorkerReport) -> None:
         """A worker ended: its counts stay."""
         self.overview.bury(report)
         self._quotas.bury(report)

@@ -24,7 +24,7 @@ from rpcaccel.core.stats.counters import ClientCell
 from rpcaccel.core.wire import jsonrpc
 
 
-class Bucket:
+class TokenBucket:
     """Starts full. Times are seconds on the caller's clock."""
 
     __slots__ = ("_at", "burst", "level", "rate")
@@ -95,7 +95,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         return bool(self.rate or self.concurrency or self.batch or self.allow or self.deny)
 
 
-class Refusal(Struct, frozen=True):
+class LimitRefusal(Struct, frozen=True):
     """Why a client does not get what it asked for."""
 
     reason: str
@@ -112,8 +112,8 @@ class Refusal(Struct, frozen=True):
         return jsonrpc.error_object(self.code, self.message)
 
 
-NO_KEY = Refusal("no-key", "an API key is needed: send it as X-Api-Key", jsonrpc.INVALID_REQUEST, 401)
-UNKNOWN_KEY = Refusal("unknown-key", "the API key is not known", jsonrpc.INVALID_REQUEST, 401)
+NO_KEY = LimitRefusal("no-key", "an API key is needed: send it as X-Api-Key", jsonrpc.INVALID_REQUEST, 401)
+UNKNOWN_KEY = LimitRefusal("unknown-key", "the API key is not known", jsonrpc.INVALID_REQUEST, 401)
 
 
 class Client:
@@ -128,7 +128,7 @@ class Client:
         self.seen_at = now
         self.spent = 0
         """Tokens taken since `settle` was last called."""
-        self._bucket: Bucket | None = None
+        self._bucket: TokenBucket | None = None
         self.adopt(limits, now)
 
     def __repr__(self) -> str:
@@ -142,17 +142,17 @@ class Client:
         if not limits.rate:
             self._bucket = None
         elif self._bucket is None:
-            self._bucket = Bucket(limits.rate, burst, now)
+            self._bucket = TokenBucket(limits.rate, burst, now)
         else:
             self._bucket.adopt(limits.rate, burst, now)
 
-    def enter(self, now: float) -> Refusal | None:
+    def enter(self, now: float) -> LimitRefusal | None:
         """A request begins; `leave` ends it, unless it was refused."""
         self.seen_at = self.cell.seen_at = now
         most = self.limits.concurrency
         if most and self.in_flight >= most:
             message = f"too many requests at once: {most} are answered at the same time"
-            return self._refused(Refusal("concurrency", message, retry_after=1.0))
+            return self._refused(LimitRefusal("concurrency", message, retry_after=1.0))
         self.in_flight += 1
         self.cell.in_flight += 1
         return None
@@ -162,20 +162,20 @@ class Client:
         self.in_flight -= 1
         self.cell.in_flight -= 1
 
-    def batch(self, size: int) -> Refusal | None:
+    def batch(self, size: int) -> LimitRefusal | None:
         """May a batch have so many calls?"""
         most = self.limits.batch
         if not most or size <= most:
             return None
         message = f"batch too long: {size} calls, at most {most} are taken from you"
-        return self._refused(Refusal("batch", message, jsonrpc.INVALID_REQUEST, 200))
+        return self._refused(LimitRefusal("batch", message, jsonrpc.INVALID_REQUEST, 200))
 
-    def call(self, method: str, heavy: bool, now: float) -> Refusal | None:
+    def call(self, method: str, heavy: bool, now: float) -> LimitRefusal | None:
         """May this method be called now? Takes what it costs."""
         self.cell.calls += 1
         if self._permission is not None and not self._permission.allows(method):
             message = f"the method {method} is not allowed for you"
-            return self._refused(Refusal("method", message, jsonrpc.METHOD_NOT_FOUND, 200))
+            return self._refused(LimitRefusal("method", message, jsonrpc.METHOD_NOT_FOUND, 200))
         bucket = self._bucket
         if bucket is None:
             return None
@@ -185,7 +185,7 @@ class Client:
             self.spent += tokens
             return None
         message = f"too many calls: {bucket.rate:g} a second are taken"
-        return self._refused(Refusal("rate", message, retry_after=wait))
+        return self._refused(LimitRefusal("rate", message, retry_after=wait))
 
     def passes(self, method: str, heavy: bool, now: float) -> bool:
         """A request of one call that is answered at once: `enter`, `call` and `leave` together, where none of them
@@ -224,7 +224,7 @@ class Client:
         if self._bucket is not None:
             self._bucket.charge(tokens, now)
 
-    def _refused(self, refusal: Refusal) -> Refusal:
+    def _refused(self, refusal: LimitRefusal) -> LimitRefusal:
         self.cell.refused(refusal.reason)
         return refusal
 

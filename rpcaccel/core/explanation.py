@@ -7,12 +7,12 @@ from math import isinf
 from msgspec import Struct
 
 from rpcaccel.core.cache.retention import lifetime
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldAnswer(Struct, frozen=True, kw_only=True):
     """An answer that a tier holds under one of the call's keys."""
 
     tier: str
@@ -82,14 +82,16 @@ class Explanation(Struct, frozen=True, kw_only=True):
     in_flight: bool = False
     keeping: tuple[str, ...] = ()
     """Sentences: would an answer be kept, how long, and what would keep it from that."""
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldAnswer, ...] = ()
     nodes: tuple[Candidate, ...] = ()
     """In the order they would be asked."""
     refused: tuple[RefusedNode, ...] = ()
     forced: bool = False
 
 
-def keeping(plan: Plan, view: View, block_time: float, max_entry: int, *, second_tier: bool) -> tuple[str, ...]:
+def keeping(
+    plan: Plan, view: ChainSnapshot, block_time: float, max_entry: int, *, second_tier: bool
+) -> tuple[str, ...]:
     """Whether an answer would be kept, in sentences."""
     if plan.local is not None:
         return ("the proxy answers it itself: no node is asked, nothing is kept",)
@@ -116,7 +118,7 @@ def keeping(plan: Plan, view: View, block_time: float, max_entry: int, *, second
     return tuple(said)
 
 
-def _not_kept(plan: Plan, view: View) -> str:
+def _not_kept(plan: Plan, view: ChainSnapshot) -> str:
     if plan.rule.off:
         return "not kept: the settings switch the cache off for this method"
     if not plan.rule.known:

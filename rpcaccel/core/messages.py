@@ -16,7 +16,7 @@ from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.nodes.quota import Brought, QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError
-from rpcaccel.core.stats.tally import TallySnapshot
+from rpcaccel.core.stats.counters import TallySnapshot
 
 
 class NodeReport(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     """Why it gets no calls about the newest blocks, in a sentence; empty when it gets them."""
 
 
-class Report(Struct, frozen=True, kw_only=True, tag=True):
+class WorkerReport(Struct, frozen=True, kw_only=True, tag=True):
     """A worker's account of itself. Counters only grow while the worker lives."""
 
     worker: str
@@ -81,7 +81,7 @@ class PurgeDone(Struct, frozen=True, tag=True):
     """Which PurgeOrder this answers."""
 
 
-class Place(Struct, frozen=True, tag=True):
+class TakePlace(Struct, frozen=True, tag=True):
     """Take this place: the first order to a worker that was started as a spare, with the sockets of all places."""
 
     name: str
@@ -130,7 +130,7 @@ class ExplainOrder(Struct, frozen=True, tag=True):
     """Raw JSON text."""
 
 
-class Explained(Struct, frozen=True, tag=True):
+class ExplainReply(Struct, frozen=True, tag=True):
     """How a call would be treated; None when the network is not served."""
 
     number: int
@@ -205,9 +205,9 @@ class QuotaBrought(Struct, frozen=True, tag=True):
     uses: tuple[Brought, ...]
 
 
-Order = Place | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
+Order = TakePlace | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
-Word = Started | Adopted | Report | Hint | PurgeDone | Explained | Recorded | Sent | Spent
+Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent
 """From a worker to the control plane."""
 
 

@@ -6,7 +6,7 @@ from rpcaccel.core.cache.memory import MemoryStats
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.stats.counters import NetworkCell, NodeCell, Tier
 from rpcaccel.dataplane.upstream.connector import Counters
-from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import StoreStats
 
 
@@ -35,7 +35,7 @@ def fill_store(tier: Tier, stats: StoreStats) -> None:
     tier.dropped = stats.writes_dropped
 
 
-def fill_network(cell: NetworkCell, pool: Pool) -> None:
+def fill_network(cell: NetworkCell, pool: NodePool) -> None:
     """What a network's pool counts itself."""
     cell.busy = sum(room.refused for room in pool.rooms)
     cell.unpaid = pool.budget.refused

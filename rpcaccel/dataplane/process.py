@@ -25,17 +25,17 @@ from rpcaccel.core.messages import (
     Adopt,
     Adopted,
     Drain,
-    Explained,
     ExplainOrder,
+    ExplainReply,
     Heads,
     Order,
-    Place,
     PurgeDone,
     PurgeOrder,
     QuotaBrought,
     RecordOrder,
     Spent,
     Started,
+    TakePlace,
     Word,
 )
 from rpcaccel.core.nodes.quota import Brought
@@ -99,7 +99,7 @@ class LinkEnd:
     async def _obey(self, order: Order) -> None:
         if isinstance(order, Adopt):
             await self._adopt(order)
-        elif isinstance(order, Place):
+        elif isinstance(order, TakePlace):
             self._take(order)
         elif self._worker is None:
             self._set_aside(order)
@@ -126,7 +126,7 @@ class LinkEnd:
             nothing = PurgeDone(0, 0, complete=False, number=order.number)
             self._later(answer(_purge(worker, order), nothing, self._say))
         elif isinstance(order, ExplainOrder):
-            self._later(answer(_explain(worker, order), Explained(order.number, None), self._say))
+            self._later(answer(_explain(worker, order), ExplainReply(order.number, None), self._say))
         elif isinstance(order, RecordOrder):
             self._say(replace(worker.record(order.sample, stop=order.stop), number=order.number))
 
@@ -153,7 +153,7 @@ class LinkEnd:
         elif self._worker is not None:
             self._worker.hasten(order.linger)
 
-    def _take(self, order: Place) -> None:
+    def _take(self, order: TakePlace) -> None:
         self._name = order.name
         mine = self._sockets.pop(order.number)
         for other in self._sockets:
@@ -200,7 +200,7 @@ async def answer(work: Awaitable[Word], otherwise: Word, say: Callable[[Word], N
 
 
 async def _explain(worker: Worker, order: ExplainOrder) -> Word:
-    return Explained(order.number, await worker.explain(order.network, order.method, order.params))
+    return ExplainReply(order.number, await worker.explain(order.network, order.method, order.params))
 
 
 async def _purge(worker: Worker, order: PurgeOrder) -> Word:

@@ -19,21 +19,22 @@ from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import part_of
-from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Report, Spent
+from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.plan.permission import Exposure
-from rpcaccel.core.stats.tally import Tally, TallySnapshot
+from rpcaccel.core.stats.counters import TallySnapshot
+from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.http.connections import Lanes
-from rpcaccel.dataplane.http.handler import Front
+from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.slow_clients import keep_watch
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.networks.state import State
+from rpcaccel.dataplane.networks.state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Admission
 from rpcaccel.dataplane.rpc.calls import Calls
 from rpcaccel.dataplane.rpc.observer import Observer, Observers
@@ -76,7 +77,7 @@ class Worker:
         self._memory = MemoryTier(settings.memory.size - part_of(settings.memory.size), settings.memory.max_entry)
         self._store = stores.load(settings.redis)
         rng = rng or random.Random()
-        self.state = State(self._tally, clock, rng)
+        self.state = WorkerState(self._tally, clock, rng)
         self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint)
         self._chain_restarts = ChainRestarts(self._memory, self._store, self.engine.flights.under_way)
         self.admission = Admission(self._tally, clock)
@@ -84,7 +85,7 @@ class Worker:
         self._on_spent = on_spent
         self._calls = Calls(self.engine, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
-        self._front = Front(
+        self._front = RequestHandler(
             settings.http,
             self._calls,
             self._not_ready,
@@ -205,9 +206,9 @@ class Worker:
         self._calls.access = self._recorder.before(self._observer)
         self._front.routes = routes(self.state.networks.values(), self._settings.main_network)
 
-    def report(self) -> Report:
+    def report(self) -> WorkerReport:
         """An account of everything, for the control plane."""
-        return Report(
+        return WorkerReport(
             worker=self.name,
             pid=os.getpid(),
             revision=self.state.revision,

@@ -94,7 +94,7 @@ class StoreStats(Struct, frozen=True, kw_only=True):
     """Sentences for the log and the page."""
 
 
-class Purged(Struct, frozen=True):
+class PurgeResult(Struct, frozen=True):
     """What a purge did."""
 
     removed: int
@@ -139,7 +139,7 @@ class Store(Protocol):
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         """Have the entry written in the background, to live `ttl` seconds. Never raises, never waits."""
 
-    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         """Remove what is meant, also from what waits to be written; `dry` only counts. Never raises."""
 
     async def left(self, key: bytes) -> float | None:
@@ -201,9 +201,9 @@ class NoStore:
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         """Forget the entry."""
 
-    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         """There was nothing."""
-        return Purged(0)
+        return PurgeResult(0)
 
     async def left(self, key: bytes) -> float | None:
         """There is nothing."""

@@ -16,7 +16,8 @@ from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Noti
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
-from rpcaccel.core.stats.tally import Source, Step, Tally, TallySnapshot, merge
+from rpcaccel.core.stats.counters import AnswerSource, Step, TallySnapshot
+from rpcaccel.core.stats.tally import Tally, merge
 
 NETWORK = "harmony-s0"
 
@@ -88,7 +89,9 @@ class SampleView:
         """One more call of each of the crowd."""
         for number in range(methods):
             cell = self.tally.cell(NETWORK, f"hmyv2_method{number}", CacheClass.HEAD)
-            cell.done(self.random.choice((Source.MEMORY, Source.NODE)), self.random.lognormvariate(-4, 1), 100)
+            cell.done(
+                self.random.choice((AnswerSource.MEMORY, AnswerSource.NODE)), self.random.lognormvariate(-4, 1), 100
+            )
         for number in range(nodes):
             self.tally.node(NETWORK, f"n{number}").answered(self.random.lognormvariate(-4, 1), 100)
 
@@ -115,26 +118,26 @@ class SampleView:
         self.tally.requests += 1
         self.tally.bytes_in += 120
         if method.startswith("debug_"):
-            cell.done(Source.REFUSED, 15e-6)
+            cell.done(AnswerSource.REFUSED, 15e-6)
         elif method == "hmyv2_blockNumber":
-            cell.done(Source.LOCAL, rng.lognormvariate(-10.6, 0.3), size)
+            cell.done(AnswerSource.LOCAL, rng.lognormvariate(-10.6, 0.3), size)
         elif rng.random() < hit_share:
             self._hit(method, cache, size)
         else:
             cell.missed("new head" if cache is CacheClass.HEAD else "not there yet")
             self.tally.tier("memory").misses += 1
             if rng.random() < 0.12:
-                cell.done(Source.FLIGHT, rng.lognormvariate(-4.6, 0.5), size)
+                cell.done(AnswerSource.FLIGHT, rng.lognormvariate(-4.6, 0.5), size)
             else:
                 self._node_call(method, cache, size)
 
     def _hit(self, method: str, cache: CacheClass, size: int) -> None:
         rng, cell = self.random, self.tally.cell(NETWORK, method, cache)
         if rng.random() < 0.9:
-            cell.done(Source.MEMORY, rng.lognormvariate(-10.3, 0.35), size)
+            cell.done(AnswerSource.MEMORY, rng.lognormvariate(-10.3, 0.35), size)
             self.tally.tier("memory").hits += 1
         else:
-            cell.done(Source.REDIS, rng.lognormvariate(-7.2, 0.3), size)
+            cell.done(AnswerSource.REDIS, rng.lognormvariate(-7.2, 0.3), size)
             self.tally.tier("memory").misses += 1
             self.tally.tier("redis", shared=True).hits += 1
             self.tally.step(Step.REDIS, rng.lognormvariate(-7.3, 0.3))
@@ -152,10 +155,10 @@ class SampleView:
         cell.took(Step.FORWARD, seconds * 0.97)
         if rng.random() < 0.012:
             node.failed(rng.choice(["timeout", "connect", "rate-limited"]))
-            cell.done(Source.NODE, seconds + 0.2, 0, failed=rng.random() < 0.3)
+            cell.done(AnswerSource.NODE, seconds + 0.2, 0, failed=rng.random() < 0.3)
             return
         node.answered(seconds, size)
-        cell.done(Source.NODE, seconds, size)
+        cell.done(AnswerSource.NODE, seconds, size)
         if cache is CacheClass.NEVER:
             cell.skipped("never kept")
 

@@ -18,11 +18,11 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from rpcaccel.bench.load.http_reader import Malformed, Reader, Reply
+from rpcaccel.bench.load.http_reader import LoadReply, Malformed, ReplyReader
 from rpcaccel.config.secrets import NodeUrl
 
 
-class Target(Struct, frozen=True):
+class LoadTarget(Struct, frozen=True):
     """One endpoint."""
 
     host: str
@@ -47,7 +47,7 @@ class Target(Struct, frozen=True):
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
-def parse(url: str) -> Target:
+def parse(url: str) -> LoadTarget:
     """The target of a URL. Raises ValueError for what is none; the text holds no secret."""
     shown = NodeUrl(url).shown
     parts = urlsplit(url)
@@ -61,10 +61,10 @@ def parse(url: str) -> Target:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         lines.append(f"Authorization: Basic {b64encode(secret.encode()).decode()}")
     head = "\r\n".join((*lines, "Content-Length: ")).encode("latin-1")
-    return Target(host, port, tls, shown, head)
+    return LoadTarget(host, port, tls, shown, head)
 
 
-Outcome = Reply | str
+Outcome = LoadReply | str
 """A reply, or the kind of trouble: connect, closed, timeout, malformed."""
 Done = Callable[[Outcome], None]
 
@@ -87,9 +87,9 @@ class _Connection(asyncio.Protocol):
 
     __slots__ = ("_pool", "_reader", "request", "transport", "used")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._reader = Reader()
+        self._reader = ReplyReader()
         self.request: _Request | None = None
         self.transport: asyncio.Transport | None = None
         self.used = False
@@ -128,7 +128,7 @@ class _Connection(asyncio.Protocol):
             request.done("closed")
         self._pool.go_on()
 
-    def _finish(self, reply: Reply) -> None:
+    def _finish(self, reply: LoadReply) -> None:
         request, self.request = self.request, None
         self.used = True
         if not reply.keep and self.transport is not None:
@@ -155,10 +155,10 @@ class _Connection(asyncio.Protocol):
             self._end("timeout")
 
 
-class Pool:
+class ConnectionPool:
     """At most `limit` connections to one target, opened as they are needed. Belongs to the running loop."""
 
-    def __init__(self, target: Target, limit: int) -> None:
+    def __init__(self, target: LoadTarget, limit: int) -> None:
         self.target = target
         self.limit = limit
         self.opened = 0
@@ -175,7 +175,8 @@ class Pool:
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def __repr__(self) -> str:
-        return f"<Pool {self.target.shown} {len(self._all)} open, {self._busy} busy, {len(self._waiting)} waiting>"
+        counts = f"{len(self._all)} open, {self._busy} busy, {len(self._waiting)} waiting"
+        return f"<ConnectionPool {self.target.shown} {counts}>"
 
     @property
     def busy(self) -> int:

@@ -6,18 +6,18 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from rpcaccel.bench.load.client import Outcome, Pool
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.client import ConnectionPool, Outcome
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series
 
 
 class Loop:
     """One run of a closed loop. `elapsed` and `series` tell what it found."""
 
-    def __init__(self, pool: Pool, calls: Iterator[Call], *, connections: int, timeout: float) -> None:
+    def __init__(self, pool: ConnectionPool, calls: Iterator[LoadCall], *, connections: int, timeout: float) -> None:
         self.series = Series()
         self.elapsed = 0.0
         self._pool = pool
@@ -73,7 +73,7 @@ class Loop:
         def done(outcome: Outcome) -> None:
             if self._over:
                 return
-            source = outcome.cache if isinstance(outcome, Reply) else ""
+            source = outcome.cache if isinstance(outcome, LoadReply) else ""
             self.series.add(self._clock() - sent, verdict(outcome, b"%d" % number), source)
             self._open -= 1
             self._next()

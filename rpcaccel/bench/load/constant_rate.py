@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from rpcaccel.bench.load.client import Outcome, Pool
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.client import ConnectionPool, Outcome
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series, Summary, percentile
 
 LATE = 0.01
@@ -33,7 +33,7 @@ _NEAR = 0.002
 """Seconds before a call is due from which the loop spins: its timers are no finer than a millisecond."""
 
 
-class Held(Struct, frozen=True):
+class RateHeld(Struct, frozen=True):
     """Could the generator itself keep the rate?"""
 
     wanted: float
@@ -72,8 +72,8 @@ class ConstantRate:
 
     def __init__(
         self,
-        pool: Pool,
-        calls: Iterator[Call],
+        pool: ConnectionPool,
+        calls: Iterator[LoadCall],
         *,
         rate: float,
         timeout: float,
@@ -122,10 +122,10 @@ class ConstantRate:
         return self.series
 
     @property
-    def held(self) -> Held:
+    def held(self) -> RateHeld:
         """How well the rate was kept."""
         span = self._sending or self._clock() - self._began
-        return Held(
+        return RateHeld(
             wanted=self._rate,
             sent=self._sent / span if span > 0 else 0.0,
             late=percentile(sorted(self._lateness), 0.99) or 0.0,
@@ -186,7 +186,7 @@ class ConstantRate:
         def done(outcome: Outcome) -> None:
             if self._over:
                 return
-            source = outcome.cache if isinstance(outcome, Reply) else ""
+            source = outcome.cache if isinstance(outcome, LoadReply) else ""
             self.series.add(self._clock() - due, verdict(outcome, b"%d" % number), source)
             self._open -= 1
             self._maybe_finished()

@@ -13,7 +13,7 @@ _END = b"\r\n\r\n"
 _LONGEST_HEAD = 65536
 
 
-class Reply(Struct, frozen=True, gc=False):
+class LoadReply(Struct, frozen=True, gc=False):
     """One reply."""
 
     status: int
@@ -28,7 +28,7 @@ class Malformed(Exception):
     """What came is no HTTP/1.1 reply."""
 
 
-class Reader:
+class ReplyReader:
     """Puts one reply after the other together from pieces of bytes."""
 
     __slots__ = ("_head_end", "_length", "_need", "_parts", "_size", "_tail")
@@ -50,7 +50,7 @@ class Reader:
         """Has any byte of a reply come?"""
         return self._size > 0
 
-    def feed(self, data: bytes) -> Reply | None:
+    def feed(self, data: bytes) -> LoadReply | None:
         """The reply that `data` completes, None while it is not whole. Raises Malformed.
 
         A generator sends one request at a time on a connection, so bytes after a reply are a fault.
@@ -74,7 +74,7 @@ class Reader:
             return self._done(whole, body)
         return None
 
-    def close(self) -> Reply | None:
+    def close(self) -> LoadReply | None:
         """The connection ended: the reply that ends with it, None when there was none or a part is missing."""
         if self._length != -3:
             return None
@@ -111,7 +111,7 @@ class Reader:
         self._need = self._head_end + max(0, self._length)
         return True
 
-    def _done(self, whole: bytes, body: bytes) -> Reply:
+    def _done(self, whole: bytes, body: bytes) -> LoadReply:
         head = whole[: self._head_end]
         lower = head.lower()
         keep = self._length != -3 and b"\r\nconnection: close" not in lower and not lower.startswith(b"http/1.0")
@@ -124,7 +124,7 @@ class Reader:
         except (zlib.error, ValueError):
             raise Malformed("a head or body that cannot be read") from None
         self._begin()
-        return Reply(status, body, cache, keep)
+        return LoadReply(status, body, cache, keep)
 
 
 def _header(head: bytes, name: bytes) -> bytes:

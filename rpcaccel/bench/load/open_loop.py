@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rpcaccel.bench.load.client import Outcome, Pool
-from rpcaccel.bench.load.constant_rate import TURN, Held
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.client import ConnectionPool, Outcome
+from rpcaccel.bench.load.constant_rate import TURN, RateHeld
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series, percentile
 
 _NEAR = 0.002
@@ -29,10 +29,10 @@ class Due(NamedTuple):
     """A call, and when it is to leave: seconds since the beginning."""
 
     at: float
-    call: Call
+    call: LoadCall
 
 
-Told = Callable[[Call, Sequence[Outcome]], None]
+Told = Callable[[LoadCall, Sequence[Outcome]], None]
 """Is told of a call and of what became of it at each target."""
 
 
@@ -40,7 +40,12 @@ class OpenLoop:
     """One run."""
 
     def __init__(
-        self, pools: Sequence[Pool], *, timeout: float, told: Told = lambda _call, _outcomes: None, spin: bool = True
+        self,
+        pools: Sequence[ConnectionPool],
+        *,
+        timeout: float,
+        told: Told = lambda _call, _outcomes: None,
+        spin: bool = True,
     ) -> None:
         """`spin` keeps a core busy for exact times; without it calls leave up to 1 ms late."""
         self.series: list[dict[str, Series]] = [{} for _ in pools]
@@ -77,11 +82,11 @@ class OpenLoop:
         self._over = True
 
     @property
-    def held(self) -> Held:
+    def held(self) -> RateHeld:
         """How well the pace was kept; calls that were never due, since the run was stopped, count as not wanted."""
         span = self._span or self.elapsed or 1.0
         due = max(self._sent / span, 1e-9)
-        return Held(
+        return RateHeld(
             wanted=due,
             sent=due,
             late=percentile(sorted(self._lateness), 0.99) or 0.0,
@@ -121,7 +126,7 @@ class OpenLoop:
         else:  # no longer than a moment, so that it is seen when the run is stopped
             self._loop.call_later(min(0.2, wait - _NEAR / 2 if self._spin else wait), self._tick)
 
-    def _send(self, due: float, call: Call) -> None:
+    def _send(self, due: float, call: LoadCall) -> None:
         self._sent += 1
         self._open += 1
         number, waited = self._sent, False
@@ -132,7 +137,7 @@ class OpenLoop:
             nonlocal left
             if self._over:
                 return
-            source = outcome.cache if isinstance(outcome, Reply) else ""
+            source = outcome.cache if isinstance(outcome, LoadReply) else ""
             series = self.series[place].setdefault(call.method, Series())
             series.add(self._clock() - due, verdict(outcome, b"%d" % number), source)
             outcomes[place] = outcome

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from rpcaccel.bench.load.client import Pool
+from rpcaccel.bench.load.client import ConnectionPool
 from rpcaccel.bench.load.verdict import result_of
 from rpcaccel.core.wire.json_text import UNREADABLE
 
@@ -59,7 +59,7 @@ class NoEndpointError(Exception):
     """What should be measured does not answer as a node does; the text holds no secret."""
 
 
-class Call(Struct, frozen=True, gc=False):
+class LoadCall(Struct, frozen=True, gc=False):
     """One call to make."""
 
     method: str
@@ -75,10 +75,10 @@ class _Written(Struct):
     params: Raw = Raw(b"[]")
 
 
-def written(text: str) -> Call:
+def written(text: str) -> LoadCall:
     """A call as it is written in JSON; its params stay as they are spelt. Raises ValueError."""
     found = msgspec.json.decode(text, type=_Written)
-    return Call(found.method, bytes(found.params))
+    return LoadCall(found.method, bytes(found.params))
 
 
 class World(Struct, frozen=True):
@@ -99,11 +99,11 @@ class World(Struct, frozen=True):
         return HARMONY if self.chain == "harmony" else ETHEREUM
 
 
-def asking(pool: Pool) -> Ask:
+def asking(pool: ConnectionPool) -> Ask:
     """Ask over a pool."""
 
     async def ask(method: str, params: list[Any]) -> Any:
-        result = result_of(await pool.post(Call(method, msgspec.json.encode(params)).body(1), _TIMEOUT))
+        result = result_of(await pool.post(LoadCall(method, msgspec.json.encode(params)).body(1), _TIMEOUT))
         try:
             return None if result is None else msgspec.json.decode(result)
         except UNREADABLE:
@@ -149,7 +149,7 @@ async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
     return ()
 
 
-def draw(method: str, world: World, rng: Random) -> Call:
+def draw(method: str, world: World, rng: Random) -> LoadCall:
     """A call of `method` about something that exists, different each time where the method lets it."""
     number = max(1, world.head - rng.randrange(2, REACH))
     validator = rng.choice(world.validators) if world.validators else ""
@@ -169,10 +169,10 @@ def draw(method: str, world: World, rng: Random) -> Call:
         "eth_call": [query, hex(number)],
         "eth_getLogs": [{"address": world.contract, "fromBlock": hex(first), "toBlock": hex(number)}],
     }
-    return Call(method, msgspec.json.encode(params.get(method, [])))
+    return LoadCall(method, msgspec.json.encode(params.get(method, [])))
 
 
-def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[Call]:
+def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[LoadCall]:
     """Calls without end, of these methods in turn (of the table's when none are named)."""
     names = tuple(methods) or world.methods
     while True:
@@ -224,16 +224,16 @@ class Visitors:
         self._people = Zipf([*known, *(made_up("person", number) for number in range(PEOPLE - len(known)))])
         self._contracts = Zipf([world.contract, *(made_up("contract", number) for number in range(CONTRACTS - 1))])
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[LoadCall]:
         while True:
             yield self.read()
 
-    def read(self) -> Call:
+    def read(self) -> LoadCall:
         """One read."""
         method = self._rng.choices(_METHODS, cum_weights=_WEIGHTS)[0]
-        return Call(method, msgspec.json.encode(self._params(method)))
+        return LoadCall(method, msgspec.json.encode(self._params(method)))
 
-    def page(self) -> list[Call]:
+    def page(self) -> list[LoadCall]:
         """What a page asks for when it opens, in one batch."""
         return [self.read() for _ in range(self._rng.randrange(3, 15))]
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rpcaccel.bench.load.client import Outcome
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.http_reader import LoadReply
 
 EXAMPLES = 3
 """Kept of each method."""
@@ -49,7 +49,7 @@ class Differences(Struct):
     def add(self, method: str, params: bytes, a: Outcome, b: Outcome) -> None:
         """Both targets are done with a call."""
         found = self.methods.setdefault(method, Compared())
-        if not isinstance(a, Reply) or not isinstance(b, Reply):
+        if not isinstance(a, LoadReply) or not isinstance(b, LoadReply):
             found.unanswered += 1
             return
         where = difference(a.body, b.body)

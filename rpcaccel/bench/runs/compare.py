@@ -9,29 +9,29 @@ from random import Random
 
 from msgspec import Struct, field, to_builtins
 
-from rpcaccel.bench.load.client import Pool, Target
+from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.closed_loop import Loop
 from rpcaccel.bench.load.constant_rate import ConstantRate
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call, World, asking, learn, mixed
+from rpcaccel.bench.load.workload import LoadCall, World, asking, learn, mixed
 from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine
 from rpcaccel.bench.report.statistics import Ratio, Summary, ratio, spread
 from rpcaccel.bench.runs import process_usage
 
 
-class Running(Struct, frozen=True):
+class RunningSide(Struct, frozen=True):
     """One side while it runs."""
 
-    target: Target
+    target: LoadTarget
     pids: tuple[int, ...] = ()
     """Of the processes whose CPU and memory count; empty: nothing is known of them."""
 
 
-Side = Callable[[], AbstractContextManager[Running]]
+Side = Callable[[], AbstractContextManager[RunningSide]]
 """Makes a side run for as long as the context lasts, if it does not run anyway."""
 
 
-class Asked(Struct, frozen=True):
+class CompareOptions(Struct, frozen=True):
     """What is measured."""
 
     a: str
@@ -45,7 +45,7 @@ class Asked(Struct, frozen=True):
     """Calls a second, in an open loop; 0: a closed loop, as fast as it goes."""
     timeout: float = 10.0
     methods: tuple[str, ...] = ()
-    call: Call | None = None
+    call: LoadCall | None = None
     seed: int = 1
 
 
@@ -87,10 +87,10 @@ MEASURES = (
 )
 
 
-class Found(Struct):
+class CompareResults(Struct):
     """Runs made so far."""
 
-    asked: Asked
+    asked: CompareOptions
     runs: list[Run] = field(default_factory=list)
 
     @property
@@ -115,9 +115,9 @@ class Found(Struct):
         return a, b
 
 
-async def compare(asked: Asked, sides: tuple[Side, Side], watch: Watch) -> Found:
+async def compare(asked: CompareOptions, sides: tuple[Side, Side], watch: Watch) -> CompareResults:
     """Measure: A B, B A, A B … so that a machine that grows slower favours none. Raises NoEndpointError, OSError."""
-    found = Found(asked)
+    found = CompareResults(asked)
     named = list(zip((asked.a, asked.b), sides, strict=True))
     world: World | None = None
     for number in range(asked.runs):
@@ -134,16 +134,16 @@ async def compare(asked: Asked, sides: tuple[Side, Side], watch: Watch) -> Found
     return found
 
 
-async def _world(asked: Asked, target: Target) -> World:
-    pool = Pool(target, 1)
+async def _world(asked: CompareOptions, target: LoadTarget) -> World:
+    pool = ConnectionPool(target, 1)
     try:
         return World("", 0, "", ()) if asked.call else await learn(asking(pool), pool.target.shown)
     finally:
         await pool.close()
 
 
-async def _run(asked: Asked, name: str, running: Running, world: World, number: int, watch: Watch) -> Run:
-    pool = Pool(running.target, asked.connections)
+async def _run(asked: CompareOptions, name: str, running: RunningSide, world: World, number: int, watch: Watch) -> Run:
+    pool = ConnectionPool(running.target, asked.connections)
     try:
         calls = _calls(asked, world, number)
         warming = Loop(pool, calls, connections=asked.connections, timeout=asked.timeout)
@@ -166,7 +166,7 @@ async def _run(asked: Asked, name: str, running: Running, world: World, number: 
         await pool.close()
 
 
-def _calls(asked: Asked, world: World, number: int) -> Iterator[Call]:
+def _calls(asked: CompareOptions, world: World, number: int) -> Iterator[LoadCall]:
     """Both sides of a pair get the same calls in the same order."""
     if asked.call is None:
         yield from mixed(world, Random(asked.seed + number), asked.methods)
@@ -174,7 +174,7 @@ def _calls(asked: Asked, world: World, number: int) -> Iterator[Call]:
         yield asked.call
 
 
-def reported(found: Found, *, stopped: bool = False) -> Report:
+def reported(found: CompareResults, *, stopped: bool = False) -> Report:
     """The report."""
     asked = found.asked
     loop = f"open loop, {asked.rate:g} calls/s" if asked.rate else f"closed loop, {asked.connections} connections"
@@ -195,7 +195,7 @@ def reported(found: Found, *, stopped: bool = False) -> Report:
     return Report("A against B", facts, [Table("A and B", columns, rows, note)], [plot], _remarks(found, stopped), data)
 
 
-def _remarks(found: Found, stopped: bool) -> list[str]:
+def _remarks(found: CompareResults, stopped: bool) -> list[str]:
     remarks = ["interrupted: the whole pairs of runs made until then"] if stopped else []
     remarks += [f"every call to {side} failed" for side in found.dead]
     for side in (found.asked.a, found.asked.b):
@@ -213,7 +213,7 @@ def _remarks(found: Found, stopped: bool) -> list[str]:
     return remarks
 
 
-def _row(found: Found, measure: Measure) -> tuple[str, ...] | None:
+def _row(found: CompareResults, measure: Measure) -> tuple[str, ...] | None:
     a, b = (found.values(side, measure) for side in (found.asked.a, found.asked.b))
     if not a and not b:
         return None

@@ -27,7 +27,7 @@ class Use(Struct, frozen=True):
     """Bytes."""
 
 
-class Spent(Struct, frozen=True):
+class ProcessorTime(Struct, frozen=True):
     """What some processes used between two moments."""
 
     cores: float
@@ -69,11 +69,11 @@ def use(pids: Iterable[int]) -> Use | None:
     return Use(time.monotonic(), cpu, resident) if seen else None
 
 
-def spent(before: Use | None, after: Use | None) -> Spent | None:
+def spent(before: Use | None, after: Use | None) -> ProcessorTime | None:
     """What lies between; None when one of them is not known."""
     if before is None or after is None or after.at <= before.at:
         return None
-    return Spent((after.cpu - before.cpu) / (after.at - before.at), after.resident)
+    return ProcessorTime((after.cpu - before.cpu) / (after.at - before.at), after.resident)
 
 
 def _pids() -> list[int]:

@@ -8,10 +8,10 @@ from typing import Literal
 
 from msgspec import Struct, to_builtins
 
-from rpcaccel.bench.load.client import Pool, Target
-from rpcaccel.bench.load.constant_rate import ConstantRate, Held
+from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
+from rpcaccel.bench.load.constant_rate import ConstantRate, RateHeld
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call, Visitors, asking, learn, mixed
+from rpcaccel.bench.load.workload import LoadCall, Visitors, asking, learn, mixed
 from rpcaccel.bench.report.report import Bars, Curve, Report, Table, count, failures, machine, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary, percentile
 
@@ -22,16 +22,16 @@ _TAIL = ((0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.999
 Mix = Literal["table", "dapp"]
 
 
-class Asked(Struct, frozen=True):
+class RateOptions(Struct, frozen=True):
     """What is measured."""
 
-    target: Target
+    target: LoadTarget
     rate: float
     duration: float
     connections: int = 512
     timeout: float = 10.0
     methods: tuple[str, ...] = ()
-    call: Call | None = None
+    call: LoadCall | None = None
     """This call alone, instead of many."""
     mix: Mix = "table"
     """The ten methods of the table in turn, or what DApps call."""
@@ -39,13 +39,13 @@ class Asked(Struct, frozen=True):
     spin: bool = True
 
 
-async def rate(asked: Asked, watch: Watch) -> tuple[Report, bool]:
+async def rate(asked: RateOptions, watch: Watch) -> tuple[Report, bool]:
     """The report, and whether all is well: the generator held the rate, without which there are no latencies in it, and
     not every call failed.
 
     Raises NoEndpointError.
     """
-    pool = Pool(asked.target, asked.connections)
+    pool = ConnectionPool(asked.target, asked.connections)
     try:
         calls = await watch.unless_stopped(_calls(asked, pool))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
@@ -57,7 +57,7 @@ async def rate(asked: Asked, watch: Watch) -> tuple[Report, bool]:
         await pool.close()
 
 
-async def _calls(asked: Asked, pool: Pool) -> Iterator[Call]:
+async def _calls(asked: RateOptions, pool: ConnectionPool) -> Iterator[LoadCall]:
     if asked.call is not None:
         return _same(asked.call)
     world, rng = await learn(asking(pool), pool.target.shown), Random(asked.seed)
@@ -66,19 +66,19 @@ async def _calls(asked: Asked, pool: Pool) -> Iterator[Call]:
     return mixed(world, rng, asked.methods)
 
 
-def _named(asked: Asked) -> str:
+def _named(asked: RateOptions) -> str:
     if asked.call is not None:
         return asked.call.method
     usual = "what DApps call" if asked.mix == "dapp" else "the table's ten methods in turn"
     return ", ".join(asked.methods) or usual
 
 
-def _same(call: Call) -> Iterator[Call]:
+def _same(call: LoadCall) -> Iterator[LoadCall]:
     while True:
         yield call
 
 
-def reported(asked: Asked, series: Series, found: Summary, held: Held, *, stopped: bool = False) -> Report:
+def reported(asked: RateOptions, series: Series, found: Summary, held: RateHeld, *, stopped: bool = False) -> Report:
     """The report on a run."""
     facts = machine() | {
         "target": asked.target.shown,

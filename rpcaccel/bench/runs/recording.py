@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from rpcaccel import chains
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 VERSION = 1
@@ -29,7 +29,7 @@ class RecordingError(ValueError):
     """A file that is no recording; the text says where and why."""
 
 
-class Head(Struct, frozen=True):
+class RecordingHeader(Struct, frozen=True):
     """The first line."""
 
     recording: int
@@ -64,7 +64,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Chosen(Struct):
     """What is replayed of a recording, and what is not, by reason."""
 
-    head: Head
+    head: RecordingHeader
     lines: list[Line]
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -73,11 +73,11 @@ _decode = msgspec.json.Decoder(Line).decode
 encode = msgspec.json.Encoder().encode
 
 
-def read(file: Path) -> tuple[Head, list[Line]]:
+def read(file: Path) -> tuple[RecordingHeader, list[Line]]:
     """The calls of a file, in the order in which they came. Raises RecordingError, OSError."""
     with file.open("rb") as text:
         try:
-            head = msgspec.json.decode(text.readline(), type=Head)
+            head = msgspec.json.decode(text.readline(), type=RecordingHeader)
         except UNREADABLE:
             raise RecordingError(f"{file.name} is no recording: its first line says nothing of one") from None
         if head.recording != VERSION:
@@ -96,7 +96,7 @@ def _lines(name: str, text: Any) -> Iterator[Line]:
             raise RecordingError(f"{name}, line {number}: {error}") from None
 
 
-def choose(head: Head, lines: Sequence[Line], *, network: str = "", writes: bool = False) -> Chosen:
+def choose(head: RecordingHeader, lines: Sequence[Line], *, network: str = "", writes: bool = False) -> Chosen:
     """What may be replayed: reads of one network; `writes`: whatever else can be sent. Raises RecordingError."""
     networks = sorted({line.network for line in lines})
     if len(networks) > 1 and not network:
@@ -143,6 +143,6 @@ def _moved(token: bytes, texts: dict[str, str]) -> bytes:
     return token.replace(word.encode(), texts[word].encode()) if word in texts else token
 
 
-def call(line: Line) -> Call:
+def call(line: Line) -> LoadCall:
     """The call to make."""
-    return Call(line.method, bytes(line.params))
+    return LoadCall(line.method, bytes(line.params))

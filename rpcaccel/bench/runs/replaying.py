@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, to_builtins
 
-from rpcaccel.bench.load.client import Outcome, Pool, Target
+from rpcaccel.bench.load.client import ConnectionPool, LoadTarget, Outcome
 from rpcaccel.bench.load.open_loop import Due, OpenLoop
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call, asking, learn
+from rpcaccel.bench.load.workload import LoadCall, asking, learn
 from rpcaccel.bench.report.report import Bars, Plot, Report, Table, count, failures, machine, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
 from rpcaccel.bench.runs.answer_diff import Differences
@@ -19,11 +19,11 @@ _NEEDED = 10
 """Calls of a method from which on it has a row of its own in the plot."""
 
 
-class Asked(Struct, frozen=True):
+class ReplayOptions(Struct, frozen=True):
     """What is replayed where."""
 
     chosen: Chosen
-    targets: tuple[Target, ...]
+    targets: tuple[LoadTarget, ...]
     """One, or two whose answers are compared."""
     rate: float = 0.0
     """Calls a second; 0: as they were recorded."""
@@ -38,19 +38,19 @@ class Asked(Struct, frozen=True):
     spin: bool = True
 
 
-async def replay(asked: Asked, watch: Watch) -> tuple[Report, bool]:
+async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
     """The report, and whether all is well: no difference that is not allowed, and no target where every call failed.
 
     Raises NoEndpointError.
     """
-    pools = [Pool(target, asked.connections) for target in asked.targets]
+    pools = [ConnectionPool(target, asked.connections) for target in asked.targets]
     try:
         learning = learn(asking(pools[0]), asked.targets[0].shown) if asked.follow_head else None
         head = (await watch.unless_stopped(learning)).head if learning is not None else -1
         calls = schedule(asked, head)
         differences = Differences(asked.allowed)
 
-        def told(sent: Call, outcomes: Sequence[Outcome]) -> None:
+        def told(sent: LoadCall, outcomes: Sequence[Outcome]) -> None:
             if len(outcomes) > 1:
                 differences.add(sent.method, sent.params, outcomes[0], outcomes[1])
 
@@ -69,7 +69,7 @@ def _dead(by_method: Mapping[str, Series]) -> bool:
     return together(by_method.values()).summary(1.0).dead
 
 
-def schedule(asked: Asked, head: int = -1) -> list[Due]:
+def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
     """What leaves when. `head`: what calls about the newest blocks are moved to; -1: they stay where they were."""
     lines = asked.chosen.lines
     if head >= 0:
@@ -82,7 +82,7 @@ def schedule(asked: Asked, head: int = -1) -> list[Due]:
     return [one for one in due if not asked.duration or one.at < asked.duration]
 
 
-def reported(asked: Asked, run: OpenLoop, differences: Differences, *, stopped: bool = False) -> Report:
+def reported(asked: ReplayOptions, run: OpenLoop, differences: Differences, *, stopped: bool = False) -> Report:
     """The report on a replay."""
     held = run.held
     names = [target.shown for target in asked.targets]
@@ -118,7 +118,7 @@ def reported(asked: Asked, run: OpenLoop, differences: Differences, *, stopped: 
     return Report("Replay", facts, tables, plots, remarks, data)
 
 
-def _latencies(asked: Asked, names: Sequence[str], totals: Sequence[Summary]) -> Table:
+def _latencies(asked: ReplayOptions, names: Sequence[str], totals: Sequence[Summary]) -> Table:
     rows = [(name, *_row(total)) for name, total in zip(names, totals, strict=True)]
     before = sorted(line.ms / 1000 for line in asked.chosen.lines if line.ms is not None)
     if before:
@@ -130,7 +130,7 @@ def _latencies(asked: Asked, names: Sequence[str], totals: Sequence[Summary]) ->
     return Table("Latency", columns, rows, note)
 
 
-def _hits(asked: Asked) -> str:
+def _hits(asked: ReplayOptions) -> str:
     series = Series()
     for line in asked.chosen.lines:
         series.add(0.0, "", line.source)

@@ -7,10 +7,10 @@ from random import Random
 
 from msgspec import Struct, to_builtins
 
-from rpcaccel.bench.load.client import Pool, Target
+from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.closed_loop import Loop
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call, World, asking, draw, learn
+from rpcaccel.bench.load.workload import LoadCall, World, asking, draw, learn
 from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary, together
 
@@ -19,10 +19,10 @@ class Column(Struct, frozen=True):
     """One way to get the answers."""
 
     name: str
-    target: Target
+    target: LoadTarget
 
 
-class Asked(Struct, frozen=True):
+class TableOptions(Struct, frozen=True):
     """What is measured. `columns` are called in this order, with the same calls."""
 
     columns: tuple[Column, ...]
@@ -33,10 +33,10 @@ class Asked(Struct, frozen=True):
     seed: int = 1
 
 
-class Found(Struct):
+class TableResults(Struct):
     """What was measured so far: by method, by column."""
 
-    asked: Asked
+    asked: TableOptions
     world: World
     cells: dict[str, dict[str, Series]]
     elapsed: dict[tuple[str, str], float]
@@ -47,18 +47,20 @@ class Found(Struct):
         return None if series is None else series.summary(self.elapsed[method, column])
 
 
-async def table(asked: Asked, watch: Watch, before_column: Callable[[Column], None] = lambda _column: None) -> Found:
+async def table(
+    asked: TableOptions, watch: Watch, before_column: Callable[[Column], None] = lambda _column: None
+) -> TableResults:
     """Measure. Raises NoEndpointError when the first column's endpoint answers nothing.
 
     Args:
         before_column: called before a column's turn with each method; it may empty a cache.
     """
-    pools = {column.name: Pool(column.target, asked.concurrency) for column in asked.columns}
+    pools = {column.name: ConnectionPool(column.target, asked.concurrency) for column in asked.columns}
     try:
         first = asked.columns[0]
         world = await watch.unless_stopped(learn(asking(pools[first.name]), first.target.shown))
         rng = Random(asked.seed)
-        found = Found(asked, world, {}, {})
+        found = TableResults(asked, world, {}, {})
         methods = asked.methods or world.methods
         for number, method in enumerate(methods):
             calls = different(method, world, rng, asked.number)
@@ -77,9 +79,9 @@ async def table(asked: Asked, watch: Watch, before_column: Callable[[Column], No
             await pool.close()
 
 
-def different(method: str, world: World, rng: Random, number: int) -> list[Call]:
+def different(method: str, world: World, rng: Random, number: int) -> list[LoadCall]:
     """So many calls, no two alike as long as the method and the chain let them differ."""
-    calls: list[Call] = []
+    calls: list[LoadCall] = []
     seen: set[bytes] = set()
     for _ in range(number * 20):
         call = draw(method, world, rng)
@@ -91,7 +93,7 @@ def different(method: str, world: World, rng: Random, number: int) -> list[Call]
     return [*calls, *(draw(method, world, rng) for _ in range(number - len(calls)))]
 
 
-def reported(found: Found, *, stopped: bool = False) -> Report:
+def reported(found: TableResults, *, stopped: bool = False) -> Report:
     """The report."""
     asked = found.asked
     names = [column.name for column in asked.columns]
@@ -111,7 +113,7 @@ def reported(found: Found, *, stopped: bool = False) -> Report:
     return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], remarks, data)
 
 
-def _totals(found: Found, names: list[str]) -> Table:
+def _totals(found: TableResults, names: list[str]) -> Table:
     rows: list[tuple[str, ...]] = []
     for name in names:
         many = [cells[name] for cells in found.cells.values() if name in cells]

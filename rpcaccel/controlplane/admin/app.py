@@ -33,15 +33,15 @@ from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Log
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, problem
-from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, Control, Route
+from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, AdminRoute, Control
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import node_errors, prometheus
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
-from rpcaccel.controlplane.stats.snapshot import Frame, View
+from rpcaccel.controlplane.stats.snapshot import AdminView, Frame
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import Refusal, purge, read, record, wanted_of
+from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
 from rpcaccel.dataplane.http.server import Quiet
@@ -98,7 +98,7 @@ class Admin:
 
     def __init__(  # noqa: PLR0913 -- all but the view have defaults
         self,
-        view: View,
+        view: AdminView,
         listen: str = "127.0.0.1:8889",
         *,
         links: Sequence[Link] = (),
@@ -203,7 +203,7 @@ class Admin:
             response = await handler(request)
         except ProblemError as error:
             response = error.response()
-        except Refusal as error:
+        except OperationRefused as error:
             response = ProblemError(error.status, error.code, error.detail).response()
         except web.HTTPException as error:
             code = {404: "not-found", 413: "too-large"}.get(error.status)
@@ -218,7 +218,7 @@ class Admin:
             response.headers.update(HEADERS)
         return response
 
-    def _guarded(self, route: Route) -> Handler:
+    def _guarded(self, route: AdminRoute) -> Handler:
         """The handler of a route behind its guard. There is no other way to a handler."""
         handler: Handler = attrgetter(route.handler)(self)
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.controlplane.stats.summaries import Looked, PerSecond, rate
 from rpcaccel.core.client_limits import ANONYMOUS
-from rpcaccel.core.stats.tally import ClientCell, TallySnapshot
+from rpcaccel.core.stats.counters import ClientCell, TallySnapshot
 
 _LIMITS = ("rate", "burst", "concurrency", "batch", "allow", "deny")
 

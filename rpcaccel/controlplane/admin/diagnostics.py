@@ -25,9 +25,9 @@ from rpcaccel.config.secrets import parse_listen
 from rpcaccel.controlplane.admin.problems import ProblemError
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import RANGES, method_past, past
-from rpcaccel.controlplane.stats.snapshot import View
+from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import Refusal, read
+from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
@@ -93,7 +93,7 @@ def _shown(headers: Mapping[str, str]) -> dict[str, str]:
 class QueryRoutes:
     """Handlers over one history, and the front that `view` knows the address of."""
 
-    def __init__(self, history: History, view: View) -> None:
+    def __init__(self, history: History, view: AdminView) -> None:
         self._history = history
         self._view = view
 
@@ -125,7 +125,7 @@ def _json(document: Mapping[str, object]) -> web.Response:
     return web.Response(body=orjson.dumps(document), content_type="application/json")
 
 
-class Question(Struct, frozen=True, forbid_unknown_fields=True):
+class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of the request."""
 
     call: Raw
@@ -139,23 +139,25 @@ async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     question = asked(body)
     call = jsonrpc.decode(bytes(question.call))
     if isinstance(call, list):
-        raise Refusal(400, "not-a-call", "a batch is explained call by call: send one of them")
+        raise OperationRefused(400, "not-a-call", "a batch is explained call by call: send one of them")
     if isinstance(call, Invalid):
-        raise Refusal(400, "not-a-call", call.message)
+        raise OperationRefused(400, "not-a-call", call.message)
     told = await asyncio.gather(*(link.explain(question.network, call.method, call.params) for link in links))
     explanations = [one for one in told if one is not None]
     if not explanations:
         missing = f"no network is called {question.network!r}" if links else "no worker is running"
-        raise Refusal(404, "not-found", missing)
+        raise OperationRefused(404, "not-found", missing)
     return document(explanations)
 
 
-def asked(body: bytes) -> Question:
+def asked(body: bytes) -> ExplainRequest:
     """The question in a body: `{"call": ..., "network": ...}`, or the call alone. Raises Refusal."""
     try:
-        return read(body, Question) if "call" in read(body, dict[str, Raw]) else Question(Raw(body))
-    except Refusal as error:
-        raise Refusal(400, "not-json", f'expected {{"call": {{...}}, "network": "..."}}: {error.detail}') from None
+        return read(body, ExplainRequest) if "call" in read(body, dict[str, Raw]) else ExplainRequest(Raw(body))
+    except OperationRefused as error:
+        raise OperationRefused(
+            400, "not-json", f'expected {{"call": {{...}}, "network": "..."}}: {error.detail}'
+        ) from None
 
 
 def document(explanations: Sequence[Explanation]) -> dict[str, Any]:

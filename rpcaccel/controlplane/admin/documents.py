@@ -33,7 +33,7 @@ from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
 from rpcaccel.core.nodes.quota import QuotaUse
-from rpcaccel.core.stats.tally import Cell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import Cell, NodeCell, TallySnapshot, Tier
 
 SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("listen",),

@@ -15,13 +15,13 @@ from rpcaccel.config.schema import schema as config_schema
 from rpcaccel.controlplane.admin import types
 from rpcaccel.controlplane.admin.auth import COOKIE, PROOF
 from rpcaccel.controlplane.admin.clients import Clients
-from rpcaccel.controlplane.admin.diagnostics import Question, Trial
+from rpcaccel.controlplane.admin.diagnostics import ExplainRequest, Trial
 from rpcaccel.controlplane.admin.problems import TITLES
-from rpcaccel.controlplane.admin.routes import Route
+from rpcaccel.controlplane.admin.routes import AdminRoute
 from rpcaccel.controlplane.settings.audit import Change
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
 from rpcaccel.controlplane.stats.series import MethodPast, Past
-from rpcaccel.controlplane.workers.operations import Meant, Wanted
+from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
 
 _OBJECT: dict[str, Any] = {"type": "object"}
 _PARAMETER = re.compile(r"\{(\w+)(?::[^}]*\|?)?\}")
@@ -49,9 +49,9 @@ _BODIES: dict[str, dict[str, Any]] = {
     },
 }
 _STRUCTS: dict[str, type[Struct]] = {
-    "purge": Meant,
-    "record": Wanted,
-    "explain": Question,
+    "purge": PurgeRequest,
+    "record": RecordRequest,
+    "explain": ExplainRequest,
     "query_routes.run": Trial,
     "try_error": ErrorQuestion,
 }
@@ -65,16 +65,16 @@ _TOLD: dict[str, type] = {
     "query_routes.method": MethodPast,
     "clients": Clients,
     "query_routes.run": types.Ran,
-    "explain": types.Explained,
+    "explain": types.ExplainedCall,
     "purge": types.Purged,
-    "record": types.Recorded,
+    "record": types.RecordedCalls,
     "errors": types.UnclassedErrors,
     "try_error": types.Treatment,
     "change_routes.key": types.NewKey,
-    "change_routes.workers": types.Workers,
+    "change_routes.workers": types.WorkerList,
     "change_routes.difference": types.Difference,
     "change_routes.described": types.SettingsDescribed,
-    "change_routes.probe": types.Probed,
+    "change_routes.probe": types.ProbeOutcome,
     "session.show": types.Session,
     "session.begin": types.Session,
 }
@@ -104,7 +104,7 @@ _QUERIES: dict[str, list[tuple[str, str, str]]] = {
 _WITH_REVISION = ("change_routes.patch", "change_routes.undo")
 
 
-def describe(routes: Iterable[Route], handler_of: Callable[[str], Any]) -> dict[str, Any]:
+def describe(routes: Iterable[AdminRoute], handler_of: Callable[[str], Any]) -> dict[str, Any]:
     """The document; `handler_of` gives the handler of a name, whose docstring says what it does."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -129,7 +129,7 @@ def describe(routes: Iterable[Route], handler_of: Callable[[str], Any]) -> dict[
     }
 
 
-def _operation(route: Route, handler: Any) -> dict[str, Any]:
+def _operation(route: AdminRoute, handler: Any) -> dict[str, Any]:
     summary = (inspect.getdoc(handler) or "").partition("\n")[0]
     answer: dict[str, Any] = {"description": summary}
     if route.handler != "session.end":
@@ -164,7 +164,7 @@ def _operation(route: Route, handler: Any) -> dict[str, Any]:
     return found
 
 
-def _parameters(route: Route) -> list[dict[str, Any]]:
+def _parameters(route: AdminRoute) -> list[dict[str, Any]]:
     text = {"type": "string"}
     found: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": text} for name in _PARAMETER.findall(route.path)

@@ -28,7 +28,7 @@ HEADERS = {
 """On every answer, errors too."""
 
 
-class Route(Struct, frozen=True):
+class AdminRoute(Struct, frozen=True):
     """One line of the route table."""
 
     method: str
@@ -38,39 +38,39 @@ class Route(Struct, frozen=True):
     guard: Guard
 
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", "/healthz", "healthz", "open"),
-    Route("GET", "/metrics", "metrics", "read"),
-    Route("GET", "/api/v1/openapi.json", "openapi", "read"),
-    Route("GET", "/api/v1/overview", "overview", "read"),
-    Route("GET", "/api/v1/history", "query_routes.past", "read"),
-    Route("GET", "/api/v1/nodes", "nodes", "read"),
-    Route("GET", "/api/v1/methods", "methods", "read"),
-    Route("GET", "/api/v1/methods/history", "query_routes.method", "read"),
-    Route("GET", "/api/v1/cache", "cache", "read"),
-    Route("POST", "/api/v1/run", "query_routes.run", "change"),
-    Route("POST", "/api/v1/explain", "explain", "read"),
-    Route("POST", "/api/v1/purge", "purge", "change"),
-    Route("POST", "/api/v1/record", "record", "change"),
-    Route("GET", "/api/v1/clients", "clients", "read"),
-    Route("POST", "/api/v1/keys", "change_routes.key", "change"),
-    Route("GET", "/api/v1/errors", "errors", "read"),
-    Route("POST", "/api/v1/errors/try", "try_error", "read"),
-    Route("GET", "/api/v1/workers", "change_routes.workers", "read"),
-    Route("GET", "/api/v1/events", "change_routes.events", "read"),
-    Route("GET", "/api/v1/settings", "change_routes.settings", "read"),
-    Route("PATCH", "/api/v1/settings", "change_routes.patch", "change"),
-    Route("POST", "/api/v1/settings/undo", "change_routes.undo", "change"),
-    Route("GET", "/api/v1/settings/difference", "change_routes.difference", "read"),
-    Route("GET", "/api/v1/settings/described", "change_routes.described", "read"),
-    Route("GET", "/api/v1/settings/export", "change_routes.export", "read"),
-    Route("GET", "/api/v1/changes", "change_routes.changes", "read"),
-    Route("POST", "/api/v1/reload", "change_routes.reload", "change"),
-    Route("POST", "/api/v1/nodes/{network}/{id}/probe", "change_routes.probe", "change"),
-    Route("GET", "/api/v1/session", "session.show", "open"),
-    Route("POST", "/api/v1/session", "session.begin", "login"),
-    Route("DELETE", "/api/v1/session", "session.end", "login"),
-    Route("GET", "/{file:[^/].*|}", "page", "open"),
+ROUTES: tuple[AdminRoute, ...] = (
+    AdminRoute("GET", "/healthz", "healthz", "open"),
+    AdminRoute("GET", "/metrics", "metrics", "read"),
+    AdminRoute("GET", "/api/v1/openapi.json", "openapi", "read"),
+    AdminRoute("GET", "/api/v1/overview", "overview", "read"),
+    AdminRoute("GET", "/api/v1/history", "query_routes.past", "read"),
+    AdminRoute("GET", "/api/v1/nodes", "nodes", "read"),
+    AdminRoute("GET", "/api/v1/methods", "methods", "read"),
+    AdminRoute("GET", "/api/v1/methods/history", "query_routes.method", "read"),
+    AdminRoute("GET", "/api/v1/cache", "cache", "read"),
+    AdminRoute("POST", "/api/v1/run", "query_routes.run", "change"),
+    AdminRoute("POST", "/api/v1/explain", "explain", "read"),
+    AdminRoute("POST", "/api/v1/purge", "purge", "change"),
+    AdminRoute("POST", "/api/v1/record", "record", "change"),
+    AdminRoute("GET", "/api/v1/clients", "clients", "read"),
+    AdminRoute("POST", "/api/v1/keys", "change_routes.key", "change"),
+    AdminRoute("GET", "/api/v1/errors", "errors", "read"),
+    AdminRoute("POST", "/api/v1/errors/try", "try_error", "read"),
+    AdminRoute("GET", "/api/v1/workers", "change_routes.workers", "read"),
+    AdminRoute("GET", "/api/v1/events", "change_routes.events", "read"),
+    AdminRoute("GET", "/api/v1/settings", "change_routes.settings", "read"),
+    AdminRoute("PATCH", "/api/v1/settings", "change_routes.patch", "change"),
+    AdminRoute("POST", "/api/v1/settings/undo", "change_routes.undo", "change"),
+    AdminRoute("GET", "/api/v1/settings/difference", "change_routes.difference", "read"),
+    AdminRoute("GET", "/api/v1/settings/described", "change_routes.described", "read"),
+    AdminRoute("GET", "/api/v1/settings/export", "change_routes.export", "read"),
+    AdminRoute("GET", "/api/v1/changes", "change_routes.changes", "read"),
+    AdminRoute("POST", "/api/v1/reload", "change_routes.reload", "change"),
+    AdminRoute("POST", "/api/v1/nodes/{network}/{id}/probe", "change_routes.probe", "change"),
+    AdminRoute("GET", "/api/v1/session", "session.show", "open"),
+    AdminRoute("POST", "/api/v1/session", "session.begin", "login"),
+    AdminRoute("DELETE", "/api/v1/session", "session.end", "login"),
+    AdminRoute("GET", "/{file:[^/].*|}", "page", "open"),
 )
 
 

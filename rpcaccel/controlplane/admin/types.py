@@ -211,7 +211,7 @@ class Cache(TypedDict):
     classes: list[ClassNow]
 
 
-class Workers(TypedDict):
+class WorkerList(TypedDict):
     """The workers that run."""
 
     workers: list[WorkerStanding]
@@ -228,7 +228,7 @@ class WorkerStanding(TypedDict):
     state: Literal["starting", "serving", "draining"]
 
 
-class Probed(TypedDict):
+class ProbeOutcome(TypedDict):
     """A node as it was just found."""
 
     network: str
@@ -303,7 +303,7 @@ class RecordedCall(TypedDict):
     hashed: Annotated[bool, Meta(description="Do the params stand for a transaction, as its hash?")]
 
 
-class Recorded(TypedDict):
+class RecordedCalls(TypedDict):
     """The calls of all workers since the last time, oldest first."""
 
     calls: list[RecordedCall]
@@ -343,7 +343,7 @@ class Treatment(TypedDict):
     client_code: int
 
 
-class Explained(Explanation, frozen=True, kw_only=True):
+class ExplainedCall(Explanation, frozen=True, kw_only=True):
     """One call, as the workers would treat it now."""
 
     workers: tuple[str, ...]

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.core.heads.chain_view import REMEMBERED
-from rpcaccel.core.heads.identity import Claims, Verdict, Wanted, judge
+from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, IdentityCheck, judge
 
-_UNCHECKED = Verdict(None)
+_UNCHECKED = IdentityCheck(None)
 
 
-class Probed:
+class ProbeState:
     """What is known of one node, and the task that follows it."""
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Probed:
         self.task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<Probed {self.settings.id} head {self.told}, {self.fails} fails, right: {self.verdict.right}>"
+        return f"<ProbeState {self.settings.id} head {self.told}, {self.fails} fails, right: {self.verdict.right}>"
 
     @property
     def counts(self) -> bool:
@@ -85,7 +85,7 @@ class Probed:
             claims = replace(claims, genesis=claims.genesis or before.genesis, says=says)
         self.claims, self.checked_at = claims, now
 
-    def judge(self, wanted: Wanted) -> None:
+    def judge(self, wanted: ExpectedIdentity) -> None:
         """Weigh what it says it serves."""
         self.verdict = _UNCHECKED if self.claims is None else judge(self.claims, wanted)
 

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.nodes.probe_state import Probed
+from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
 from rpcaccel.core.heads.block_time import BlockPace
-from rpcaccel.core.heads.identity import Wanted, most_said, wanted_of
+from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 QUICKEST, SLOWEST = 0.1, 5.0
 """Seconds: bounds of the time between two looks at a node that answers, and of the back-off from one that does not."""
@@ -46,8 +46,10 @@ def _address(settings: NodeSettings) -> object:
     return (settings.url, settings.headers, settings.connect_timeout)
 
 
-def _connect(settings: NodeSettings) -> Upstream:
-    return Upstream(settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST}))
+def _connect(settings: NodeSettings) -> HttpNodeClient:
+    return HttpNodeClient(
+        settings.model_copy(update={"max_connections": _CONNECTIONS, "warm": 0, "max_answer": _LARGEST})
+    )
 
 
 class Prober:
@@ -88,7 +90,7 @@ class Prober:
             fork_epoch=fork_epoch,
         )
         self._questions = Questions(self._chain.identity, _PATIENCE)
-        self._nodes: dict[str, Probed] = {}
+        self._nodes: dict[str, ProbeState] = {}
         self._running = False
         self._opening: asyncio.Task[None] | None = None
         self._last: NetworkHeads | None = None
@@ -164,7 +166,7 @@ class Prober:
             nodes=tuple(self._node_head(probed, now) for probed in self._nodes.values()),
         )
 
-    def _node_head(self, probed: Probed, now: float) -> NodeHead:
+    def _node_head(self, probed: ProbeState, now: float) -> NodeHead:
         node_id = probed.settings.id
         return NodeHead(
             id=node_id,
@@ -181,7 +183,7 @@ class Prober:
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
     def _join(self, settings: NodeSettings) -> None:
-        probed = self._nodes[settings.id] = Probed(settings, self._connect(settings))
+        probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings))
         if self._running:
             probed.task = asyncio.create_task(self._follow(probed), name=f"probe {self.network} {settings.id}")
 
@@ -200,7 +202,7 @@ class Prober:
         self._opening = None
         self._tell()
 
-    async def _follow(self, probed: Probed) -> None:
+    async def _follow(self, probed: ProbeState) -> None:
         while True:
             try:
                 await self._probe(probed)
@@ -208,7 +210,7 @@ class Prober:
                 probed.fail(f"the probe itself failed: {type(error).__name__}")
             await self._sleep(self._pause(probed))
 
-    def _pause(self, probed: Probed) -> float:
+    def _pause(self, probed: ProbeState) -> float:
         """Seconds until the next look: half a block, longer and longer for a node that does not answer; not quite even,
         so that many probers do not come in step."""
         interval = self._interval
@@ -218,7 +220,7 @@ class Prober:
         jitter: float = self._rng.uniform(0.9, 1.1)
         return float(min(backed_off, SLOWEST) * jitter)
 
-    async def _probe(self, probed: Probed) -> None:
+    async def _probe(self, probed: ProbeState) -> None:
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
             asked_at = self._clock()
             deep = self._finality != "instant"
@@ -245,7 +247,7 @@ class Prober:
                 self._book.gone(probed.settings.id)
         self._tell()
 
-    def _see(self, probed: Probed, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
+    def _see(self, probed: ProbeState, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
         now, node_id = self._clock(), probed.settings.id
         for number, block_hash in hashes:
             if number is not None and block_hash is not None:
@@ -255,7 +257,7 @@ class Prober:
 
     # -- judging and telling -------------------------------------------------------------------------------------
 
-    def _wanted(self) -> Wanted:
+    def _wanted(self) -> ExpectedIdentity:
         """What every node has to serve."""
         shard = None if self._chain.identity.shard is None else self._settings.shard
         said = [(probed.claims, probed.settings.weight) for probed in self._nodes.values() if probed.claims is not None]

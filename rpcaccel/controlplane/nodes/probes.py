@@ -38,7 +38,7 @@ class Asker(Protocol):
         ...
 
 
-class Block(Struct, rename="camel"):
+class ProbedBlock(Struct, rename="camel"):
     """What is read of a block."""
 
     number: str | int
@@ -159,9 +159,9 @@ def _sighting(answer: Answer, path: str) -> Sighting | None:
     return None if number is None or number < 0 else Sighting(number)
 
 
-def _block(reply: Answer | Failure) -> Block | None:
+def _block(reply: Answer | Failure) -> ProbedBlock | None:
     try:
-        return msgspec.json.decode(_result(reply), type=Block | None)
+        return msgspec.json.decode(_result(reply), type=ProbedBlock | None)
     except UNREADABLE:
         return None
 

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.quota import Brought, QuotaUse, Window, runs_out, window_end
 from rpcaccel.core.wire.json_text import UNREADABLE
 
@@ -94,7 +94,7 @@ _LEAST = 1e-6
 """What is less is the same: shares are sums of fractions."""
 CANNOT = "cannot be written"
 Key = tuple[str, str, Window]
-Seen = tuple[Link, Report]
+Seen = tuple[Link, WorkerReport]
 
 log = structlog.get_logger("rpcaccel.quotas")
 
@@ -210,7 +210,7 @@ class Quotas:
             if changed:
                 link.bring(tuple(changed))
 
-    def bury(self, report: Report) -> None:
+    def bury(self, report: WorkerReport) -> None:
         """A worker ended: what it used counts on its place."""
         for key, use in _uses(report):
             past = self._current(key, use.since)
@@ -307,12 +307,12 @@ class Quotas:
         return past
 
 
-def _uses(report: Report) -> Iterator[tuple[Key, QuotaUse]]:
+def _uses(report: WorkerReport) -> Iterator[tuple[Key, QuotaUse]]:
     for node in report.nodes:
         for use in node.quota:
             yield (node.network, node.id, use.window), use
 
 
-def _uses_of(report: Report, key: Key, renews: float) -> Iterator[QuotaUse]:
+def _uses_of(report: WorkerReport, key: Key, renews: float) -> Iterator[QuotaUse]:
     """What a worker used of this quota in this window."""
     return (use for known, use in _uses(report) if known == key and use.renews == renews)

@@ -18,7 +18,7 @@ from rpcaccel.config.patch import Edit, apply, difference, patch_between, senten
 from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.settings.audit import SYSTEM, Action, Audit, Author, Change
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
-from rpcaccel.controlplane.settings.state_file import Earlier, Saved, StateFile
+from rpcaccel.controlplane.settings.state_file import Earlier, StateDocument, StateFile
 
 OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
 """What only a restart of the program changes: it is bound or decided once."""
@@ -66,7 +66,7 @@ class Origin(Struct, frozen=True):
     """What flags and variables said at this start, and their names."""
 
 
-class Waiting(NamedTuple):
+class NotInForce(NamedTuple):
     """Paths that were changed and are not in force."""
 
     program: tuple[str, ...]
@@ -167,9 +167,9 @@ class Ledger:
         """May Undo go back to this revision?"""
         return revision in self._earlier
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> NotInForce:
         """What was changed and is not in force before a restart, of the program or of the workers."""
-        return Waiting(
+        return NotInForce(
             touches(difference(self._program, self.settings), OF_THE_PROGRAM),
             touches(difference(self._workers, self.settings), OF_A_WORKER),
         )
@@ -302,7 +302,7 @@ class Ledger:
         """Keep the revision for the next start. A full disk does not stop a change: it is said."""
         if self.origin.state is None:
             return
-        saved = Saved(
+        saved = StateDocument(
             revision=self.revision,
             overlay=self.overlay(),
             changes=self.audit.lines(),

@@ -16,9 +16,9 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from rpcaccel.controlplane.workers.operations import Refusal
+from rpcaccel.controlplane.workers.operations import OperationRefused
 from rpcaccel.core.wire.json_text import UNREADABLE
-from rpcaccel.stores.redis.board import Heard, Place, UnreachableError
+from rpcaccel.stores.redis.board import BoardCursor, Heard, UnreachableError
 
 AGAIN_FOR = 600.0
 """Seconds for which a purge is told again when the board lost its words. Who was cut off for longer purges all."""
@@ -43,8 +43,8 @@ class WordsPort(Protocol):
     """What is needed of stores.redis.board.Board. Everything raises UnreachableError."""
 
     async def say(self, word: bytes) -> None: ...
-    async def last(self) -> Place: ...
-    async def heard(self, place: Place) -> Heard: ...
+    async def last(self) -> BoardCursor: ...
+    async def heard(self, place: BoardCursor) -> Heard: ...
 
 
 class Purges:
@@ -61,7 +61,7 @@ class Purges:
         self._host = host
         self._purged = purged
         self._clock = clock
-        self._place: Place | None = None
+        self._place: BoardCursor | None = None
         self._heard_at = clock()
         self._unsaid: deque[bytes] = deque()
         self._said: deque[tuple[float, bytes]] = deque(maxlen=MOST)
@@ -134,6 +134,6 @@ class Purges:
             return
         try:
             await self._purged(word.purge)
-        except Refusal as refusal:  # of another version: what it means is unknown, and has to go all the same
+        except OperationRefused as refusal:  # of another version: what it means is unknown, and has to go all the same
             log.warning("another host's purge is not understood: the memory is purged", reason=refusal.detail)
             await self._purged(EVERYTHING)

@@ -25,7 +25,7 @@ class Earlier(Struct, frozen=True):
     overlay: dict[str, Any]
 
 
-class Saved(Struct, frozen=True, kw_only=True):
+class StateDocument(Struct, frozen=True, kw_only=True):
     """What the file holds."""
 
     version: int = VERSION
@@ -48,7 +48,7 @@ class StateFile:
     def __repr__(self) -> str:
         return f"<StateFile {self.path}>"
 
-    def load(self) -> Saved | None:
+    def load(self) -> StateDocument | None:
         """What was saved; None when nothing was. Raises ConfigError for a file that cannot be used."""
         try:
             content = self.path.read_bytes()
@@ -57,14 +57,14 @@ class StateFile:
         except OSError as error:
             raise _fault(self.path, f"cannot be read: {error.strerror or type(error).__name__}") from None
         try:
-            saved = msgspec.json.decode(content, type=Saved)
+            saved = msgspec.json.decode(content, type=StateDocument)
         except UNREADABLE:
             raise _fault(self.path, "is not a state file of rpcaccel; move it away to start without it") from None
         if saved.version != VERSION:
             raise _fault(self.path, f"has version {saved.version}, which this rpcaccel does not read")
         return saved
 
-    def save(self, saved: Saved) -> None:
+    def save(self, saved: StateDocument) -> None:
         """Write and rename, both seen through to the disk. Raises OSError. Blocks."""
         write_whole(self.path, msgspec.json.format(msgspec.json.encode(saved), indent=1))
 

@@ -15,17 +15,18 @@ from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, TallySnapshot
 from rpcaccel.core.stats.histogram import Histogram, together
-from rpcaccel.core.stats.tally import HITS, Cell, Source, TallySnapshot, delta
+from rpcaccel.core.stats.tally import delta
 
-MISSES = (Source.FLIGHT, Source.NODE, Source.PARTIAL)
+MISSES = (AnswerSource.FLIGHT, AnswerSource.NODE, AnswerSource.PARTIAL)
 """Answers that had to wait for a node."""
 
 NodeKey = tuple[str, str]
 """Network and node id."""
 
 
-class Saved(Struct, frozen=True):
+class Savings(Struct, frozen=True):
     """What the cache saved up to a moment, or over a while."""
 
     calls: int = 0
@@ -33,13 +34,13 @@ class Saved(Struct, frozen=True):
     seconds: float = 0.0
     """That callers would have waited longer."""
 
-    def and_then(self, more: Saved) -> Saved:
+    def and_then(self, more: Savings) -> Savings:
         """Both together."""
-        return Saved(self.calls + more.calls, self.seconds + more.seconds)
+        return Savings(self.calls + more.calls, self.seconds + more.seconds)
 
-    def since(self, before: Saved) -> Saved:
+    def since(self, before: Savings) -> Savings:
         """What came after `before`."""
-        return Saved(self.calls - before.calls, self.seconds - before.seconds)
+        return Savings(self.calls - before.calls, self.seconds - before.seconds)
 
 
 class NodePoint(Struct, frozen=True):
@@ -94,7 +95,7 @@ class MethodPoint(Struct, frozen=True):
     miss_p99: float | None
 
 
-def latency(snapshot: TallySnapshot, sources: tuple[Source, ...]) -> Histogram:
+def latency(snapshot: TallySnapshot, sources: tuple[AnswerSource, ...]) -> Histogram:
     """All answers from `sources`, whatever the method."""
     return together(cell.latency[source] for cell in snapshot.cells for source in sources)
 
@@ -107,7 +108,7 @@ def by_method(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
     return found
 
 
-def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> Saved:
+def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> Savings:
     """What the cache saved: a hit counts as the mean miss of its own method at that time.
 
     `means` remembers those means, in seconds: a method that is always hit now was once missed.
@@ -118,14 +119,14 @@ def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> Saved:
         misses = sum(cell.latency[source].count for cell in cells for source in MISSES)
         if misses:
             means[key] = sum(cell.latency[source].seconds for cell in cells for source in MISSES) / misses
-        calls += hits + sum(cell.latency[Source.FLIGHT].count for cell in cells)
+        calls += hits + sum(cell.latency[AnswerSource.FLIGHT].count for cell in cells)
         if hits and key in means:
             took = sum(cell.latency[source].seconds for cell in cells for source in HITS)
             seconds += max(0.0, hits * means[key] - took)
-    return Saved(calls, seconds)
+    return Savings(calls, seconds)
 
 
-def point(passed: TallySnapshot, saved: Saved, seconds: float, at: float) -> Point:
+def point(passed: TallySnapshot, saved: Savings, seconds: float, at: float) -> Point:
     """What was counted and saved over `seconds`, ending `at`."""
     hit, miss = latency(passed, HITS), latency(passed, MISSES)
     return Point(
@@ -155,7 +156,7 @@ def point(passed: TallySnapshot, saved: Saved, seconds: float, at: float) -> Poi
 
 
 def method_points(
-    passed: TallySnapshot, _saved: Saved, seconds: float, at: float
+    passed: TallySnapshot, _saved: Savings, seconds: float, at: float
 ) -> tuple[float, dict[tuple[str, str], MethodPoint]]:
     """When it was, and every method that was called meanwhile."""
     return at, {
@@ -203,17 +204,17 @@ class Ring(Generic[_Made]):
 
     __slots__ = ("_every", "_from", "_make", "points")
 
-    def __init__(self, make: Callable[[TallySnapshot, Saved, float, float], _Made], every: float, keep: int) -> None:
+    def __init__(self, make: Callable[[TallySnapshot, Savings, float, float], _Made], every: float, keep: int) -> None:
         """`make(passed, saved, seconds, at)`: a point of what was counted and saved over `seconds`, ending `at` seconds
         since 1970."""
         self._make, self._every = make, every
-        self._from: tuple[float, TallySnapshot, Saved] | None = None
+        self._from: tuple[float, TallySnapshot, Savings] | None = None
         self.points: deque[_Made] = deque(maxlen=keep)
 
     def __repr__(self) -> str:
         return f"<Ring {len(self.points)} points of {self._every:g} s>"
 
-    def add(self, snapshot: TallySnapshot, saved: Saved, now: float, at: float) -> _Made | None:
+    def add(self, snapshot: TallySnapshot, saved: Savings, now: float, at: float) -> _Made | None:
         """Take a snapshot in, and what was saved up to it; the point that this closes, when its time is over."""
         made = self._since(snapshot, saved, now, at, self._every)
         if made is not None:
@@ -222,14 +223,14 @@ class Ring(Generic[_Made]):
             self._from = (now, snapshot, saved)
         return made
 
-    def with_open(self, snapshot: TallySnapshot, saved: Saved, now: float, at: float) -> Iterator[_Made]:
+    def with_open(self, snapshot: TallySnapshot, saved: Savings, now: float, at: float) -> Iterator[_Made]:
         """The points, oldest first, and at the end what was counted since the last of them."""
         yield from self.points
         made = self._since(snapshot, saved, now, at, 0.0)
         if made is not None:
             yield made
 
-    def _since(self, snapshot: TallySnapshot, saved: Saved, now: float, at: float, least: float) -> _Made | None:
+    def _since(self, snapshot: TallySnapshot, saved: Savings, now: float, at: float, least: float) -> _Made | None:
         if self._from is None:
             return None
         since, before, saved_before = self._from
@@ -246,7 +247,7 @@ class History:
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
         """`spacing`: seconds between the snapshots kept; `span`: how far back a window may reach."""
         self._spacing = spacing
-        self._saved = Saved()
+        self._saved = Savings()
         self._means: dict[tuple[str, str], float] = {}
         self._seconds = Ring(self._second, *SPACING["5m"])
         self._rings: dict[Range, Ring[Point]] = {
@@ -266,7 +267,7 @@ class History:
         """Take a snapshot in: `now` in monotonic seconds, `at` since 1970."""
         second = self._seconds.add(snapshot, self._saved, now, at)
         if second is not None:
-            self._saved = self._saved.and_then(Saved(second.spared_calls, second.spared_seconds))
+            self._saved = self._saved.and_then(Savings(second.spared_calls, second.spared_seconds))
         for ring in (self._rings["1h"], self._rings["24h"], self._methods):
             ring.add(snapshot, self._saved, now, at)
         self._last = (now, snapshot, at)
@@ -294,7 +295,7 @@ class History:
             self._windows[seconds] = self._look_back(seconds)
         return self._windows[seconds]
 
-    def _second(self, passed: TallySnapshot, _saved: Saved, seconds: float, at: float) -> Point:
+    def _second(self, passed: TallySnapshot, _saved: Savings, seconds: float, at: float) -> Point:
         """The finest point there is: what it saved is worked out, and that of all others is the sum of such."""
         return point(passed, spared(passed, self._means), seconds, at)
 

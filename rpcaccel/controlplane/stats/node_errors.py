@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ErrorRuleSettings
-from rpcaccel.core.replies.error_rules import ErrorTable, Verdict, find, fold
+from rpcaccel.core.replies.error_rules import ErrorClass, ErrorTable, find, fold
 from rpcaccel.core.replies.failure import policy, uniform_code
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 
@@ -50,7 +50,7 @@ def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) 
     )
     by, verdict = next(
         ((name, found) for name, table in layers if (found := find(table, *asked)) is not None),
-        ("nobody", Verdict(chain.default.kind, chain.default.why)),
+        ("nobody", ErrorClass(chain.default.kind, chain.default.why)),
     )
     row = policy(verdict.kind)
     passed = uniform_code(verdict.kind, question.code) if network.uniform_error_codes else question.code

@@ -14,7 +14,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
 
 
-class Notice(Struct, frozen=True):
+class LogNotice(Struct, frozen=True):
     """One line for the log."""
 
     level: Literal["info", "warning"]
@@ -23,7 +23,7 @@ class Notice(Struct, frozen=True):
     """Empty: it is about the network."""
 
 
-def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[Notice]:
+def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[LogNotice]:
     """What an operator wants to read, now that `before` has become `now`.
 
     Lag is left to the page: it comes and goes.
@@ -35,28 +35,28 @@ def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[Notice]:
             continue
         if is_now == "right":
             if was:  # that a node is well from the start is no news
-                yield Notice("info", "the node answers, and serves the right chain", node.id)
+                yield LogNotice("info", "the node answers, and serves the right chain", node.id)
         elif is_now:
-            yield Notice("warning", node.note, node.id)
+            yield LogNotice("warning", node.note, node.id)
     note = "" if before is None else _kind_of(before.served.note)
     if now.served.note and _kind_of(now.served.note) != note:
-        yield Notice("warning", now.served.note)
+        yield LogNotice("warning", now.served.note)
     elif note and not now.served.note:
-        yield Notice("info", f"the head is followed again, at block {now.served.head}")
+        yield LogNotice("info", f"the head is followed again, at block {now.served.head}")
 
 
-def tier_changes(before: Frame | None, now: Frame) -> Iterator[Notice]:
+def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
     """What an operator wants to read of the tiers: one that is lost, one that is back, and a server set up badly."""
     lost = set() if before is None else {tier.name for tier in before.snapshot.tiers if not tier.up}
     for tier in now.snapshot.tiers:
         if not tier.up and tier.name not in lost:
-            yield Notice("warning", not_reached(tier.name))
+            yield LogNotice("warning", not_reached(tier.name))
         elif tier.up and tier.name in lost:
-            yield Notice("info", f"{tier.name} is reached again")
+            yield LogNotice("info", f"{tier.name} is reached again")
     known = set() if before is None else {notice.text for notice in before.notices}
     for notice in now.notices:
         if notice.subject == "redis" and notice.text not in known:
-            yield Notice("warning", notice.text)
+            yield LogNotice("warning", notice.text)
 
 
 def not_reached(tier: str) -> str:

@@ -23,8 +23,8 @@ import rpcaccel
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from rpcaccel.controlplane.stats.process_usage import usage
 from rpcaccel.controlplane.stats.snapshot import Frame, NodeView
+from rpcaccel.core.stats.counters import AnswerSource, Cell, ClientCell, NetworkCell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
-from rpcaccel.core.stats.tally import Cell, ClientCell, NetworkCell, NodeCell, Source, TallySnapshot, Tier
 
 _LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
 _LABELS = "\0"
@@ -111,7 +111,7 @@ def escaped(value: str) -> str:
 __all__ = ["CONTENT_TYPE", "EXPOSED", "render"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_SOURCES = tuple((source, source.label) for source in Source)
+_SOURCES = tuple((source, source.label) for source in AnswerSource)
 _FORMS = {metric.name.removeprefix("rpcaccel_"): Form(metric) for metric in EXPOSED}
 
 
@@ -182,14 +182,14 @@ class _Metrics:
             methods.setdefault((cell.network, cell.method), []).append(cell)
         for named, same in methods.items():
             errors = sum(cell.errors for cell in same)
-            answered = dict.fromkeys(Source, 0)
+            answered = dict.fromkeys(AnswerSource, 0)
             for source, label in _SOURCES:
                 # A source that never answered this method has no series: most pairs never meet.
                 if told := [cell.latency[source] for cell in same if any(cell.latency[source].counts)]:
                     histogram = told[0] if len(told) == 1 else together(told)
                     answered[source] = histogram.count
                     self._put_histogram("call_seconds", histogram, *named, label)
-            refused = answered[Source.REFUSED]
+            refused = answered[AnswerSource.REFUSED]
             self._put("calls_total", sum(answered.values()) - errors - refused, *named, "ok")
             self._put("calls_total", errors, *named, "error")
             self._put("calls_total", refused, *named, "refused")

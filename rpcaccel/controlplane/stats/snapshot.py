@@ -16,10 +16,11 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
-from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError, together
-from rpcaccel.core.stats.tally import TallySnapshot, ended, merge
+from rpcaccel.core.stats.counters import TallySnapshot
+from rpcaccel.core.stats.tally import ended, merge
 
 NodeState = Literal["serving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"]
 """One word for what a node is doing; `why` says the rest."""
@@ -90,7 +91,7 @@ class Notice(Struct, frozen=True):
     text: str
 
 
-class View(Protocol):
+class AdminView(Protocol):
     """What the supervisor shows. Every method is synchronous and cheap: it reads what is there."""
 
     def frame(self) -> Frame:
@@ -145,7 +146,7 @@ class Frame(Struct, frozen=True, kw_only=True):
     replaced: Mapping[str, int] = {}
 
 
-def look(view: View) -> Frame:
+def look(view: AdminView) -> Frame:
     """What `view.frame` is made of."""
     return Frame(
         snapshot=view.snapshot(),
@@ -161,7 +162,7 @@ BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
 """A new block reaches one node before another: so many blocks, for so many block times, are nothing to speak of."""
 
 
-class Overview:
+class SupervisorView:
     """Implements controlplane.stats.snapshot.View over what the supervisor holds."""
 
     def __init__(
@@ -187,9 +188,9 @@ class Overview:
         self._gone: list[TallySnapshot] = []
         self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
         self._behind_since: dict[tuple[str, str], float] = {}
-        self._at_once: list[Report] | None = None
+        self._at_once: list[WorkerReport] | None = None
 
-    def bury(self, report: Report) -> None:
+    def bury(self, report: WorkerReport) -> None:
         """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
         self._gone = [merge((*self._gone, ended(report.tally)))]
 
@@ -260,7 +261,7 @@ class Overview:
         """What the workers' tiers and the control plane say should be looked at."""
         return [*(Notice("warn", "redis", warning) for warning in self.warnings()), *self._notices()]
 
-    def _reports(self) -> list[Report]:
+    def _reports(self) -> list[WorkerReport]:
         if self._at_once is not None:
             return self._at_once
         return [report for link in self._links if (report := link.report()) is not None]

@@ -11,8 +11,8 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from rpcaccel.controlplane.stats.history import MISSES, Window, latency
+from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, NodeCell
 from rpcaccel.core.stats.histogram import Histogram, together
-from rpcaccel.core.stats.tally import HITS, Cell, NodeCell, Source
 
 At = Annotated[float, Meta(description="Seconds since 1970.")]
 Seconds = Annotated[float, Meta(description="Seconds.")]
@@ -106,14 +106,14 @@ def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
     """Rate, hit ratio, percentiles and reasons of some cells, counted over `window`."""
     calls, refused = sum(cell.calls for cell in cells), sum(cell.refused for cell in cells)
     hits = sum(cell.hits for cell in cells)
-    sources = {source.label: sum(cell.latency[source].count for cell in cells) for source in Source}
+    sources = {source.label: sum(cell.latency[source].count for cell in cells) for source in AnswerSource}
     return {
         "calls": calls,
         "calls_per_second": rate(calls, window),
         "hits": hits,
         "hit_ratio": ratio(hits, calls - refused),
         "sources": {label: count for label, count in sources.items() if count},
-        "seconds": {source.label: seconds for source in Source if (seconds := _seconds(cells, source))},
+        "seconds": {source.label: seconds for source in AnswerSource if (seconds := _seconds(cells, source))},
         "steps": {str(step): spent / 1e6 for step, spent in _reasons(cell.spent for cell in cells).items()},
         "hit": quantiles(together(cell.latency[source] for cell in cells for source in HITS)),
         "miss": quantiles(together(cell.latency[source] for cell in cells for source in MISSES)),
@@ -141,7 +141,7 @@ def node_figures(now: NodeCell | None, minute: NodeCell | None) -> NodeFigures:
     }
 
 
-def _seconds(cells: Iterable[Cell], source: Source) -> float:
+def _seconds(cells: Iterable[Cell], source: AnswerSource) -> float:
     return sum(cell.latency[source].seconds for cell in cells)
 
 

@@ -14,7 +14,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Hint, PurgeDone, Recorded, Report, Spent
+from rpcaccel.core.messages import Hint, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.dataplane.worker import Worker
 
@@ -67,7 +67,7 @@ class Link(Protocol):
         """Tell it what others used of its part of the quotas."""
         ...
 
-    def report(self) -> Report | None:
+    def report(self) -> WorkerReport | None:
         """Its latest account; None before the first."""
         ...
 
@@ -158,7 +158,7 @@ class LocalLink:
         if self._worker is not None:
             self._worker.bring(uses)
 
-    def report(self) -> Report | None:
+    def report(self) -> WorkerReport | None:
         """Made when asked for, so it is of this moment."""
         return None if self._worker is None else self._worker.report()
 

@@ -21,7 +21,7 @@ from rpcaccel.core.messages import PurgeDone, Seen
 T = TypeVar("T")
 
 
-class Refusal(Exception):
+class OperationRefused(Exception):
     """Why, for a program (`code`) and for a person (`detail`)."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -36,12 +36,12 @@ def read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except RecursionError:
-        raise Refusal(400, "not-json", "it is nested too deeply") from None
+        raise OperationRefused(400, "not-json", "it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, "not-json", str(error)) from None
+        raise OperationRefused(400, "not-json", str(error)) from None
 
 
-class Meant(Struct, frozen=True, forbid_unknown_fields=True):
+class PurgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of the request: what is to be removed."""
 
     key: str = ""
@@ -56,7 +56,7 @@ class Meant(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     """The document: how many entries went, by tier. Raises Refusal for a body that says nothing or too much."""
-    meant = read(body, Meant)
+    meant = read(body, PurgeRequest)
     done = await _carried_out(meant, links)
     # Each worker counts, or sweeps, the same shared tier: what one has removed the others do not find any more.
     shared = max if meant.dry_run else sum
@@ -72,19 +72,19 @@ async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
 async def swept(body: bytes, links: Sequence[Link]) -> bool:
     """Remove what another host removed, or what this one could not; is it out of the tier that all share? Raises
     Refusal."""
-    return any(one.complete for one in await _carried_out(read(body, Meant), links))
+    return any(one.complete for one in await _carried_out(read(body, PurgeRequest), links))
 
 
-async def _carried_out(meant: Meant, links: Sequence[Link]) -> list[PurgeDone]:
+async def _carried_out(meant: PurgeRequest, links: Sequence[Link]) -> list[PurgeDone]:
     selection = selected(meant)
     return await asyncio.gather(*(link.purge(selection, dry=meant.dry_run) for link in links))
 
 
-def selected(meant: Meant) -> Selection:
+def selected(meant: PurgeRequest) -> Selection:
     """What is meant. Raises Refusal unless it is exactly one of all, a key, or a network and a method."""
     named = bool(meant.network or meant.method)
     if meant.all + bool(meant.key) + named != 1:
-        raise Refusal(
+        raise OperationRefused(
             422, "invalid-selection", 'say one of: "key", "network" or "method" or both of them, or "all": true'
         )
     if meant.key:
@@ -92,7 +92,7 @@ def selected(meant: Meant) -> Selection:
     return Selection(network=meant.network, method=meant.method)
 
 
-class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
+class RecordRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of the request."""
 
     sample: float = 1.0
@@ -101,15 +101,17 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     """Hand over what is left, and keep nothing more."""
 
 
-def wanted_of(body: bytes) -> Wanted:
+def wanted_of(body: bytes) -> RecordRequest:
     """What a request says. Raises Refusal for a body that cannot be read."""
-    wanted = read(body or b"{}", Wanted)
+    wanted = read(body or b"{}", RecordRequest)
     if not 0 < wanted.sample <= 1:
-        raise Refusal(422, "invalid-selection", f"sample: found {wanted.sample:g}, expected above 0 and at most 1")
+        raise OperationRefused(
+            422, "invalid-selection", f"sample: found {wanted.sample:g}, expected above 0 and at most 1"
+        )
     return wanted
 
 
-async def record(wanted: Wanted, links: Sequence[Link]) -> dict[str, Any]:
+async def record(wanted: RecordRequest, links: Sequence[Link]) -> dict[str, Any]:
     """The document: calls, oldest first, and how many found no room."""
     told = await asyncio.gather(*(link.record(wanted.sample, stop=wanted.stop) for link in links))
     seen = sorted((call for one in told for call in one.calls), key=lambda call: call.at)

@@ -30,26 +30,26 @@ from rpcaccel.core.messages import (
     Adopt,
     Adopted,
     Drain,
-    Explained,
     ExplainOrder,
+    ExplainReply,
     Heads,
     Hint,
     Order,
-    Place,
     PurgeDone,
     PurgeOrder,
     QuotaBrought,
     Recorded,
     RecordOrder,
-    Report,
     Spent,
     Started,
+    TakePlace,
     Word,
+    WorkerReport,
 )
 from rpcaccel.core.nodes.quota import Brought
 
-Answer = Started | Adopted | PurgeDone | Explained | Recorded
-A = TypeVar("A", Started, Adopted, PurgeDone, Explained, Recorded)
+Answer = Started | Adopted | PurgeDone | ExplainReply | Recorded
+A = TypeVar("A", Started, Adopted, PurgeDone, ExplainReply, Recorded)
 
 
 class _Waiting(NamedTuple):
@@ -143,7 +143,7 @@ class ProcessLink:
         self._process: Process | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._report: Report | None = None
+        self._report: WorkerReport | None = None
         self._pending = PendingAnswers()
         self._why = ""
         """Why it was ended from here; empty when it was not."""
@@ -163,7 +163,7 @@ class ProcessLink:
         self._pending.begin()
         self._listening = asyncio.create_task(self._listen(reader, born.process))
         if self._spare is not None:
-            self._send(Place(self.name, self._spare.number))
+            self._send(TakePlace(self.name, self._spare.number))
         for known in heads:
             self._send(Heads(known))
         if brought := self._brought(self.name):
@@ -202,7 +202,7 @@ class ProcessLink:
         """Send it."""
         self._send(QuotaBrought(uses))
 
-    def report(self) -> Report | None:
+    def report(self) -> WorkerReport | None:
         """The last one sent."""
         return self._report
 
@@ -215,7 +215,7 @@ class ProcessLink:
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         """Send the question and wait for the answer."""
         answer = await self._pending.answer(
-            lambda number: self._send(ExplainOrder(number, network, method, params)), Explained(0, None)
+            lambda number: self._send(ExplainOrder(number, network, method, params)), ExplainReply(0, None)
         )
         return answer.explanation
 
@@ -294,7 +294,7 @@ class ProcessLink:
         while data := await reader.read(_CHUNK):
             self.heard_at = time.monotonic()
             for word in words.feed(data):
-                if isinstance(word, Report):
+                if isinstance(word, WorkerReport):
                     self._report = word
                 elif isinstance(word, Hint | Sent | Spent):
                     self._pass_on(word)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
-    from rpcaccel.controlplane.workers.workers import Running
+    from rpcaccel.controlplane.workers.workers import RunningWorker
 
 LOOK_EVERY = 0.5
 """Seconds between two looks."""
@@ -31,7 +31,7 @@ class Watchdog:
 
     def __init__(
         self,
-        serving: Callable[[], Sequence[Running]],
+        serving: Callable[[], Sequence[RunningWorker]],
         within: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -57,7 +57,7 @@ class Watchdog:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def silent(self) -> list[Running]:
+    def silent(self) -> list[RunningWorker]:
         """The workers that have said nothing for too long."""
         now, within = self._clock(), self._within()
         if now - self._looked_at > ASLEEP:  # what they said meanwhile waits to be read
@@ -71,7 +71,7 @@ class Watchdog:
             if silent := self.silent():
                 await self._end(silent)
 
-    async def _end(self, silent: Sequence[Running]) -> None:
+    async def _end(self, silent: Sequence[RunningWorker]) -> None:
         """All of them at once: while one has its grace, calls wait at the others as well."""
         why = f"did not answer for {self._within():g} s"
         for one in silent:

@@ -22,7 +22,7 @@ from rpcaccel.controlplane.workers.link import GONE, Link
 from rpcaccel.controlplane.workers.spawn import Spare
 from rpcaccel.controlplane.workers.standby import Spares, Spawn
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Report
+from rpcaccel.core.messages import WorkerReport
 
 ACK_WITHIN = 5.0
 """Seconds in which a worker has to adopt a revision, or the revision is refused."""
@@ -50,7 +50,7 @@ class WorkerEvent(Struct, frozen=True):
     text: str
 
 
-class Running(Struct):
+class RunningWorker(Struct):
     """One worker as it is known here."""
 
     link: Link
@@ -76,7 +76,7 @@ class Workers:
         *,
         spawn: Spawn | None = None,
         heads: Callable[[], Sequence[NetworkHeads]] = tuple,
-        bury: Callable[[Report], None] = lambda _report: None,
+        bury: Callable[[WorkerReport], None] = lambda _report: None,
         heard: Callable[[WorkerEvent], None] = lambda _event: None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -92,10 +92,10 @@ class Workers:
         self._clock = clock
         self._wall = wall
         self._sockets: dict[str, socket.socket] = {}
-        self._slots: dict[str, Running] = {}
+        self._slots: dict[str, RunningWorker] = {}
         self._coming: dict[str, asyncio.Lock] = {}
         """Whoever puts a worker in a place holds it: two would both serve there, and one of them unknown."""
-        self._leaving: list[Running] = []
+        self._leaving: list[RunningWorker] = []
         self._watching: set[asyncio.Task[None]] = set()
         self._adopting = asyncio.Lock()
         self._short_lives: dict[str, int] = {}
@@ -189,7 +189,7 @@ class Workers:
         """How many serve with the revision in force."""
         return sum(one.state == "serving" and one.revision == self._revision for one in self._slots.values())
 
-    def serving(self) -> list[Running]:
+    def serving(self) -> list[RunningWorker]:
         """Those that take calls."""
         return [one for one in self._slots.values() if one.state == "serving"]
 
@@ -209,7 +209,7 @@ class Workers:
         """
         spare = None if afresh else await self._spares.take(name, self._sockets)
         link = self._make(name, self._sockets[name].dup(), spare)
-        one = Running(link, self._revision)
+        one = RunningWorker(link, self._revision)
         if name not in self._slots:
             self._slots[name] = one
         settings, revision = self._settings, self._revision
@@ -229,7 +229,7 @@ class Workers:
         self._failed.pop(name, None)
         self._tell(link, "started", f"worker {name} serves")
 
-    async def _take_in(self, name: str, one: Running, revision: int) -> str:
+    async def _take_in(self, name: str, one: RunningWorker, revision: int) -> str:
         """It counts from here on; or the reason why it does not: it refused what others adopted while it started."""
         async with self._adopting:
             if revision != self._revision and self._settings is not None:
@@ -243,7 +243,7 @@ class Workers:
             self.links.append(one.link)
             return ""
 
-    async def _leave(self, one: Running) -> None:
+    async def _leave(self, one: RunningWorker) -> None:
         if one.ended:
             return
         one.state = "draining"
@@ -252,7 +252,7 @@ class Workers:
         timeout = self._settings.drain_timeout if self._settings else 0.0
         await one.link.drain(timeout, linger=timeout)
 
-    def _watch(self, name: str, one: Running) -> None:
+    def _watch(self, name: str, one: RunningWorker) -> None:
         self._later(self._see_off(name, one, self._clock()))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -260,7 +260,7 @@ class Workers:
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 
-    async def _see_off(self, name: str, one: Running, since: float) -> None:
+    async def _see_off(self, name: str, one: RunningWorker, since: float) -> None:
         """Wait for a worker's end, keep its counts, and replace it unless it was meant to go."""
         how = await one.link.ended()
         report, one.ended = one.link.report(), True
@@ -285,7 +285,7 @@ class Workers:
         self._short_lives[name] = self._short_lives.get(name, 0) + 1 if self._clock() - since < SHORT_LIFE else 0
         await self._replace(name, one)
 
-    async def _replace(self, name: str, dead: Running) -> None:
+    async def _replace(self, name: str, dead: RunningWorker) -> None:
         dead.state = "starting"
         # One death is an accident and calls are waiting; one after the other is a fault that haste does not mend.
         pause = min(LONGEST_PAUSE, 0.25 * 2 ** (lives - 1)) if (lives := self._short_lives[name]) > 1 else 0.0
@@ -311,7 +311,7 @@ class Workers:
         self._heard(WorkerEvent(link.name, link.pid, what, self._wall(), text))
 
 
-async def _adopt(one: Running, settings: Settings, revision: int, within: float) -> str:
+async def _adopt(one: RunningWorker, settings: Settings, revision: int, within: float) -> str:
     """The reason why a worker does not have the revision; empty when it has, or when it is no more."""
     try:
         async with asyncio.timeout(within):

@@ -28,7 +28,7 @@ GHOST_BYTES = 128
 """What one remembered hash of an evicted key costs (bytes: an int, a place in a set and in a deque)."""
 
 
-class Slot(Struct, gc=False):
+class CacheSlot(Struct, gc=False):
     """An entry's place in the tier. `gc=False`: it holds no cycle, and half a million of them must not be traversed."""
 
     key: bytes
@@ -50,19 +50,19 @@ class Eviction(Protocol):
     name: ClassVar[str]
     slot_bytes: ClassVar[int]
     """What a place in its order costs beyond one in a plain queue (bytes)."""
-    on_hit: Callable[[Slot], None] | None
+    on_hit: Callable[[CacheSlot], None] | None
     """Called on each hit; None when bumping `slot.uses` is all it takes."""
 
-    def admit(self, slot: Slot) -> None:
+    def admit(self, slot: CacheSlot) -> None:
         """Take in a new slot."""
 
-    def victim(self, now: float) -> Slot | None:
+    def victim(self, now: float) -> CacheSlot | None:
         """Take out the slot to go (expired ones get no second chance); None when there is none."""
 
-    def forget(self, slot: Slot) -> None:
+    def forget(self, slot: CacheSlot) -> None:
         """`slot` is about to be removed (purge, expiry)."""
 
-    def grew(self, slot: Slot, by: int) -> None:
+    def grew(self, slot: CacheSlot, by: int) -> None:
         """`slot` got another entry, `by` bytes heavier; its weight is already the new one."""
 
     @property
@@ -70,7 +70,7 @@ class Eviction(Protocol):
         """Bytes held for slots that are gone (ghosts)."""
 
 
-def _wanted(slot: Slot, now: float) -> bool:
+def _wanted(slot: CacheSlot, now: float) -> bool:
     return slot.uses > 0 and slot.entry is not None and slot.entry.expires > now
 
 
@@ -80,19 +80,19 @@ class Queue:
     __slots__ = ("_husks", "_slots", "settled", "weight")
 
     def __init__(self, settled: bool) -> None:
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[CacheSlot] = deque()
         self._husks = 0
         self.settled = settled
         """Written to every slot that comes in, so that a slot tells which of two queues holds it."""
         self.weight = 0
 
-    def push(self, slot: Slot) -> None:
+    def push(self, slot: CacheSlot) -> None:
         """Add the newest."""
         slot.settled = self.settled
         self._slots.append(slot)
         self.weight += slot.weight
 
-    def pop(self) -> Slot | None:
+    def pop(self) -> CacheSlot | None:
         """Take the oldest that is still there."""
         while self._slots:
             slot = self._slots.popleft()
@@ -102,7 +102,7 @@ class Queue:
             self._husks -= 1
         return None
 
-    def forget(self, slot: Slot) -> None:
+    def forget(self, slot: CacheSlot) -> None:
         """`slot`, which is in this queue, is about to become a husk."""
         self.weight -= slot.weight
         self._husks += 1
@@ -119,25 +119,25 @@ class Lru:
     __slots__ = ("_order", "on_hit")
 
     def __init__(self) -> None:
-        self._order: OrderedDict[bytes, Slot] = OrderedDict()
-        self.on_hit: Callable[[Slot], None] | None = self._touch
+        self._order: OrderedDict[bytes, CacheSlot] = OrderedDict()
+        self.on_hit: Callable[[CacheSlot], None] | None = self._touch
 
-    def _touch(self, slot: Slot) -> None:
+    def _touch(self, slot: CacheSlot) -> None:
         self._order.move_to_end(slot.key)
 
-    def admit(self, slot: Slot) -> None:
+    def admit(self, slot: CacheSlot) -> None:
         """Take in a new slot."""
         self._order[slot.key] = slot
 
-    def victim(self, now: float) -> Slot | None:  # noqa: ARG002 - the order alone decides
+    def victim(self, now: float) -> CacheSlot | None:  # noqa: ARG002 - the order alone decides
         """The one unused for longest."""
         return self._order.popitem(last=False)[1] if self._order else None
 
-    def forget(self, slot: Slot) -> None:
+    def forget(self, slot: CacheSlot) -> None:
         """`slot` is about to be removed."""
         del self._order[slot.key]
 
-    def grew(self, slot: Slot, by: int) -> None:
+    def grew(self, slot: CacheSlot, by: int) -> None:
         """Nothing hangs on weights."""
 
     @property
@@ -155,16 +155,16 @@ class _TwoQueues:
     def __init__(self) -> None:
         self._first = Queue(settled=False)
         self._second = Queue(settled=True)
-        self.on_hit: Callable[[Slot], None] | None = None
+        self.on_hit: Callable[[CacheSlot], None] | None = None
 
-    def _holding(self, slot: Slot) -> Queue:
+    def _holding(self, slot: CacheSlot) -> Queue:
         return self._first if slot.settled is self._first.settled else self._second
 
-    def forget(self, slot: Slot) -> None:
+    def forget(self, slot: CacheSlot) -> None:
         """`slot` is about to be removed."""
         self._holding(slot).forget(slot)
 
-    def grew(self, slot: Slot, by: int) -> None:
+    def grew(self, slot: CacheSlot, by: int) -> None:
         """`slot` got another entry, `by` bytes heavier."""
         self._holding(slot).weight += by
 
@@ -178,11 +178,11 @@ class Sieve(_TwoQueues):
     name: ClassVar[str] = "sieve"
     __slots__ = ()
 
-    def admit(self, slot: Slot) -> None:
+    def admit(self, slot: CacheSlot) -> None:
         """Take in a new slot, ahead of the hand."""
         self._first.push(slot)
 
-    def victim(self, now: float) -> Slot | None:
+    def victim(self, now: float) -> CacheSlot | None:
         """The first slot under the hand that was not used since the hand last passed."""
         chances = CHANCES
         while True:
@@ -217,7 +217,7 @@ class S3Fifo(_TwoQueues):
         self._ghost_order: deque[int] = deque()
         self._residents = 0
 
-    def admit(self, slot: Slot) -> None:
+    def admit(self, slot: CacheSlot) -> None:
         """Take in a new slot: on probation, unless it was let go not long ago."""
         self._residents += 1
         ghost = hash(slot.key)
@@ -227,7 +227,7 @@ class S3Fifo(_TwoQueues):
         else:
             self._first.push(slot)
 
-    def victim(self, now: float) -> Slot | None:
+    def victim(self, now: float) -> CacheSlot | None:
         """From probation while that holds more than a tenth of the bytes, else from the main queue."""
         chances = CHANCES
         small, main = self._first, self._second
@@ -247,7 +247,7 @@ class S3Fifo(_TwoQueues):
             self._trim()
             return slot
 
-    def forget(self, slot: Slot) -> None:
+    def forget(self, slot: CacheSlot) -> None:
         """`slot` is about to be removed."""
         super().forget(slot)
         self._residents -= 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
-from rpcaccel.core.cache.eviction import POLICIES, USES_CAP, Slot
+from rpcaccel.core.cache.eviction import POLICIES, USES_CAP, CacheSlot
 from rpcaccel.core.wire import gzip_reply
 
 ENTRY_BYTES = 512
@@ -60,7 +60,7 @@ class MemoryTier:
     def __init__(self, max_bytes: int, max_entry: int, *, policy: str = "s3fifo") -> None:
         self.max_bytes = max_bytes
         self.max_entry = max_entry
-        self._slots: dict[bytes, Slot] = {}
+        self._slots: dict[bytes, CacheSlot] = {}
         self._eviction = POLICIES[policy]()
         self._on_hit = self._eviction.on_hit
         self._bytes = 0
@@ -97,12 +97,12 @@ class MemoryTier:
         self.hit(slot)
         return entry
 
-    def find(self, key: bytes, now: float) -> Slot | None:
+    def find(self, key: bytes, now: float) -> CacheSlot | None:
         """The place of an entry whose time is not over, for who may `hit` it; counts nothing by itself."""
         slot = self._slots.get(key)
         return slot if slot is not None and slot.entry is not None and slot.entry.expires > now else None
 
-    def hit(self, slot: Slot) -> None:
+    def hit(self, slot: CacheSlot) -> None:
         """The entry in this place is an answer: all that a hit costs."""
         self._hits += 1
         if self._on_hit is not None:
@@ -110,7 +110,7 @@ class MemoryTier:
         elif slot.uses < USES_CAP:
             slot.uses += 1
 
-    def squeeze(self, slot: Slot, rest: bytes, now: float) -> bytes:
+    def squeeze(self, slot: CacheSlot, rest: bytes, now: float) -> bytes:
         """The compressed form of the rest of a reply with the entry in this place (core.wire.gzip_reply). It is made
         once, and kept with the entry as long as there is room for both."""
         squeezed = slot.squeezed
@@ -142,7 +142,7 @@ class MemoryTier:
         if slot is not None:
             return self._replace(slot, entry, weight, now)
         self._shrink(self.max_bytes - weight, now)
-        slot = Slot(key, entry, weight)
+        slot = CacheSlot(key, entry, weight)
         self._slots[key] = slot
         self._bytes += weight
         self._eviction.admit(slot)
@@ -190,13 +190,13 @@ class MemoryTier:
             policy=self._eviction.name,
         )
 
-    def _replace(self, slot: Slot, entry: Entry, weight: int, now: float) -> bool:
+    def _replace(self, slot: CacheSlot, entry: Entry, weight: int, now: float) -> bool:
         self._grow(slot, weight - slot.weight)
         slot.entry, slot.squeezed = entry, b""
         self._shrink(self.max_bytes, now)
         return slot.entry is not None
 
-    def _grow(self, slot: Slot, by: int) -> None:
+    def _grow(self, slot: CacheSlot, by: int) -> None:
         slot.weight += by
         self._bytes += by
         self._eviction.grew(slot, by)
@@ -219,7 +219,7 @@ class MemoryTier:
         self._remove(slot)
         return True
 
-    def _remove(self, slot: Slot) -> None:
+    def _remove(self, slot: CacheSlot) -> None:
         self._eviction.forget(slot)
         del self._slots[slot.key]
         self._bytes -= slot.weight

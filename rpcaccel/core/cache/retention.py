@@ -4,9 +4,9 @@ Decided from the plan, the raw result, the head of the node that answered, and w
 where a rule needs a member of it.
 
 A node's URL may hide several machines, of which some lag: probes meet one machine and a call another. So a node's head
-alone makes no answer lasting. It must lie `View.doubt` blocks above the block in question, or the answer itself must
-show that its machine had the block: one that lags says null, "0x", 0, [] or false, or leaves out the newest logs
-(docs/harmony.md section 6).
+alone makes no answer lasting. It must lie `ChainSnapshot.doubt` blocks above the block in question, or the answer
+itself must show that its machine had the block: one that lags says null, "0x", 0, [] or false, or leaves out the newest
+logs (docs/harmony.md section 6).
 
 How long a kept answer may stay, for the sake of space: keys already make a stale one unreachable.
 """
@@ -20,7 +20,7 @@ from math import inf
 import msgspec
 from msgspec import Struct
 
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.wire.json_text import UNREADABLE
@@ -43,15 +43,15 @@ class Keep(StrEnum):
     SKIP = "skip"
 
 
-class Verdict(Struct, frozen=True):
+class KeepDecision(Struct, frozen=True):
     """The decision, and the reason when it is not the best one. Reasons are a fixed set: they are metric labels."""
 
     keep: Keep
     reason: str = ""
 
 
-_LASTING = Verdict(Keep.LASTING)
-_UNTIL_HEAD = Verdict(Keep.UNTIL_HEAD)
+_LASTING = KeepDecision(Keep.LASTING)
+_UNTIL_HEAD = KeepDecision(Keep.UNTIL_HEAD)
 
 
 class _Mined(Struct):
@@ -63,7 +63,7 @@ _decode_mined = msgspec.json.Decoder(_Mined).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def judge(plan: Plan, result: bytes, node_head: int, view: View, max_bytes: int) -> Verdict:
+def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_bytes: int) -> KeepDecision:
     """Decide on one successful answer.
 
     Args:
@@ -73,19 +73,19 @@ def judge(plan: Plan, result: bytes, node_head: int, view: View, max_bytes: int)
         max_bytes: longer results are passed through and not kept.
     """
     if not plan.kept:
-        return Verdict(Keep.SKIP, "class")
+        return KeepDecision(Keep.SKIP, "class")
     if len(result) > max_bytes:
-        return Verdict(Keep.SKIP, "too-large")
+        return KeepDecision(Keep.SKIP, "too-large")
     if plan.block is not None and plan.min_head >= 0 and plan.block + plan.depth > node_head:
-        return Verdict(Keep.SKIP, "above-head")
+        return KeepDecision(Keep.SKIP, "above-head")
     for name in plan.rule.skip:
         if TESTS[name](plan, result):
             # What is in a node's pool changes without a new head, null among it: never kept (rule of truth 5).
-            return Verdict(Keep.SKIP, "pending") if name == "not-mined" else _until_head(plan, name)
+            return KeepDecision(Keep.SKIP, "pending") if name == "not-mined" else _until_head(plan, name)
     if result == NULL and (plan.rule.null_may_fill or plan.cache is not _STATIC):
         return _until_head(plan, "null")
     if plan.rule.split == "blocks" and _is_short(plan, result):
-        return Verdict(Keep.SKIP, "short-range")
+        return KeepDecision(Keep.SKIP, "short-range")
     if plan.key is None:
         return _UNTIL_HEAD
     if plan.cache is _FOREVER and not plan.final and not _mined_by(result, view.settled):
@@ -95,9 +95,9 @@ def judge(plan: Plan, result: bytes, node_head: int, view: View, max_bytes: int)
     return _LASTING
 
 
-def _until_head(plan: Plan, reason: str) -> Verdict:
+def _until_head(plan: Plan, reason: str) -> KeepDecision:
     """An answer that may become another one is kept at most until the next head."""
-    return Verdict(Keep.UNTIL_HEAD if plan.head_key is not None else Keep.SKIP, reason)
+    return KeepDecision(Keep.UNTIL_HEAD if plan.head_key is not None else Keep.SKIP, reason)
 
 
 def _may_be_behind(plan: Plan, result: bytes) -> bool:
@@ -112,7 +112,7 @@ def is_empty(result: bytes) -> bool:
     return result in _EMPTY or not result.strip(_ZEROS)
 
 
-def _is_settled(plan: Plan, node_head: int, view: View) -> bool:
+def _is_settled(plan: Plan, node_head: int, view: ChainSnapshot) -> bool:
     """Does the block lie so deep that no hidden machine is without it?"""
     if plan.block is None:
         return False

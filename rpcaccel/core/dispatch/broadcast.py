@@ -50,7 +50,7 @@ class Ask(Struct, frozen=True):
     delay: float = 0.0
 
 
-class Chooser(Protocol):
+class BroadcastChooser(Protocol):
     """Who is told next, by eligibility and balancer."""
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
@@ -73,7 +73,7 @@ class Broadcast:
                  "hash", "open", "steps", "told", "tried")  # fmt: skip
 
     def __init__(
-        self, chooser: Chooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None
+        self, chooser: BroadcastChooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None
     ) -> None:
         """`ends`: when the client must have its answer (monotonic seconds). `hash`: JSON text, where it is certain."""
         self.hash = hash

@@ -46,7 +46,7 @@ from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
 
 
-class State(StrEnum):
+class CallState(StrEnum):
     """Where a call stands."""
 
     READY = "ready"
@@ -55,11 +55,11 @@ class State(StrEnum):
     SETTLED = "settled"
 
 
-LEGAL: dict[State, frozenset[str]] = {
-    State.READY: frozenset({"start", "cancel"}),
-    State.RUNNING: frozenset({"answered", "failed", "timer", "deserted", "cancel"}),
-    State.PAUSING: frozenset({"timer", "cancel"}),
-    State.SETTLED: frozenset(),
+LEGAL: dict[CallState, frozenset[str]] = {
+    CallState.READY: frozenset({"start", "cancel"}),
+    CallState.RUNNING: frozenset({"answered", "failed", "timer", "deserted", "cancel"}),
+    CallState.PAUSING: frozenset({"timer", "cancel"}),
+    CallState.SETTLED: frozenset(),
 }
 """Which events are legal in which state; `answered` and `failed` also need a running attempt, `timer` a set timer."""
 
@@ -74,7 +74,7 @@ HedgeAfter = Callable[[Node], float | None]
 """Seconds after which a node is slow with this call, so that another is asked as well; None: it is waited for."""
 
 
-class Chooser(Protocol):
+class NodeChooser(Protocol):
     """Who is asked next, by eligibility and balancer."""
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
@@ -114,7 +114,7 @@ class Dispatch:
     def __init__(
         self,
         plan: Plan,
-        chooser: Chooser,
+        chooser: NodeChooser,
         budget: Budget,
         settings: DispatchSettings,
         *,
@@ -127,7 +127,7 @@ class Dispatch:
             ends: when the whole call must be over (monotonic seconds).
             hedge_after: when a second node is asked as well; None: no hedging.
         """
-        self.state = State.READY
+        self.state = CallState.READY
         self.attempts = 0
         """Attempts started."""
         self.tried: list[str] = []
@@ -177,7 +177,7 @@ class Dispatch:
         self.attempts = first.attempt
         self._running[first.attempt] = first.node
         self.tried.append(first.node.id)
-        self.state = State.RUNNING
+        self.state = CallState.RUNNING
         self.timer_set = timer_set
 
     def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> list[Command]:
@@ -201,7 +201,7 @@ class Dispatch:
         if not self.timer_set:
             raise IllegalEvent("no timer is set")
         self.timer_set = False
-        if self.state is State.PAUSING:
+        if self.state is CallState.PAUSING:
             node = self._chooser.next((), now) if now < self._ends else None
             return self._give_up(now) if node is None else [self._attempt(node, now)]  # its own count has paid
         return self._beside(now, lambda: self._budget.hedge(now))
@@ -281,7 +281,7 @@ class Dispatch:
         pause = self._settings.behind_pause
         if pause is None or now + pause >= self._ends:
             return self._give_up(now)
-        self.state = State.PAUSING
+        self.state = CallState.PAUSING
         self.timer_set = True
         return [SetTimer(pause)]
 
@@ -303,7 +303,7 @@ class Dispatch:
         self._running[self.attempts] = node
         if node.id not in self.tried:
             self.tried.append(node.id)
-        self.state = State.RUNNING
+        self.state = CallState.RUNNING
         return StartAttempt(self.attempts, node, min(node.timeout, self._ends - now), hedge)
 
     def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> list[Command]:
@@ -327,7 +327,7 @@ class Dispatch:
         commands: list[Command] = [CancelAttempt(attempt) for attempt in self._running]
         self._running.clear()
         self.timer_set = False
-        self.state = State.SETTLED
+        self.state = CallState.SETTLED
         commands.append(end or Settle(None, _out_of_time(), None))
         return commands
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import Source, Step
+from rpcaccel.core.stats.counters import AnswerSource, Step
 
 
 class Leg(Struct, frozen=True, gc=False):
@@ -25,7 +25,7 @@ class Leg(Struct, frozen=True, gc=False):
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """The end of one call. Exactly one of `result` and `error` is set."""
 
-    source: Source
+    source: AnswerSource
     result: bytes | None = None
     """Raw JSON of the result."""
     error: bytes | None = None
@@ -63,7 +63,7 @@ _WAITED = {
 
 def reason(outcome: Outcome, seconds: float) -> str:
     """What took most of the `seconds` that a call took from its arrival to its answer."""
-    if outcome.source is Source.REFUSED:
+    if outcome.source is AnswerSource.REFUSED:
         return "refused"
     if not outcome.steps:
         return "the proxy itself was busy"

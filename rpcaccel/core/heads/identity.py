@@ -27,7 +27,7 @@ class Claims(Struct, frozen=True):
     """Which of the roles that it speaks of it has, by role; empty where it does not say."""
 
 
-class Wanted(Struct, frozen=True):
+class ExpectedIdentity(Struct, frozen=True):
     """What a node has to serve; None where anything will do."""
 
     eth_chain_id: int | None = None
@@ -35,14 +35,14 @@ class Wanted(Struct, frozen=True):
     genesis: str | None = None
 
 
-class Verdict(Struct, frozen=True):
+class IdentityCheck(Struct, frozen=True):
     """Whether a node may be asked (None: it has not said enough to tell), and why not in a sentence."""
 
     right: bool | None
     why: str = ""
 
 
-def judge(claims: Claims, wanted: Wanted) -> Verdict:
+def judge(claims: Claims, wanted: ExpectedIdentity) -> IdentityCheck:
     """Weigh what a node says against what is wanted; every id that is told and wanted has to agree."""
     known = False
     for said, must, what in (
@@ -52,21 +52,23 @@ def judge(claims: Claims, wanted: Wanted) -> Verdict:
         if said is None or must is None:
             continue
         if said != must:
-            return Verdict(False, f"it serves {what} {said}, not {must}")
+            return IdentityCheck(False, f"it serves {what} {said}, not {must}")
         known = True
     if claims.genesis is not None and wanted.genesis is not None and claims.genesis != wanted.genesis:
         its, theirs = claims.genesis[:_SHOWN], wanted.genesis[:_SHOWN]
-        return Verdict(False, f"its chain begins with block {its}…, that of the network with {theirs}…: another chain")
-    return Verdict(True) if known else Verdict(None, "it does not say which chain it serves")
+        return IdentityCheck(
+            False, f"its chain begins with block {its}…, that of the network with {theirs}…: another chain"
+        )
+    return IdentityCheck(True) if known else IdentityCheck(None, "it does not say which chain it serves")
 
 
-def wanted_of(said: Collection[tuple[Claims, float]], eth_chain_id: int | None, shard: int | None) -> Wanted:
+def wanted_of(said: Collection[tuple[Claims, float]], eth_chain_id: int | None, shard: int | None) -> ExpectedIdentity:
     """What every node of a network has to serve: what the settings say (None: nothing), else what the nodes with the
     most weight say that are right as far as the settings go. `said`: what each node says, and its weight."""
     if eth_chain_id is None:
         of_shard = ((claims.eth_chain_id, weight) for claims, weight in said if claims.shard in {None, shard})
         eth_chain_id = most_said(of_shard)
-    alike = Wanted(eth_chain_id, shard)
+    alike = ExpectedIdentity(eth_chain_id, shard)
     genesis = most_said((claims.genesis, weight) for claims, weight in said if judge(claims, alike).right is not False)
     return replace(alike, genesis=genesis)
 

@@ -22,7 +22,7 @@ from rpcaccel.core.nodes.sliding_window import SlidingCounts
 Verdict = Literal["failure", "ignore", "success"]
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     """May calls pass?"""
 
     CLOSED = "closed"
@@ -30,10 +30,10 @@ class State(StrEnum):
     HALF_OPEN = "half-open"
 
 
-CLOSED, _OPEN, _HALF_OPEN = State  # looked up once (core.plan.planner)
+CLOSED, _OPEN, _HALF_OPEN = BreakerState  # looked up once (core.plan.planner)
 
 
-class Event(StrEnum):
+class BreakerEvent(StrEnum):
     """What moves a breaker."""
 
     TRIPPED = "tripped"
@@ -43,17 +43,17 @@ class Event(StrEnum):
     TRIALS_PASSED = "trials-passed"
 
 
-MOVES: dict[tuple[State, Event], State] = {
-    (State.CLOSED, Event.TRIPPED): State.OPEN,
-    (State.OPEN, Event.RESTED): State.HALF_OPEN,
-    (State.OPEN, Event.INVITED): State.HALF_OPEN,
-    (State.HALF_OPEN, Event.TRIAL_FAILED): State.OPEN,
-    (State.HALF_OPEN, Event.TRIALS_PASSED): State.CLOSED,
+MOVES: dict[tuple[BreakerState, BreakerEvent], BreakerState] = {
+    (BreakerState.CLOSED, BreakerEvent.TRIPPED): BreakerState.OPEN,
+    (BreakerState.OPEN, BreakerEvent.RESTED): BreakerState.HALF_OPEN,
+    (BreakerState.OPEN, BreakerEvent.INVITED): BreakerState.HALF_OPEN,
+    (BreakerState.HALF_OPEN, BreakerEvent.TRIAL_FAILED): BreakerState.OPEN,
+    (BreakerState.HALF_OPEN, BreakerEvent.TRIALS_PASSED): BreakerState.CLOSED,
 }
 """Every legal move; there is no other."""
 
 
-class BreakerSettings(Struct, frozen=True, kw_only=True):
+class BreakerPolicy(Struct, frozen=True, kw_only=True):
     """When a breaker trips, and how it comes back."""
 
     failures: int = 5
@@ -102,9 +102,9 @@ class Breaker:
     __slots__ = ("_counts", "_moves", "_passed", "_trials_out", "changed_at", "held", "in_row", "rest_until", "rests",
                  "settings", "state")  # fmt: skip
 
-    def __init__(self, settings: BreakerSettings | None = None) -> None:
-        self.settings = settings or BreakerSettings()
-        self.state = State.CLOSED
+    def __init__(self, settings: BreakerPolicy | None = None) -> None:
+        self.settings = settings or BreakerPolicy()
+        self.state = BreakerState.CLOSED
         self.changed_at = float("-inf")
         """When it last moved (monotonic seconds)."""
         self.rest_until = float("-inf")
@@ -136,7 +136,7 @@ class Breaker:
         """A permit in any state, for when no better node is left and somebody must be asked. Where no trial is free,
         such a call may end the rest early but never lengthens it."""
         if self.state is _OPEN and now >= self.rest_until:
-            self._move(Event.RESTED, now)
+            self._move(BreakerEvent.RESTED, now)
         trial = self.state is _HALF_OPEN and self._trials_out[light] < self.settings.trials
         self._trials_out[light] += trial
         return Permit(self, self._moves, trial=trial, light=light)
@@ -145,7 +145,7 @@ class Breaker:
         """The prober looked at the node: where it answered, an open breaker tries it now."""
         self.held = not answered
         if answered and self.state is _OPEN:
-            self._move(Event.INVITED, now)
+            self._move(BreakerEvent.INVITED, now)
 
     def learn(self, permit: Permit, verdict: Verdict, now: float) -> None:
         """Called by the permit when it closes."""
@@ -164,19 +164,19 @@ class Breaker:
             self._counts.bump(_SUCCESS, now)
             return
         if self.state is _OPEN:
-            self._move(Event.INVITED, now)
+            self._move(BreakerEvent.INVITED, now)
         self._passed += 1
         if self._passed >= self.settings.passes:
-            self._move(Event.TRIALS_PASSED, now)
+            self._move(BreakerEvent.TRIALS_PASSED, now)
 
     def _learn_failure(self, permit: Permit, now: float) -> None:
         self.in_row += 1
         if self.state is _HALF_OPEN and permit.trial:
-            self._move(Event.TRIAL_FAILED, now)
+            self._move(BreakerEvent.TRIAL_FAILED, now)
         elif self.state is CLOSED:
             self._counts.bump(_FAILURE, now)
             if self._sick(now):
-                self._move(Event.TRIPPED, now)
+                self._move(BreakerEvent.TRIPPED, now)
 
     def _sick(self, now: float) -> bool:
         if self.in_row >= self.settings.failures:
@@ -184,7 +184,7 @@ class Breaker:
         good, bad = self._counts.totals(now)
         return good + bad >= self.settings.volume and bad >= self.settings.ratio * (good + bad)
 
-    def _move(self, event: Event, now: float) -> None:
+    def _move(self, event: BreakerEvent, now: float) -> None:
         state = MOVES[self.state, event]
         if state is _OPEN:
             well_for = now - self.changed_at if self.state is CLOSED else 0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class LimitSettings(Struct, frozen=True, kw_only=True):
+class ConcurrencyPolicy(Struct, frozen=True, kw_only=True):
     """How the limit moves."""
 
     least: int = 16
@@ -26,14 +26,14 @@ class Limit:
 
     __slots__ = ("_cut_at", "most", "settings", "value")
 
-    def __init__(self, most: int, settings: LimitSettings | None = None) -> None:
+    def __init__(self, most: int, settings: ConcurrencyPolicy | None = None) -> None:
         """`most`: the upper bound; it starts there, and a node has to show that it is too much."""
-        self.settings = settings or LimitSettings()
+        self.settings = settings or ConcurrencyPolicy()
         self.most = most
         self.value = float(most)
         self._cut_at = float("-inf")
 
-    def adopt(self, most: int, settings: LimitSettings) -> None:
+    def adopt(self, most: int, settings: ConcurrencyPolicy) -> None:
         """Take over new bounds; what was learnt stays, unless the node was never found wanting."""
         self.value = float(most) if self.value >= self.most else min(self.value, float(most))
         self.most, self.settings = most, settings

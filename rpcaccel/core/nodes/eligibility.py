@@ -18,7 +18,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead
 
 
-class Refusal(IntEnum):
+class Ineligibility(IntEnum):
     """Why a node is not asked. The order is that of judging; those from SAID_TO_LACK on are beliefs that give way
     when they would leave nobody."""
 
@@ -41,7 +41,7 @@ class Refusal(IntEnum):
     EJECTED = 16
 
 
-NONE = Refusal.NONE  # looked up once (core.plan.planner)
+NONE = Ineligibility.NONE  # looked up once (core.plan.planner)
 CALLS_OF = {
     Bulkhead.LIGHT: "calls",
     Bulkhead.HEAVY: "heavy calls",
@@ -50,7 +50,7 @@ CALLS_OF = {
 }
 _NAMED = 3
 """Methods named in a sentence about several."""
-_BELIEF = Refusal.SAID_TO_LACK
+_BELIEF = Ineligibility.SAID_TO_LACK
 STATE_KEPT = 128
 """Blocks of which every node has the state, since geth and Harmony hold it in memory (core/blockchain.go)."""
 
@@ -136,32 +136,32 @@ def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, 
     return f"node {node.id} stands by in tier {node.tier}: it is asked when no node of a lower tier can be"
 
 
-def judge(node: Node, plan: Plan, now: float) -> Refusal:
+def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
     """The first reason that stands against asking `node`."""
     if node.chain_ok is False:
-        return Refusal.WRONG_CHAIN
+        return Ineligibility.WRONG_CHAIN
     if node.weight <= 0 or node.cordoned or node.drained or node.barred:
         return _kept_out(node)
     if plan.tag and plan.tag not in node.tags:
-        return Refusal.OFF_ROUTE
+        return Ineligibility.OFF_ROUTE
     if node.head < plan.min_head:
-        return Refusal.BEHIND
+        return Ineligibility.BEHIND
     if now < node.parking.until:
-        return Refusal.PARKED
+        return Ineligibility.PARKED
     if node.parking.methods and now < node.parking.of(plan.rule.method):
-        return Refusal.METHOD_PARKED
+        return Ineligibility.METHOD_PARKED
     if node.quota is not None and node.quota.parked_until(now) is not None:
-        return Refusal.SPENT
+        return Ineligibility.SPENT
     if plan.rule.needs and (why := _missing(node, plan, now)):
         return why
     if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
-        return Refusal.LACKS
+        return Ineligibility.LACKS
     if node.windows and _beyond_window(node, plan, now):
-        return Refusal.BEYOND_WINDOW
+        return Ineligibility.BEYOND_WINDOW
     breaker = node.breaker
     if breaker.state is not CLOSED and not breaker.allows(now, light=plan.rule.bulkhead is Bulkhead.LIGHT):
-        return Refusal.BREAKER_OPEN
-    return Refusal.EJECTED if now < node.ejected_until else NONE
+        return Ineligibility.BREAKER_OPEN
+    return Ineligibility.EJECTED if now < node.ejected_until else NONE
 
 
 def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
@@ -174,7 +174,7 @@ def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
     """The highest head of the nodes that answer probes and that nothing but their head keeps from being asked; -1
     where there are none."""
     anywhere = replace(plan, min_head=-1)
-    behind = [node for node in nodes if node.answering and judge(node, plan, now) is Refusal.BEHIND]
+    behind = [node for node in nodes if node.answering and judge(node, plan, now) is Ineligibility.BEHIND]
     return max((node.head for node in behind if judge(node, anywhere, now) is NONE), default=-1)
 
 
@@ -182,30 +182,30 @@ def _may_come(node: Node, plan: Plan, now: float) -> bool:
     if node.answering is None:  # what it serves is not known either, so that it may be held to be on a wrong chain
         kept_out = node.weight <= 0 or node.cordoned or node.drained
         return not kept_out and (not plan.tag or plan.tag in node.tags)
-    return node.answering and judge(node, plan, now) is Refusal.BEHIND
+    return node.answering and judge(node, plan, now) is Ineligibility.BEHIND
 
 
-def _kept_out(node: Node) -> Refusal:
+def _kept_out(node: Node) -> Ineligibility:
     """By the operator's will, or by what only the operator can mend."""
     if node.weight <= 0:
-        return Refusal.WEIGHTLESS
+        return Ineligibility.WEIGHTLESS
     if node.cordoned:
-        return Refusal.CORDONED
-    return Refusal.DRAINED if node.drained else Refusal.BARRED
+        return Ineligibility.CORDONED
+    return Ineligibility.DRAINED if node.drained else Ineligibility.BARRED
 
 
-def _missing(node: Node, plan: Plan, now: float) -> Refusal:
+def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
     for need in plan.rule.needs:
         if need == OLD_STATE:
             if "archive" not in node.roles and _pruned(node, plan, now):
-                return Refusal.PRUNED
+                return Ineligibility.PRUNED
             continue
         role = ROLE_OF_NEED.get(need)
         has = None if role is None else node.has(role)
         if has is False:
-            return Refusal.SAID_TO_LACK
+            return Ineligibility.SAID_TO_LACK
         if has is None and now < node.lacks.get(need, now):
-            return Refusal.LACKS
+            return Ineligibility.LACKS
     return NONE
 
 
@@ -222,13 +222,13 @@ def _beyond_window(node: Node, plan: Plan, now: float) -> bool:
 def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     judged = [(node, judge(node, plan, now)) for node in nodes]
     believed = [(node, why) for node, why in judged if why >= _BELIEF]
-    if any(_has_what_it_needs(node, plan) for node, why in judged if why is not Refusal.WRONG_CHAIN):
+    if any(_has_what_it_needs(node, plan) for node, why in judged if why is not Ineligibility.WRONG_CHAIN):
         # One that is known to lack the role may answer null in place of what another, which is away, would answer.
-        believed = [(node, why) for node, why in believed if why is not Refusal.SAID_TO_LACK]
-    slow = [node for node, why in believed if why is Refusal.EJECTED]
+        believed = [(node, why) for node, why in believed if why is not Ineligibility.SAID_TO_LACK]
+    slow = [node for node, why in believed if why is Ineligibility.EJECTED]
     if slow:
         return sorted(slow, key=lambda node: (node.in_flight, node.ejected_until))
-    resting = [node for node, why in believed if why is Refusal.BREAKER_OPEN]
+    resting = [node for node, why in believed if why is Ineligibility.BREAKER_OPEN]
     if resting:
         return sorted(resting, key=lambda node: (node.breaker.rest_until, node.in_flight))
     unable = sorted(
@@ -244,9 +244,9 @@ def _has_what_it_needs(node: Node, plan: Plan) -> bool:
     return bool(roles) and all(node.has(role) for role in roles)
 
 
-def sentence(node: Node, why: Refusal, plan: Plan, now: float) -> str:
+def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
     """The refusal in words, with what would end it."""
-    if why is Refusal.BEHIND and node.head < 0:
+    if why is Ineligibility.BEHIND and node.head < 0:
         return f"node {node.id} has not told its head yet: it gets no calls about numbered blocks until it does"
     lag = plan.min_head - node.head
     return _SENTENCES[why].format(
@@ -266,25 +266,25 @@ def sentence(node: Node, why: Refusal, plan: Plan, now: float) -> str:
     )
 
 
-_SENTENCES: dict[Refusal, str] = {
-    Refusal.NONE: "node {id} may be asked",
-    Refusal.WRONG_CHAIN: "node {id} serves another chain or shard, or has not said which: "
+_SENTENCES: dict[Ineligibility, str] = {
+    Ineligibility.NONE: "node {id} may be asked",
+    Ineligibility.WRONG_CHAIN: "node {id} serves another chain or shard, or has not said which: "
     "it gets no calls until its chain id is right",
-    Refusal.WEIGHTLESS: "node {id} has weight 0: it is probed and gets no calls",
-    Refusal.CORDONED: "node {id} is cordoned: it is probed and gets no calls",
-    Refusal.DRAINED: "node {id} is being drained: it finishes what it has and gets no new calls",
-    Refusal.BARRED: "node {id} answers no probe, look at its URL and its key: {barred}",
-    Refusal.OFF_ROUTE: "node {id} has not the tag {tag}: {method} is routed to nodes that have",
-    Refusal.SPENT: "node {id} has used up its quota: it gets no calls for {quota_rest}, until that renews",
-    Refusal.EJECTED: "node {id} is much slower than the others: it gets no calls for {ejected_rest}",
-    Refusal.BEHIND: "node {id} is {lag} behind: it gets no calls about newer blocks",
-    Refusal.PARKED: "node {id} limits our rate: it gets no calls for {rest}",
-    Refusal.METHOD_PARKED: "node {id} limits the rate of {method}: it gets none for {method_rest}",
-    Refusal.SAID_TO_LACK: "node {id} is said to be, or says it is, other than {method} needs ({needs})",
-    Refusal.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
-    Refusal.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
-    Refusal.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only: it gets none about those below {window}",
-    Refusal.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
+    Ineligibility.WEIGHTLESS: "node {id} has weight 0: it is probed and gets no calls",
+    Ineligibility.CORDONED: "node {id} is cordoned: it is probed and gets no calls",
+    Ineligibility.DRAINED: "node {id} is being drained: it finishes what it has and gets no new calls",
+    Ineligibility.BARRED: "node {id} answers no probe, look at its URL and its key: {barred}",
+    Ineligibility.OFF_ROUTE: "node {id} has not the tag {tag}: {method} is routed to nodes that have",
+    Ineligibility.SPENT: "node {id} has used up its quota: it gets no calls for {quota_rest}, until that renews",
+    Ineligibility.EJECTED: "node {id} is much slower than the others: it gets no calls for {ejected_rest}",
+    Ineligibility.BEHIND: "node {id} is {lag} behind: it gets no calls about newer blocks",
+    Ineligibility.PARKED: "node {id} limits our rate: it gets no calls for {rest}",
+    Ineligibility.METHOD_PARKED: "node {id} limits the rate of {method}: it gets none for {method_rest}",
+    Ineligibility.SAID_TO_LACK: "node {id} is said to be, or says it is, other than {method} needs ({needs})",
+    Ineligibility.LACKS: "node {id} said it cannot answer {method}: it is asked again some minutes later",
+    Ineligibility.PRUNED: "node {id} has dropped the state of blocks below {pruned}: it gets no calls about them",
+    Ineligibility.BEYOND_WINDOW: "node {id} answers {method} for newer blocks only, none below {window}",
+    Ineligibility.BREAKER_OPEN: "node {id} failed too often: it gets no calls {breaker_rest}",
 }
 
 

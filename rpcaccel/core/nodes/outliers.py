@@ -16,12 +16,12 @@ from statistics import median
 
 from msgspec import Struct
 
-from rpcaccel.core.nodes.breaker import State
+from rpcaccel.core.nodes.breaker import BreakerState
 from rpcaccel.core.nodes.node import OVERTAKEN, REPLIED, Node
 from rpcaccel.core.plan.rules import Bulkhead
 
 
-class OutlierSettings(Struct, frozen=True, kw_only=True):
+class OutlierPolicy(Struct, frozen=True, kw_only=True):
     """What is much slower. Seconds."""
 
     factor: float = 5.0
@@ -52,7 +52,7 @@ _FEW = 3
 """Answers without which a method's average on another node is no measure."""
 
 
-def look(nodes: Sequence[Node], now: float, settings: OutlierSettings) -> list[Node]:
+def look(nodes: Sequence[Node], now: float, settings: OutlierPolicy) -> list[Node]:
     """Eject who is an outlier now, prolong the rest of who still is one; returns the newly ejected."""
     counted = [node for node in nodes if _counts(node)]
     out = [node for node in counted if now < node.ejected_until]
@@ -72,7 +72,7 @@ def look(nodes: Sequence[Node], now: float, settings: OutlierSettings) -> list[N
     return ejected
 
 
-def silent(node: Node, now: float, settings: OutlierSettings, patience: float) -> bool:
+def silent(node: Node, now: float, settings: OutlierPolicy, patience: float) -> bool:
     """Does it say nothing at all? Seen by its probes, or by the light calls that it has had for `patience` seconds."""
     since = max(node.replied_at, node.busy_since)
     if node.answering is False:
@@ -85,16 +85,16 @@ def _counts(node: Node) -> bool:
 
 
 def _well(node: Node, now: float) -> bool:
-    return now >= node.ejected_until and node.breaker.state is State.CLOSED
+    return now >= node.ejected_until and node.breaker.state is BreakerState.CLOSED
 
 
-def _is_outlier(node: Node, others: Sequence[Node], now: float, settings: OutlierSettings) -> bool:
+def _is_outlier(node: Node, others: Sequence[Node], now: float, settings: OutlierPolicy) -> bool:
     return (
         _stalled(node, others, now, settings) or _overtaken(node, now, settings) or _slow(node, others, now, settings)
     )
 
 
-def _stalled(node: Node, others: Sequence[Node], now: float, settings: OutlierSettings) -> bool:
+def _stalled(node: Node, others: Sequence[Node], now: float, settings: OutlierPolicy) -> bool:
     """Has it held its calls without a word, longer than the slowest method takes, while others answered?"""
     silent_since = max(node.replied_at, node.busy_since)
     slowest = max((pace.mean for _, pace in node.pace.lately(now - settings.lately)), default=0.0)
@@ -103,13 +103,13 @@ def _stalled(node: Node, others: Sequence[Node], now: float, settings: OutlierSe
     return any(other.replied_at > silent_since for other in others)
 
 
-def _overtaken(node: Node, now: float, settings: OutlierSettings) -> bool:
+def _overtaken(node: Node, now: float, settings: OutlierPolicy) -> bool:
     counts = node.attempts.totals(now)
     replied, overtaken = counts[REPLIED], counts[OVERTAKEN]
     return overtaken >= settings.samples and overtaken >= _OVERTAKEN_SHARE * (replied + overtaken)
 
 
-def _slow(node: Node, others: Sequence[Node], now: float, settings: OutlierSettings) -> bool:
+def _slow(node: Node, others: Sequence[Node], now: float, settings: OutlierPolicy) -> bool:
     """By how much, over all methods it shares with others: the ratio as a mean of logarithms, each method by its
     number of answers (at most 50, so that none drowns the rest)."""
     since = now - settings.lately
@@ -128,7 +128,7 @@ def _slow(node: Node, others: Sequence[Node], now: float, settings: OutlierSetti
     return exp(log_ratio / weight) >= settings.factor and excess / weight >= settings.by
 
 
-def _eject(node: Node, now: float, settings: OutlierSettings) -> None:
+def _eject(node: Node, now: float, settings: OutlierPolicy) -> None:
     if now - node.ejected_until > settings.rest_max:
         node.ejections = 0
     rest = min(settings.rest * 2.0 ** min(node.ejections, 20), settings.rest_max)
@@ -138,7 +138,7 @@ def _eject(node: Node, now: float, settings: OutlierSettings) -> None:
     node.attempts.clear()
 
 
-def _prolong(node: Node, counted: Iterable[Node], now: float, settings: OutlierSettings) -> None:
+def _prolong(node: Node, counted: Iterable[Node], now: float, settings: OutlierPolicy) -> None:
     """Its rest ends soon: not before its probes look like those of the others."""
     if node.ejected_until - now > settings.look_again:
         return

@@ -15,7 +15,7 @@ Window = Literal["day", "month"]
 _DAY = 86_400.0
 
 
-class QuotaSettings(Struct, frozen=True, kw_only=True):
+class QuotaLimits(Struct, frozen=True, kw_only=True):
     """Calls a node may be asked for; 0: no limit."""
 
     second: float = 0.0
@@ -29,9 +29,9 @@ class QuotaSettings(Struct, frozen=True, kw_only=True):
         """Is there any limit?"""
         return bool(self.second or self.day or self.month)
 
-    def shared_by(self, workers: int) -> QuotaSettings:
+    def shared_by(self, workers: int) -> QuotaLimits:
         """What each of so many workers may use: none needs to ask another, and the sum is never exceeded."""
-        return QuotaSettings(
+        return QuotaLimits(
             second=self.second / workers, day=self.day / workers, month=self.month / workers, heavy=self.heavy
         )
 
@@ -101,7 +101,7 @@ class Quota:
 
     __slots__ = ("_at", "_day", "_month", "_tokens", "epoch", "settings")
 
-    def __init__(self, settings: QuotaSettings, *, now: float, epoch: float) -> None:
+    def __init__(self, settings: QuotaLimits, *, now: float, epoch: float) -> None:
         self.settings = settings
         self.epoch = epoch
         """Unix time at monotonic zero; the clock of the machine may be set while we run."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from rpcaccel.core.plan import cache_key
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.wire import json_params
 
@@ -68,7 +68,7 @@ def read(
     first: int,
     last: int,
     depth: int,
-    view: View,
+    view: ChainSnapshot,
     *,
     final_at_once: bool = True,
 ) -> Range | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class View(Struct, frozen=True, kw_only=True):
+class ChainSnapshot(Struct, frozen=True, kw_only=True):
     """One network at one moment. A new head is a new view."""
 
     serial: int = 0

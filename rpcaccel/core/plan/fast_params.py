@@ -43,7 +43,7 @@ _UNNAMED = frozenset({b"", *(json_params.write(value) for value in UNNAMED)})
 _FALSE = (b"false", b"null", b'""')
 
 
-class Reader:
+class ParamsReader:
     """Reads the calls of one method. What follows from its rule alone is worked out once."""
 
     __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_forever", "_memos", "_method", "_off", "_options",

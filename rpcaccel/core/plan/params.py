@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rpcaccel.core.plan import block_ref
 from rpcaccel.core.plan.block_ref import BlockRef, RefKind
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.rules import BlockArgument, CacheClass, Rule, Spelling
 from rpcaccel.core.wire import json_params
 
@@ -86,7 +86,7 @@ class Shape(Struct, frozen=True, kw_only=True, gc=False):
     """May a tag be replaced by the number it stands for? Not where the answer hangs on more than the block,
     and not where a node answers a tag differently (docs/harmony.md section 1, fact 4)."""
 
-    def resolve(self, view: View) -> Resolved:
+    def resolve(self, view: ChainSnapshot) -> Resolved:
         """Put numbers where tags stand, as far as the view knows them."""
         if self.fixed is not None:
             return self.fixed
@@ -102,7 +102,7 @@ class Shape(Struct, frozen=True, kw_only=True, gc=False):
         key = self._key_params(numbers)
         return Resolved(self._forwarded(numbers), key, first, numbers[-1] if complete else -1, self.tip)
 
-    def _resolve_around(self, text: Around, view: View) -> Resolved:
+    def _resolve_around(self, text: Around, view: ChainSnapshot) -> Resolved:
         number = _number(text.ref, view)
         key = text.before + key_text(text.ref, number, resolve=self.resolvable) + text.after
         forward = self.params
@@ -250,7 +250,7 @@ def _member_ref(name: str, value: Any, block: BlockArgument, tags: frozenset[str
     return ref if ref.kind is RefKind.HASH else block_ref.OPAQUE
 
 
-def _number(ref: BlockRef, view: View) -> int:
+def _number(ref: BlockRef, view: ChainSnapshot) -> int:
     if ref.kind is _NUMBER:
         return ref.number
     if ref.kind is _LATEST:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan import block_range, cache_key
-from rpcaccel.core.plan.chain_snapshot import View
-from rpcaccel.core.plan.fast_params import Reader
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.fast_params import ParamsReader
 from rpcaccel.core.plan.params import Resolved, Shape, read_shape
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, LocalAnswer, Routes, Rule, RuleTable
@@ -78,14 +78,14 @@ class Planner:
         self._routes = routes or Routes()
         self._tagged: tuple[int, str | None, bytes] = -1, "", cache_key.network_tag(network, -1)
         """The chain id and the block 0 last seen, and the first part of the keys under them."""
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, ParamsReader] = {}
         self._prefixes: dict[str, bytes] = {}
         """What the keys of a method begin with, under that chain id."""
         self._scope: tuple[int, int, bytes] = -1, -1, b""
         """Head and fork epoch last seen, and the scope of the keys that turn over with them."""
         self._plans: dict[tuple[str, bytes], _Remembered] = {}
 
-    def plan(self, method: str, params: bytes, view: View) -> Plan:
+    def plan(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
         """The plan of a call at a view."""
         name = (method, params)
         found = self._plans.get(name)
@@ -102,7 +102,7 @@ class Planner:
             self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weigh(shape, plan))
         return plan
 
-    def plan_at(self, method: str, params: bytes, view: View) -> Plan:
+    def plan_at(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
         """The plan of a call at a view that is not the network's own; it is not remembered."""
         found = self._plans.get((method, params))
         return self._bind(self._shape(method, params) if found is None else found.shape, view)
@@ -121,10 +121,10 @@ class Planner:
         rule = self._rules.get(method)
         return self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
 
-    def _reader(self, method: str, rule: Rule) -> Reader:
+    def _reader(self, method: str, rule: Rule) -> ParamsReader:
         reader = self._readers.get(method)
         if reader is None:
-            reader = Reader(method, rule, self._tags, self._memos)
+            reader = ParamsReader(method, rule, self._tags, self._memos)
             if rule.known:  # clients invent names
                 self._readers[method] = reader
         return reader
@@ -143,7 +143,7 @@ class Planner:
         """The rule of a method on this network."""
         return self._rules.get(method)
 
-    def _bind(self, shape: Shape, view: View) -> Plan:
+    def _bind(self, shape: Shape, view: ChainSnapshot) -> Plan:
         rule = shape.rule
         resolved = shape.resolve(view)
         cache = self._class(shape, resolved.tip, view)
@@ -177,7 +177,7 @@ class Planner:
             note=shape.note,
         )
 
-    def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: View) -> bool:
+    def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: ChainSnapshot) -> bool:
         """Can nothing change the answer any more? A transaction's hash names it, but not the block it lands in
         where branches can be abandoned; a block's hash does."""
         if cache is _FOREVER:
@@ -185,7 +185,7 @@ class Planner:
         final = view.final if self._final_at_once else view.settled  # a hidden machine may be on another branch
         return cache is _STATIC or 0 <= resolved.last <= final
 
-    def _class(self, shape: Shape, tip: bool, view: View) -> CacheClass:
+    def _class(self, shape: Shape, tip: bool, view: ChainSnapshot) -> CacheClass:
         """The class after the reference was read."""
         rule = shape.rule
         if shape.opaque:
@@ -203,7 +203,7 @@ class Planner:
         return rule.cache
 
     def _keys(
-        self, shape: Shape, resolved: Resolved, cache: CacheClass, final: bool, view: View
+        self, shape: Shape, resolved: Resolved, cache: CacheClass, final: bool, view: ChainSnapshot
     ) -> tuple[bytes | None, bytes | None]:
         """The key of what stays true, and of what is true at this head."""
         if not view.known or cache is _NEVER or shape.rule.off:
@@ -224,7 +224,7 @@ class Planner:
             return prefix + cache_key.SCOPE_NUMBER + params, at_head
         return None, at_head
 
-    def _scope_of(self, view: View) -> bytes:
+    def _scope_of(self, view: ChainSnapshot) -> bytes:
         """The scope of what is true at this head."""
         head, epoch, scope = self._scope
         if head != view.head or epoch != view.fork_epoch:
@@ -232,7 +232,7 @@ class Planner:
             self._scope = view.head, view.fork_epoch, scope
         return scope
 
-    def _prefix(self, method: str, view: View) -> bytes:
+    def _prefix(self, method: str, view: ChainSnapshot) -> bytes:
         """What the keys of a method begin with. Only methods with a rule get here: there are not many."""
         tag = self._tag(view)
         prefix = self._prefixes.get(method)
@@ -240,7 +240,7 @@ class Planner:
             prefix = self._prefixes[method] = cache_key.method_prefix(tag, method)
         return prefix
 
-    def _tag(self, view: View) -> bytes:
+    def _tag(self, view: ChainSnapshot) -> bytes:
         """The network's part of every key."""
         chain_id, genesis, tag = self._tagged
         if chain_id != view.eth_chain_id or genesis != view.genesis:
@@ -249,7 +249,7 @@ class Planner:
             self._prefixes.clear()
         return tag
 
-    def _range(self, shape: Shape, resolved: Resolved, view: View) -> block_range.Range | None:
+    def _range(self, shape: Shape, resolved: Resolved, view: ChainSnapshot) -> block_range.Range | None:
         """How the call may be cut, at this view. Not where the operator wants less kept than pieces are."""
         rule = shape.rule
         if not rule.split or rule.off or rule.max_age or rule.cache is not _BY_NUMBER:
@@ -263,7 +263,7 @@ class Planner:
         resolved: Resolved,
         cache: CacheClass,
         keys: tuple[bytes | None, bytes | None],
-        view: View,
+        view: ChainSnapshot,
     ) -> bytes | None:
         """Who comes later may wait for the same answer only if that cannot be older than the head served by then.
 
@@ -284,7 +284,7 @@ class Planner:
         lasting = () if key is None else (key,)
         return (*lasting, head_key) if self._final_at_once and head_key is not None else lasting
 
-    def _send_key(self, shape: Shape, view: View) -> bytes | None:
+    def _send_key(self, shape: Shape, view: ChainSnapshot) -> bytes | None:
         """Byte-identical raw transactions may share one flight; other writes never do (rule of truth 7)."""
         if not view.known:
             return None
@@ -319,7 +319,7 @@ def full_method(method: str, prefix: str) -> str:
     return method if not prefix or "_" in method else prefix + method
 
 
-def _local_answer(shape: Shape, local: LocalAnswer, view: View) -> bytes | None:
+def _local_answer(shape: Shape, local: LocalAnswer, view: ChainSnapshot) -> bytes | None:
     """The answer the proxy knows itself. Params the method does not take are left to a node to refuse."""
     if shape.params != b"[]":
         return None
@@ -336,7 +336,7 @@ def _local_answer(shape: Shape, local: LocalAnswer, view: View) -> bytes | None:
     return b'"%d"' % value if local.form == "string" else b"%d" % value
 
 
-def _min_head(shape: Shape, cache: CacheClass, block: int, view: View) -> int:
+def _min_head(shape: Shape, cache: CacheClass, block: int, view: ChainSnapshot) -> int:
     """The head a node must have reached to be asked (rule of truth 4).
 
     A block above every node's head is asked of the nodes that are furthest: they are the ones to say so.

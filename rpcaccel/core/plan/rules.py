@@ -313,7 +313,7 @@ def _stricter(one: CacheClass, other: CacheClass) -> CacheClass:
 _MOST_REMEMBERED = 4096
 
 
-class Route(Struct, frozen=True):
+class TagRoute(Struct, frozen=True):
     """Methods of these names or patterns (fnmatch, case-sensitive) go to nodes with `tag`."""
 
     methods: tuple[str, ...]
@@ -325,7 +325,7 @@ class Routes:
 
     __slots__ = ("_routes", "_tags")
 
-    def __init__(self, routes: Sequence[Route] = ()) -> None:
+    def __init__(self, routes: Sequence[TagRoute] = ()) -> None:
         self._routes = tuple(routes)
         self._tags: dict[str, str] = {}
 
@@ -345,5 +345,5 @@ class Routes:
         return tag
 
 
-def _fits(route: Route, method: str) -> bool:
+def _fits(route: TagRoute, method: str) -> bool:
     return any(fnmatchcase(method, pattern) for pattern in route.methods)

@@ -113,24 +113,24 @@ class ErrorTable(Struct, frozen=True):
         return f"<ErrorTable {len(self.rows)} rows>"
 
 
-class Verdict(NamedTuple):
+class ErrorClass(NamedTuple):
     """What an error is, and by which row."""
 
     kind: FailureKind
     rule_text: str
 
 
-def classify(table: ErrorTable, code: int, message: str, http_status: int = 200) -> Verdict:
+def classify(table: ErrorTable, code: int, message: str, http_status: int = 200) -> ErrorClass:
     """The kind of a node's JSON-RPC error with this `code` and `message`, answered with this HTTP status."""
-    return find(table, code, message, http_status) or Verdict(table.default.kind, table.default.why)
+    return find(table, code, message, http_status) or ErrorClass(table.default.kind, table.default.why)
 
 
-def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> Verdict | None:
+def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> ErrorClass | None:
     """The verdict of the first row that fits; None when only the default is left."""
     text = (message[:LONGEST_READ] + message[LONGEST_READ:][-END_READ:]).strip().lower()
     for row in table.rows:
         if row.fits(code, text, http_status):
-            return Verdict(row.kind, row.why)
+            return ErrorClass(row.kind, row.why)
     return None
 
 

@@ -20,7 +20,7 @@ MAX_REASONS = 24
 """Distinct reasons kept for one cell; the rest are counted together."""
 
 
-class Source(IntEnum):
+class AnswerSource(IntEnum):
     """Where an answer came from. The number is the index of its histogram in a cell."""
 
     LOCAL = 0
@@ -37,7 +37,7 @@ class Source(IntEnum):
         return self.name.lower()
 
 
-HITS = (Source.LOCAL, Source.MEMORY, Source.REDIS)
+HITS = (AnswerSource.LOCAL, AnswerSource.MEMORY, AnswerSource.REDIS)
 """Answered without any node's help; a flight spares a node call but waits for one."""
 
 
@@ -55,7 +55,7 @@ class Step(StrEnum):
 
 
 def _histograms() -> list[Histogram]:
-    return [Histogram() for _ in Source]
+    return [Histogram() for _ in AnswerSource]
 
 
 def bump(counts: dict[str, int], reason: str) -> None:
@@ -92,7 +92,7 @@ class Cell(Struct):
         histogram.counts[bisect_left(BOUNDS, seconds)] += 1
         histogram.seconds += seconds
         self.size += size
-        if failed and source != Source.REFUSED:
+        if failed and source != AnswerSource.REFUSED:
             self.errors += 1
 
     def took(self, step: str, seconds: float) -> None:
@@ -115,7 +115,7 @@ class Cell(Struct):
     @property
     def refused(self) -> int:
         """Calls that the proxy did not accept."""
-        return self.latency[Source.REFUSED].count
+        return self.latency[AnswerSource.REFUSED].count
 
     @property
     def hits(self) -> int:

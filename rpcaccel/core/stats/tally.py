@@ -15,22 +15,17 @@ from msgspec import Struct
 
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import (
-    HITS,
     OTHER,
     Cell,
     ClientCell,
     NetworkCell,
     NodeCell,
-    Source,
     Step,
     TallySnapshot,
     Tier,
     bump,
 )
 from rpcaccel.core.stats.histogram import Histogram
-
-__all__ = ["HITS", "OTHER", "Cell", "ClientCell", "NetworkCell", "NodeCell", "Source", "Step", "Tally", "TallySnapshot",
-           "Tier", "delta", "ended", "merge"]  # fmt: skip
 
 
 class Tally:

@@ -21,7 +21,7 @@ _LENGTH = re.compile(r"[0-9]{1,10}")
 _ODD = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "te", "trailer", "http2-settings"})
 
 
-class Head(Struct, frozen=True, gc=False):
+class HttpHead(Struct, frozen=True, gc=False):
     """An ordinary POST's head."""
 
     path: str
@@ -31,7 +31,7 @@ class Head(Struct, frozen=True, gc=False):
     """By lower-case name; each name stands once."""
 
 
-def read_head(head: bytes) -> Head | None:
+def read_head(head: bytes) -> HttpHead | None:
     """Read a head, the empty line at its end included; None when it is not an ordinary POST's."""
     match = _HEAD.fullmatch(head)
     if match is None:
@@ -48,4 +48,4 @@ def read_head(head: bytes) -> Head | None:
         return None
     if headers.get("connection", "keep-alive").lower() != "keep-alive":
         return None
-    return Head(match[1].decode("ascii"), int(length), headers)
+    return HttpHead(match[1].decode("ascii"), int(length), headers)

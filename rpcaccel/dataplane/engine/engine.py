@@ -20,15 +20,15 @@ from rpcaccel.core.messages import Hint
 from rpcaccel.core.plan.permission import Exposure
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
-from rpcaccel.core.stats.counters import Source
-from rpcaccel.core.stats.tally import Step, Tally
+from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import head_loss, results, sticky
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.leases import Leasing
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
 from rpcaccel.dataplane.engine.results import AnswerHandler
-from rpcaccel.dataplane.engine.single_flight import Flights, Waiting
+from rpcaccel.dataplane.engine.single_flight import Flights, PendingOutcome
 from rpcaccel.dataplane.engine.sticky import preferring
 from rpcaccel.dataplane.engine.taskless import TasklessFetches
 from rpcaccel.dataplane.networks.network import Network
@@ -81,7 +81,7 @@ class Engine:
     def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
         """What can be said without waiting: a fact of the network, a kept answer. None: `fetch` it."""
         if plan.local is not None:
-            return Outcome(source=Source.LOCAL, result=plan.local, block=network.view.head)
+            return Outcome(source=AnswerSource.LOCAL, result=plan.local, block=network.view.head)
         if plan.range is not None and network.settings.ranges.enabled:
             outcome = self._ranges.answer_now(network, plan, plan.range)
             if outcome is not None:
@@ -90,7 +90,7 @@ class Engine:
         if kept is None:
             return None
         key, entry = kept
-        return Outcome(source=Source.MEMORY, result=entry.result, block=network.view.head, key=key)
+        return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
 
     async def fetch(self, network: Network, plan: Plan, client: bytes = b"") -> Outcome:
         """Get the answer from a flight under way, the second tier or a node.
@@ -109,7 +109,7 @@ class Engine:
         # A caller that leaves takes its read back, and not what may have changed something.
         return await self.flights.alone(lambda: self._begin(network, plan, client))
 
-    def join(self, network: Network, plan: Plan, client: bytes = b"") -> Waiting[Outcome] | None:
+    def join(self, network: Network, plan: Plan, client: bytes = b"") -> PendingOutcome[Outcome] | None:
         """The same where the call may share a flight: a wait that needs no task. None: it flies alone, `fetch` it."""
         if plan.flight_key is None or plan.rule.kind in sticky.KINDS:
             return None
@@ -121,7 +121,7 @@ class Engine:
             partial(self._taskless.begin, network, plan, client),
         )
         future, joined = self.flights.join(flight, begin, start_taskless)
-        return Waiting(future, partial(self._joined, self._clock()) if joined else _as_it_is)
+        return PendingOutcome(future, partial(self._joined, self._clock()) if joined else _as_it_is)
 
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
         """The outcome of another caller's flight."""
@@ -174,7 +174,7 @@ class Engine:
 
         def shared(entry: Entry) -> Outcome:
             return Outcome(
-                source=Source.REDIS, result=entry.result, block=plan.head, steps=self._answer_handler.timed(steps)
+                source=AnswerSource.REDIS, result=entry.result, block=plan.head, steps=self._answer_handler.timed(steps)
             )
 
         started = self._clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isinf
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.explanation import Candidate, Explanation, Held, RefusedNode, keeping
+from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping
 from rpcaccel.core.nodes.eligibility import explain
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
@@ -68,7 +68,7 @@ def _served(engine: Engine, network: Network, plan: Plan, entry: Entry) -> bool:
     return not (old or engine.sends.doubts(network, plan, entry.result))
 
 
-def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> list[Held]:
+def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> list[HeldAnswer]:
     now = engine.now()
     found = [(key, engine.memory.peek(key, now)) for key in (plan.key, plan.head_key) if key is not None]
     return [
@@ -78,7 +78,7 @@ def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> lis
     ]
 
 
-async def _in_store(worker: str, engine: Engine, network: Network, plan: Plan) -> list[Held]:
+async def _in_store(worker: str, engine: Engine, network: Network, plan: Plan) -> list[HeldAnswer]:
     if not engine.second_tier:
         return []
     held = []
@@ -94,8 +94,8 @@ async def _in_store(worker: str, engine: Engine, network: Network, plan: Plan) -
 
 def _held(
     tier: str, worker: str, key: bytes, entry: Entry, now: float, *, served: bool, left: float | None = None
-) -> Held:
-    return Held(
+) -> HeldAnswer:
+    return HeldAnswer(
         tier=tier,
         worker=worker,
         key=_text(key),

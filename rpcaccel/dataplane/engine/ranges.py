@@ -22,7 +22,7 @@ from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.range_segments import Piece
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import Source, Step
+from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
@@ -60,9 +60,9 @@ class Ranges:
         limit = network.chain.ranges.get(span.way)
         if limit is not None and span.last - span.first > limit.most:
             error = jsonrpc.error_object(limit.code, limit.message)
-            return Outcome(source=Source.REFUSED, error=error, block=network.view.head)
+            return Outcome(source=AnswerSource.REFUSED, error=error, block=network.view.head)
         if span.first > span.last:
-            return Outcome(source=Source.LOCAL, result=b"[]", block=network.view.head)
+            return Outcome(source=AnswerSource.LOCAL, result=b"[]", block=network.view.head)
         work = self._work(network, plan, span, b"", 0.0)
         if work is None:
             return None
@@ -72,7 +72,7 @@ class Ranges:
             if text is None:
                 return None
             found.append(text)
-        return Outcome(source=Source.MEMORY, result=range_segments.merge(found), block=network.view.head)
+        return Outcome(source=AnswerSource.MEMORY, result=range_segments.merge(found), block=network.view.head)
 
     async def fetch(self, network: Network, plan: Plan, span: Range, client: bytes) -> Outcome:
         """The result of a range, from wherever its pieces are.
@@ -147,7 +147,7 @@ class _Work:
         await self._look_further(found)
         runs = range_segments.missing(self.pieces, [text is not None for text in found], self._settings.max_pieces)
         if not runs:
-            source = Source.MEMORY if here == len(self.pieces) else Source.REDIS
+            source = AnswerSource.MEMORY if here == len(self.pieces) else AnswerSource.REDIS
             return self._outcome(source, result=range_segments.merge(text for text in found if text is not None))
         parts = [part for begin, end in runs for part in self._divide(self.pieces[begin : end + 1])]
         outcomes = await asyncio.gather(*(self._fetch(part) for part in parts))
@@ -163,7 +163,7 @@ class _Work:
         cached = self._span.length - sum(part[-1].last - part[0].first + 1 for part in parts)
         result = range_segments.merge(self._in_order(found, fetched))
         return self._outcome(
-            Source.PARTIAL if cached else Source.NODE, result=result, cached=(cached, self._span.length)
+            AnswerSource.PARTIAL if cached else AnswerSource.NODE, result=result, cached=(cached, self._span.length)
         )
 
     def _in_order(self, found: Sequence[bytes | None], fetched: dict[int, tuple[int, bytes]]) -> list[bytes]:
@@ -276,7 +276,7 @@ class _Work:
         said = [outcome for outcome in errors if outcome.http == 200]
         return replace((said or errors)[0], attempts=self._attempts)
 
-    def _outcome(self, source: Source, *, result: bytes, cached: tuple[int, int] | None = None) -> Outcome:
+    def _outcome(self, source: AnswerSource, *, result: bytes, cached: tuple[int, int] | None = None) -> Outcome:
         return Outcome(
             source=source,
             result=result,

@@ -21,8 +21,8 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy, uniform_code
-from rpcaccel.core.stats.counters import Source
-from rpcaccel.core.stats.tally import Step, Tally
+from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import json_text, jsonrpc
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.dataplane.networks.network import Network
@@ -44,7 +44,7 @@ def miss_reason(plan: Plan) -> str:
 
 def refused(why: str, head: int) -> Outcome:
     """The method is not for clients."""
-    return Outcome(source=Source.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, why), block=head)
+    return Outcome(source=AnswerSource.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, why), block=head)
 
 
 def with_uniform_code(error: bytes, failure: Failure | None) -> bytes:
@@ -65,7 +65,7 @@ def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]
     failure = forwarded.failure or Failure(FailureKind.UNKNOWN, "no answer")
     row = policy(failure.kind)
     return Outcome(
-        source=Source.NODE,
+        source=AnswerSource.NODE,
         error=jsonrpc.error_object(row.code, _ADDRESS.sub("the node's URL", failure.text)),
         node=forwarded.node_id,
         block=head,
@@ -81,7 +81,7 @@ def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]
 def joined(outcome: Outcome, waited: float) -> Outcome:
     """What a caller is told of a flight that another began, after so many seconds."""
     return Outcome(
-        source=Source.FLIGHT,
+        source=AnswerSource.FLIGHT,
         result=outcome.result,
         error=outcome.error,
         node=outcome.node,
@@ -96,14 +96,14 @@ def out_of_time(head: int) -> Outcome:
     """The time that the client itself has given is over."""
     row = policy(FailureKind.TIMEOUT)
     error = jsonrpc.error_object(row.code, "no answer within the time that the request gave")
-    return Outcome(source=Source.NODE, error=error, block=head, http=row.http, kind=FailureKind.TIMEOUT)
+    return Outcome(source=AnswerSource.NODE, error=error, block=head, http=row.http, kind=FailureKind.TIMEOUT)
 
 
 _SKIP, _LASTING, _HEAD, _NODE = (
     Keep.SKIP,
     Keep.LASTING,
     CacheClass.HEAD,
-    Source.NODE,
+    AnswerSource.NODE,
 )  # looked up once (core.plan.planner)
 
 

@@ -194,7 +194,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Waiting(Generic[T]):
+class PendingOutcome(Generic[T]):
     """A T to come, made from an Outcome to come."""
 
     __slots__ = ("finish", "future")
@@ -210,7 +210,7 @@ class Waiting(Generic[T]):
         outcome = yield from self.future.__await__()
         return self.finish(outcome)
 
-    def then(self, make: Callable[[T], U]) -> Waiting[U]:
+    def then(self, make: Callable[[T], U]) -> PendingOutcome[U]:
         """The same wait, with more made of what comes."""
         finish = self.finish
-        return Waiting(self.future, lambda outcome: make(finish(outcome)))
+        return PendingOutcome(self.future, lambda outcome: make(finish(outcome)))

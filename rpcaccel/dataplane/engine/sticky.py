@@ -10,21 +10,21 @@ from random import Random
 
 from rpcaccel.balancers import Balancer
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.nodes.eligibility import CALLS_OF, Refusal, judge, sentence
+from rpcaccel.core.nodes.eligibility import CALLS_OF, Ineligibility, judge, sentence
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.forward import Forwarded, forward
-from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.dataplane.upstream.pool import NodePool
 
-_PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED)
-_NOT_EVEN_PINNED = (Refusal.WRONG_CHAIN, *_PARKED)
+_PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED)
+_NOT_EVEN_PINNED = (Ineligibility.WRONG_CHAIN, *_PARKED)
 """What keeps even the one node that has it from being asked. A drained or weightless one finishes what it holds."""
 
 
@@ -42,7 +42,7 @@ class Pinned:
         """The node, unless it was asked or must not be."""
         node = self._node
         why = judge(node, self._plan, now)
-        gone = why is Refusal.BREAKER_OPEN and node.breaker.held  # where probes are answered, it has what it had
+        gone = why is Ineligibility.BREAKER_OPEN and node.breaker.held  # where probes are answered, it has what it had
         if node.id in avoid or gone or why in _NOT_EVEN_PINNED:
             return None
         return node if self._has_room(now) else None
@@ -70,7 +70,13 @@ class Pinned:
 
 
 def preferring(
-    plan: Plan, pool: Pool, nodes: Sequence[Node], preferred: Collection[str], route_key: bytes, *, last: bool = False
+    plan: Plan,
+    pool: NodePool,
+    nodes: Sequence[Node],
+    preferred: Collection[str],
+    route_key: bytes,
+    *,
+    last: bool = False,
 ) -> PoolChooser:
     """The choice among `nodes` that prefers some, where there are any to prefer. `last` is the chooser's own."""
     if not preferred:
@@ -101,7 +107,9 @@ class Preferring(PoolChooser):
         wanted = [
             node
             for node in self._nodes
-            if node.id in self._preferred and node.id not in avoid and judge(node, self._plan, now) is Refusal.NONE
+            if node.id in self._preferred
+            and node.id not in avoid
+            and judge(node, self._plan, now) is Ineligibility.NONE
         ]
         if wanted:
             return self._balancer.pick(wanted, route_key=self._route_key, now=now, rng=self._rng)
@@ -154,5 +162,5 @@ def _not_found(network: Network, plan: Plan) -> Outcome:
     """As nodes say it: an error to a poll, `false` to the removal of what is not there."""
     head = network.view.head
     if plan.rule.kind == "filter-drop":
-        return Outcome(source=Source.LOCAL, result=b"false", block=head)
-    return Outcome(source=Source.LOCAL, error=NOT_FOUND, block=head)
+        return Outcome(source=AnswerSource.LOCAL, result=b"false", block=head)
+    return Outcome(source=AnswerSource.LOCAL, error=NOT_FOUND, block=head)

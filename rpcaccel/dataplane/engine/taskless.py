@@ -15,8 +15,8 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.stats.counters import Source
-from rpcaccel.core.stats.tally import Step, Tally
+from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
 from rpcaccel.dataplane.engine.results import AnswerHandler
@@ -125,7 +125,7 @@ class TasklessFetch:
             self._started = now
             if entry is not None and not way.sends.doubts(self._network, plan, entry.result):
                 steps = way.answer_handler.timed(self._steps)
-                self._flight.land(Outcome(source=Source.REDIS, result=entry.result, block=plan.head, steps=steps))
+                self._flight.land(Outcome(source=AnswerSource.REDIS, result=entry.result, block=plan.head, steps=steps))
             elif not self.to_a_node():
                 self._carry(plan, None)
         except Exception as error:

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from rpcaccel.core.wire.http_head import read_head
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
-from rpcaccel.dataplane.http.fast_protocol import Lane
-from rpcaccel.dataplane.http.handler import Front
-from rpcaccel.dataplane.http.hit_path import Asked, Shortcut
+from rpcaccel.dataplane.http.fast_protocol import FastProtocol
+from rpcaccel.dataplane.http.handler import RequestHandler
+from rpcaccel.dataplane.http.hit_path import RequestHead, Shortcut
 from rpcaccel.dataplane.http.server import server
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
@@ -30,21 +30,21 @@ _UNREAD = object()
 class Lanes:
     """Calling it makes the protocol of a new connection."""
 
-    def __init__(self, front: Front, shortcut: Shortcut) -> None:
+    def __init__(self, front: RequestHandler, shortcut: Shortcut) -> None:
         self.front = front
         self.shortcut = shortcut
-        self.open: set[Lane] = set()
+        self.open: set[FastProtocol] = set()
         self.slow = SlowClients(lambda: self.open, front.lost)
         self._web = server(front, begun=_begun, done=_done)
-        self._heads: dict[bytes, Asked | None] = {}
+        self._heads: dict[bytes, RequestHead | None] = {}
         self._date = DateHeader()
         self._looking: asyncio.TimerHandle | None = None
 
-    def __call__(self) -> Lane:
+    def __call__(self) -> FastProtocol:
         """The protocol of one connection."""
         if self._looking is None:
             self._look()
-        return Lane(self)
+        return FastProtocol(self)
 
     def __repr__(self) -> str:
         return f"<lanes {len(self.open)} connections>"
@@ -53,13 +53,13 @@ class Lanes:
         """A new protocol of the complete lane."""
         return self._web()
 
-    def head(self, text: bytes) -> Asked | None:
+    def head(self, text: bytes) -> RequestHead | None:
         """A head, read once for all requests that have it; None when it is not an ordinary POST's."""
         found = self._heads.get(text, _UNREAD)
         if found is not _UNREAD:
             return found  # type: ignore[return-value] # not the marker
         head = read_head(text) if len(text) <= self.front.settings.max_header else None
-        read = None if head is None else Asked(text, head)
+        read = None if head is None else RequestHead(text, head)
         if len(text) <= _LONGEST_HEAD:
             if len(self._heads) >= _MOST_HEADS:
                 self._heads.clear()
@@ -100,7 +100,7 @@ class Lanes:
         self._looking = loop.call_later(every, self._look)
 
 
-def _unsent(lane: Lane) -> int:
+def _unsent(lane: FastProtocol) -> int:
     """Bytes of answers that its client has not taken yet."""
     return 0 if lane.transport is None else lane.transport.get_write_buffer_size()
 

@@ -15,11 +15,11 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Protocol, cast
 
-from rpcaccel.core.wire.http_head import END, Head
-from rpcaccel.dataplane.engine.single_flight import Waiting
+from rpcaccel.core.wire.http_head import END, HttpHead
+from rpcaccel.dataplane.engine.single_flight import PendingOutcome
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
-from rpcaccel.dataplane.http.handler import Front, Reply, Visit
-from rpcaccel.dataplane.http.hit_path import Asked, Named, Shortcut
+from rpcaccel.dataplane.http.handler import HttpReply, RequestHandler, Visit
+from rpcaccel.dataplane.http.hit_path import Named, RequestHead, Shortcut
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 
 ONE_WRITE = 16 * 1024
@@ -34,17 +34,17 @@ _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for stat
 class Yard(Protocol):
     """What the connections of one worker have in common."""
 
-    front: Front
+    front: RequestHandler
     shortcut: Shortcut
     slow: SlowClients
-    open: set[Lane]
+    open: set[FastProtocol]
     """Every connection there is."""
 
     def complete(self) -> Any:
         """A new protocol of the complete lane."""
         ...
 
-    def head(self, text: bytes) -> Asked | None:
+    def head(self, text: bytes) -> RequestHead | None:
         """The head of an ordinary POST; None when it is no such head."""
         ...
 
@@ -53,7 +53,7 @@ class Yard(Protocol):
         ...
 
 
-class Lane(asyncio.Protocol):
+class FastProtocol(asyncio.Protocol):
     """One connection. Also what dataplane.http.slow_clients watches."""
 
     __slots__ = ("_buffer", "_ended", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used",
@@ -64,7 +64,7 @@ class Lane(asyncio.Protocol):
         self._peer = ""
         self._buffer = b""
         self._touched = 0.0
-        self._last: Asked | None = None
+        self._last: RequestHead | None = None
         """The head of the request answered last: the next one's is mostly the same. None unless it may be answered
         here, with nothing under way and nothing kept."""
         self._used = False
@@ -199,11 +199,11 @@ class Lane(asyncio.Protocol):
             self._full = True
             self.transport.pause_reading()
 
-    def _answer(self, asked: Asked, body: bytes) -> None:
+    def _answer(self, asked: RequestHead, body: bytes) -> None:
         """Answer one whole request, with nothing before it and nothing behind."""
         yard, transport = self._yard, self.transport
         front = yard.front
-        visit: Visit | Reply | None = None
+        visit: Visit | HttpReply | None = None
         try:
             answer = yard.shortcut.answer(asked, body, self._peer)
             if answer is not None and transport is not None:
@@ -217,10 +217,10 @@ class Lane(asyncio.Protocol):
                 self._hand_over(asked.text + body)
                 return
             visit = front.enter(asked.path, asked.headers, self._peer)
-            reply = visit if isinstance(visit, Reply) else front.answer(visit, body)
+            reply = visit if isinstance(visit, HttpReply) else front.answer(visit, body)
         except Exception:
             reply = front.failed()
-        if not isinstance(reply, Reply):
+        if not isinstance(reply, HttpReply):
             self._end_with(cast(Visit, visit), reply)
             return
         if isinstance(visit, Visit):
@@ -228,15 +228,15 @@ class Lane(asyncio.Protocol):
         self._write(reply)
         self._last = asked
 
-    def _end_with(self, visit: Visit, reply: Reply | Waiting[Any] | Awaitable[Reply]) -> bool:
+    def _end_with(self, visit: Visit, reply: HttpReply | PendingOutcome[Any] | Awaitable[HttpReply]) -> bool:
         """Write the reply, or see to it that it is written once it is there. Was it?"""
-        if isinstance(reply, Reply):
+        if isinstance(reply, HttpReply):
             self._left(visit)
             self._write(reply)
             return True
         # Told by callbacks: a task that is cancelled before its first turn tells nobody itself.
         finish: Callable[[Any], Any] = _as_it_is
-        if isinstance(reply, Waiting):
+        if isinstance(reply, PendingOutcome):
             self.task, finish = reply.future, reply.finish
         else:
             self.task = asyncio.ensure_future(reply)
@@ -271,7 +271,7 @@ class Lane(asyncio.Protocol):
         if self._ended and self.task is None and not (self._owed or self._stays):
             self.transport.close()
 
-    def _write(self, reply: Reply) -> None:
+    def _write(self, reply: HttpReply) -> None:
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -329,7 +329,7 @@ class Lane(asyncio.Protocol):
             return
         if self.body_since and now - self.body_since > patience:
             self.body_since = 0.0
-            self._write(self._yard.front.too_slow(Named(Head("", 0, {}))))
+            self._write(self._yard.front.too_slow(Named(HttpHead("", 0, {}))))
         elif not self._buffer and not self.head_since and now - self._touched > keepalive:
             self.transport.close()
 
@@ -339,5 +339,5 @@ class Lane(asyncio.Protocol):
             self.transport.close()
 
 
-def _as_it_is(reply: Reply) -> Reply:
+def _as_it_is(reply: HttpReply) -> HttpReply:
     return reply

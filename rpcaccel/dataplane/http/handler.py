@@ -15,18 +15,18 @@ from msgspec import Struct
 
 import rpcaccel
 from rpcaccel.config.model import HttpSettings
-from rpcaccel.core.client_limits import Client, Refusal
+from rpcaccel.core.client_limits import Client, LimitRefusal
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.gzip_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
-from rpcaccel.dataplane.engine.single_flight import Waiting
+from rpcaccel.dataplane.engine.single_flight import PendingOutcome
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.rpc import observer, response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER
 from rpcaccel.dataplane.rpc.admission import Admission, Headers
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
-from rpcaccel.dataplane.rpc.routes import Route
+from rpcaccel.dataplane.rpc.routes import PathRoute
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -40,7 +40,7 @@ INLINE_GZIP = 64 * 1024
 """Bytes. Longer answers are compressed in a thread, so that no other call waits for it."""
 
 
-class Reply(Struct, frozen=True, gc=False):
+class HttpReply(Struct, frozen=True, gc=False):
     """An HTTP answer; Content-Length and Date are added where it is written out."""
 
     status: int
@@ -59,18 +59,18 @@ class Reply(Struct, frozen=True, gc=False):
 
 
 class Visit(Struct):
-    """A request that was let in. `Front.leave` ends it."""
+    """A request that was let in. `RequestHandler.leave` ends it."""
 
     started: float
     headers: Headers
     address: str
-    route: Route
+    route: PathRoute
     guest: Client | None
     request: str = ""
     """The name it goes by in the log; empty when no lines are written."""
 
 
-class Front:
+class RequestHandler:
     """Answers HTTP requests for one worker."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Front:
     ) -> None:
         """`not_ready` names, in sentences, the networks that cannot serve; empty when all can."""
         self.settings = settings
-        self.routes: dict[str, Route] = {}
+        self.routes: dict[str, PathRoute] = {}
         self.draining = False
         self.clock = clock
         self._calls = calls
@@ -97,13 +97,13 @@ class Front:
         """Are lines written about calls?"""
         return self._calls.access is not None
 
-    def enter(self, path: str, named: Headers, peer: str | None) -> Visit | Reply:
+    def enter(self, path: str, named: Headers, peer: str | None) -> Visit | HttpReply:
         """Let a POST in, or turn it away."""
         started = self.clock()
         admission = self._admission
         address = admission.address(peer, named) if admission.trusting else peer or ""
         guest: Client | None = None
-        refusal: Refusal | None = None
+        refusal: LimitRefusal | None = None
         if admission.on:
             path, guest, refusal = admission.visit(path, named, address)
         route = self.routes.get(path)
@@ -128,7 +128,9 @@ class Front:
         if visit.guest is not None:
             visit.guest.leave()
 
-    def answer(self, visit: Visit, body: bytes) -> Reply | Waiting[Reply | Awaitable[Reply]] | Awaitable[Reply]:
+    def answer(
+        self, visit: Visit, body: bytes
+    ) -> HttpReply | PendingOutcome[HttpReply | Awaitable[HttpReply]] | Awaitable[HttpReply]:
         """Answer a body: at once where nothing has to be waited for, without a task where a flight is."""
         self._tally.bytes_in += len(body)
         observer.forget()
@@ -143,15 +145,15 @@ class Front:
         answered = self._calls.begin(body, visit.route, visit.address.encode(), visit.guest, ends)
         if isinstance(answered, Answered):
             return self._reply(visit, answered)
-        if isinstance(answered, Waiting):
+        if isinstance(answered, PendingOutcome):
             return answered.then(partial(self._reply, visit))
         return self._answer_later(visit, answered)
 
-    async def _answer_later(self, visit: Visit, waited_for: Awaitable[Answered]) -> Reply:
+    async def _answer_later(self, visit: Visit, waited_for: Awaitable[Answered]) -> HttpReply:
         reply = self._reply(visit, await waited_for)
-        return reply if isinstance(reply, Reply) else await reply
+        return reply if isinstance(reply, HttpReply) else await reply
 
-    def _reply(self, visit: Visit, answered: Answered) -> Reply | Awaitable[Reply]:
+    def _reply(self, visit: Visit, answered: Answered) -> HttpReply | Awaitable[HttpReply]:
         seconds, shown = self.clock() - visit.started, self.settings.headers
         if answered.batch:
             told = response_headers.for_batch(answered.outcomes, shown, seconds)
@@ -169,19 +171,19 @@ class Front:
             return self._packed(visit, answered.http, pack(body), told)
         return self._pack_later(visit, answered, told)
 
-    async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> Reply:
+    async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> HttpReply:
         body = await asyncio.to_thread(lambda: pack(answered.whole()))
         return self._packed(visit, answered.http, body, told)
 
-    def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> Reply:
+    def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> HttpReply:
         return self.finish(visit.headers, status, body, told + GZIP, vary="Accept-Encoding")
 
-    def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> Reply:
+    def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> HttpReply:
         """An answer to a request that cannot be read on: the connection ends with it."""
         self._tally.refused(reason)
         return self.finish(named, status, jsonrpc.refusal(invalid), "", close=True)
 
-    def failed(self) -> Reply:
+    def failed(self) -> HttpReply:
         """The answer when it is our fault: a bug, of which a client learns nothing."""
         self._tally.refused("bug")
         told = Invalid(jsonrpc.INTERNAL_ERROR, "internal error")
@@ -195,27 +197,27 @@ class Front:
         """A client was let go of."""
         self._tally.refused(why)
 
-    def _not_understood(self, named: Headers) -> Reply:
+    def _not_understood(self, named: Headers) -> HttpReply:
         self._tally.refused("malformed")
         message = f"{response_headers.TIMEOUT} takes a duration above nothing, such as 2s or 500ms"
         return self.finish(named, 400, jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)), "")
 
-    def header_too_large(self, named: Headers) -> Reply:
+    def header_too_large(self, named: Headers) -> HttpReply:
         """The answer to a header over the limit (RFC 6585 section 5)."""
         message = f"the header is larger than {self.settings.max_header} bytes"
         return self.refuse(named, "header-too-large", 431, Invalid(jsonrpc.INVALID_REQUEST, message))
 
-    def too_large(self, named: Headers) -> Reply:
+    def too_large(self, named: Headers) -> HttpReply:
         """The answer to a body over the limit."""
         message = f"the body is larger than {self.settings.max_body} bytes"
         return self.refuse(named, "body-too-large", 413, Invalid(jsonrpc.INVALID_REQUEST, message))
 
-    def too_slow(self, named: Headers) -> Reply:
+    def too_slow(self, named: Headers) -> HttpReply:
         """The answer to a body that does not come."""
         message = f"the request did not arrive within {self.settings.read_timeout:g} s"
         return self.refuse(named, "slow-client", 408, Invalid(jsonrpc.INVALID_REQUEST, message))
 
-    def other(self, method: str, path: str, named: Headers) -> Reply:
+    def other(self, method: str, path: str, named: Headers) -> HttpReply:
         """Everything that is not a call: health, preflight, and a word for those who came with a browser."""
         if method == "OPTIONS":
             return self._preflight(named)
@@ -246,7 +248,7 @@ class Front:
         content_type: str = JSON,
         close: bool = False,
         shared: tuple[bytes, ...] = (),
-    ) -> Reply:
+    ) -> HttpReply:
         """An answer with the headers that every answer has."""
         origin = named.get("origin", "")
         if origin:
@@ -256,7 +258,7 @@ class Front:
         if vary:
             told += f"Vary: {vary}\r\n"
         rest = _OURS_JSON if content_type is JSON else f"Content-Type: {content_type}\r\n{_OURS}"
-        return Reply(status, told + rest, body, close or self.draining, shared)
+        return HttpReply(status, told + rest, body, close or self.draining, shared)
 
     def _allow(self, origin: str) -> tuple[str, str]:
         """Cross-origin header lines (Fetch standard) for the origins the settings allow; and what they vary by."""
@@ -267,7 +269,7 @@ class Front:
         lines = f"Access-Control-Allow-Origin: {'*' if every else origin}\r\n"
         return f"{lines}Access-Control-Expose-Headers: {response_headers.EXPOSED}\r\n", "" if every else "Origin"
 
-    def _preflight(self, named: Headers) -> Reply:
+    def _preflight(self, named: Headers) -> HttpReply:
         told, varies = self._allow(named.get("origin", ""))
         if told:
             wanted = named.get("access-control-request-headers", "Content-Type")
@@ -275,9 +277,9 @@ class Front:
             told += f"Access-Control-Allow-Headers: {wanted}\r\nAccess-Control-Max-Age: 86400\r\n"
         if varies:
             told += f"Vary: {varies}\r\n"
-        return Reply(204, told + _OURS, b"", self.draining)
+        return HttpReply(204, told + _OURS, b"", self.draining)
 
-    def _turned_away(self, named: Headers, refusal: Refusal) -> Reply:
+    def _turned_away(self, named: Headers, refusal: LimitRefusal) -> HttpReply:
         told = ""
         if refusal.retry_after is not None:
             told += f"Retry-After: {max(1, ceil(refusal.retry_after))}\r\n"
@@ -285,7 +287,7 @@ class Front:
             told += "WWW-Authenticate: Bearer\r\n"
         return self.finish(named, refusal.http, jsonrpc.error_reply(b"null", refusal.error), told)
 
-    def _text(self, status: int, text: str, named: Headers | None = None, told: str = "") -> Reply:
+    def _text(self, status: int, text: str, named: Headers | None = None, told: str = "") -> HttpReply:
         named = named if named is not None else NO_HEADERS
         return self.finish(named, status, text.encode() + b"\n", told, content_type=TEXT)
 

@@ -9,32 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rpcaccel.core.cache.eviction import Slot
+from rpcaccel.core.cache.eviction import CacheSlot
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Client
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import call_template
 from rpcaccel.core.wire.gzip_reply import member
-from rpcaccel.core.wire.http_head import END, Head
+from rpcaccel.core.wire.http_head import END, HttpHead
 from rpcaccel.core.wire.jsonrpc import RESULT, SHARED_FROM
-from rpcaccel.dataplane.http.handler import GZIP, INLINE_GZIP, Front, takes_gzip
+from rpcaccel.dataplane.http.handler import GZIP, INLINE_GZIP, RequestHandler, takes_gzip
 from rpcaccel.dataplane.rpc import response_headers
 from rpcaccel.dataplane.rpc.admission import Admission
 from rpcaccel.dataplane.rpc.hit_memo import Known
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
-from rpcaccel.dataplane.rpc.routes import Route
+from rpcaccel.dataplane.rpc.routes import PathRoute
 
 _ID = b'{"jsonrpc":"2.0","id":'
 _AROUND = len(_ID) + len(RESULT) + len(b"}")
 
 
-class Asked:
+class RequestHead:
     """A request's head, read, and what follows from it under the settings of the moment."""
 
     __slots__ = ("apart", "compact", "end", "guest", "headers", "length", "long", "most", "packs", "path", "route",
                  "short", "text", "under", "whole")  # fmt: skip
 
-    def __init__(self, text: bytes, head: Head) -> None:
+    def __init__(self, text: bytes, head: HttpHead) -> None:
         self.text = text
         """The head as it was sent, up to the empty line."""
         self.path = head.path
@@ -46,7 +46,7 @@ class Asked:
         """Bytes of head and body."""
         self.under: object = None
         """The table of paths that the rest was read with: each revision of the settings has one of its own."""
-        self.route: Route | None = None
+        self.route: PathRoute | None = None
         """Where known calls are; None when the shortcut is closed."""
         self.guest: Client | None = None
         """Whose key came with it."""
@@ -67,7 +67,7 @@ class Named:
 
     __slots__ = ("_headers", "get")
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: HttpHead) -> None:
         self._headers = head.headers
         self.get: Callable[[str, str], str] = head.headers.get
         """The value of a header, by its name and what stands for none."""
@@ -82,7 +82,7 @@ class Shortcut:
     """Answers known calls. One per worker."""
 
     def __init__(
-        self, front: Front, admission: Admission, memory: MemoryTier, tally: Tally, clock: Callable[[], float]
+        self, front: RequestHandler, admission: Admission, memory: MemoryTier, tally: Tally, clock: Callable[[], float]
     ) -> None:
         self._front = front
         self._admission = admission
@@ -91,7 +91,7 @@ class Shortcut:
         self._clock = clock
         self._date = DateHeader(END + _ID)
 
-    def answer(self, asked: Asked, body: bytes, peer: str) -> bytes | tuple[bytes, ...] | None:
+    def answer(self, asked: RequestHead, body: bytes, peer: str) -> bytes | tuple[bytes, ...] | None:
         """The whole answer to a request, its head included, a long one in parts; None when it goes the long way."""
         front, tally, started = self._front, self._tally, self._clock()
         if asked.under is not front.routes:
@@ -123,7 +123,7 @@ class Shortcut:
             return b"".join((told, lines, b"%d" % length, self._date.bytes, call_id, RESULT)), result, b"}"
         return b"".join((told, lines, b"%d" % length, self._date.bytes, call_id, RESULT, result, b"}"))
 
-    def _count(self, known: Known, slot: Slot | None, size: int, arrived: int, started: float) -> bytes:
+    def _count(self, known: Known, slot: CacheSlot | None, size: int, arrived: int, started: float) -> bytes:
         """Count the answer, of so many bytes of result, to a body of so many that arrived; the beginning of its head.
         Nothing was counted before, and nothing turns it back now."""
         tally, now = self._tally, self._clock()
@@ -142,19 +142,19 @@ class Shortcut:
         shown = self._front.settings.headers
         return response_headers.of_hit(slot is None, known.head, shown, response_headers.hundredths(seconds))
 
-    def _pack(self, slot: Slot, call_id: bytes, result: bytes, lines: bytes) -> bytes:
+    def _pack(self, slot: CacheSlot, call_id: bytes, result: bytes, lines: bytes) -> bytes:
         """The answer to a client that takes it compressed."""
         rest = b"".join((RESULT, result, b"}"))
         body = member(_ID + call_id, rest, self._memory.squeeze(slot, rest, self._clock()))
         return b"".join((lines, b"%d" % len(body), self._date.text.encode("ascii"), END, body))
 
-    def _passes(self, asked: Asked, known: Known, peer: str, now: float) -> bool:
+    def _passes(self, asked: RequestHead, known: Known, peer: str, now: float) -> bool:
         """Is the caller within its limits?"""
         admission = self._admission
         guest = asked.guest or admission.anonymous(admission.address(peer, asked.headers))
         return guest.passes(known.method, known.heavy, now)
 
-    def _read(self, asked: Asked) -> None:
+    def _read(self, asked: RequestHead) -> None:
         """What follows from a head, now that the settings are others."""
         front, settings, admission = self._front, self._front.settings, self._admission
         given = asked.headers.get(response_headers.TIMEOUT.lower(), "")
@@ -168,6 +168,6 @@ class Shortcut:
         asked.long = self._lines(asked, GZIP if asked.packs else "", "Accept-Encoding")
         asked.under = front.routes
 
-    def _lines(self, asked: Asked, told: str, vary: str) -> bytes:
+    def _lines(self, asked: RequestHead, told: str, vary: str) -> bytes:
         reply = self._front.finish(asked.headers, 200, b"", told, vary=vary)
         return f"{reply.headers}Content-Length: ".encode("latin-1")

@@ -20,7 +20,7 @@ from rpcaccel.core.dispatch.batching import Gathering
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.quota import Quota, QuotaSettings
+from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.error_rules import ErrorTable, classify
 from rpcaccel.core.replies.failure import FailureKind
@@ -28,8 +28,8 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.networks.network import Network, Sight
 from rpcaccel.dataplane.upstream.batcher import Gatherer
-from rpcaccel.dataplane.upstream.node_client import Upstream
-from rpcaccel.dataplane.upstream.pool import Pool, WaitQueue
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
+from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
 
 _CONNECTOR_FIELDS = ("url", "headers", "max_connections", "keepalive", "connect_timeout", "timeout", "max_answer")
 """What an upstream is made from: when one of these changes, a new one is opened."""
@@ -46,7 +46,7 @@ class Means:
     wall: Callable[[], float]
     """Seconds since 1970."""
     rng: random.Random
-    connect: Callable[[NodeSettings], Upstream]
+    connect: Callable[[NodeSettings], HttpNodeClient]
     memos: Memos
     """The account of what networks remember of calls."""
     unclassed: Callable[[str, str, str, int, str, int], None]
@@ -61,10 +61,10 @@ class Build:
     def __init__(self, means: Means, before: Build | None = None) -> None:
         """`before`: what is in force, and carried over by id."""
         self.networks: dict[str, Network] = {}
-        self.upstreams: dict[Key, tuple[tuple[Any, ...], Upstream]] = {}
+        self.upstreams: dict[Key, tuple[tuple[Any, ...], HttpNodeClient]] = {}
         """With what each was made from."""
         self.gatherers: dict[Key, Gatherer] = {}
-        self.opened: list[Upstream] = []
+        self.opened: list[HttpNodeClient] = []
         """Those that are new with this revision: to be closed when it is refused."""
         self._means = means
         self._before = before
@@ -93,7 +93,7 @@ class Build:
             balancer = before.pool.balancer
         known = _known_nodes(before, settings)
         fresh = [_node(part, settings) for part in settings.nodes]
-        pool = Pool(
+        pool = NodePool(
             nodes=[known.get(node.id, node) for node in fresh],
             balancer=balancer,
             upstreams={part.id: self._sender(name, part, chain) for part in settings.nodes},
@@ -117,7 +117,7 @@ class Build:
         self._settling.append(partial(self._settle_network, network, fresh, quotas))
         return network
 
-    def _settle_network(self, network: Network, fresh: list[Node], quotas: list[QuotaSettings]) -> None:
+    def _settle_network(self, network: Network, fresh: list[Node], quotas: list[QuotaLimits]) -> None:
         pool, settings, tally = network.pool, network.settings, self._means.tally
         tally.know(rule.method for rule in network.chain.rules)
         for node, new, limits in zip(pool.nodes, fresh, quotas, strict=True):
@@ -133,7 +133,7 @@ class Build:
             room.seconds = concurrency.wait if brief else concurrency.heavy_wait
         pool.budget.share, pool.budget.floor = settings.budget.share, settings.budget.floor
 
-    def _give_quota(self, node: Node, limits: QuotaSettings) -> None:
+    def _give_quota(self, node: Node, limits: QuotaLimits) -> None:
         """What was used of a quota stays used when the limits change."""
         if not limits.limits:
             node.quota = None
@@ -143,7 +143,7 @@ class Build:
         else:
             node.quota.settings = limits
 
-    def _sender(self, network: str, node: NodeSettings, chain: Chain) -> Upstream | Gatherer:
+    def _sender(self, network: str, node: NodeSettings, chain: Chain) -> HttpNodeClient | Gatherer:
         """What calls to the node go through; the same one as before as long as its connector is."""
         key, upstream = (network, node.id), self._upstream(network, node)
         if not node.gather:
@@ -154,7 +154,7 @@ class Build:
         self.gatherers[key] = gatherer
         return gatherer
 
-    def _upstream(self, network: str, node: NodeSettings) -> Upstream:
+    def _upstream(self, network: str, node: NodeSettings) -> HttpNodeClient:
         key = (network, node.id)
         made_from = tuple(getattr(node, field) for field in _CONNECTOR_FIELDS)
         found = None if self._before is None else self._before.upstreams.get(key)

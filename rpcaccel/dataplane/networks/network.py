@@ -10,14 +10,14 @@ from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.nodes.outage import Absence
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import Override, overridden
 from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
-from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.dataplane.upstream.pool import NodePool
 
 REFRESH_SPAN = 30.0
 """Seconds whose node calls count for the share that may be spent on refreshes: more than a block of any chain."""
@@ -30,7 +30,7 @@ class Sight:
     __slots__ = ("_changed", "absence", "doubted", "forgetting", "view")
 
     def __init__(self) -> None:
-        self.view = View()
+        self.view = ChainSnapshot()
         self.absence = Absence()
         """Of the nodes that have the served head."""
         self.doubted = -1
@@ -39,7 +39,7 @@ class Sight:
         """Is what was kept as final being forgotten? Until then no block is."""
         self._changed = asyncio.Event()
 
-    def see(self, view: View) -> None:
+    def see(self, view: ChainSnapshot) -> None:
         """Something changed: who waited for that goes on."""
         self.view = view
         self.wake()
@@ -68,7 +68,7 @@ class Network:
         name: str,
         settings: NetworkSettings,
         chain: Chain,
-        pool: Pool,
+        pool: NodePool,
         tally: Tally,
         sight: Sight,
         memos: Memos,
@@ -98,7 +98,7 @@ class Network:
         return f"<network {self.name} head {self.view.head} {len(self.pool.nodes)} nodes>"
 
     @property
-    def view(self) -> View:
+    def view(self) -> ChainSnapshot:
         """What is known now."""
         return self.sight.view
 
@@ -125,7 +125,7 @@ class Network:
         nodes = () if self.chain.finality == "instant" else self.pool.nodes
         return any(node.id == node_id and node.head < plan.min_head for node in nodes)
 
-    def see(self, view: View) -> None:
+    def see(self, view: ChainSnapshot) -> None:
         """Something about the network changed: plans are made anew, and who waited for that goes on."""
         self.sight.see(view)
 

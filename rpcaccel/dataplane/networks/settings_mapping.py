@@ -7,11 +7,11 @@ from math import ceil
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
 from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
-from rpcaccel.core.nodes.breaker import BreakerSettings
-from rpcaccel.core.nodes.concurrency_limit import Limit, LimitSettings
-from rpcaccel.core.nodes.outliers import OutlierSettings
-from rpcaccel.core.nodes.quota import QuotaSettings
-from rpcaccel.core.plan.rules import Route, Routes
+from rpcaccel.core.nodes.breaker import BreakerPolicy
+from rpcaccel.core.nodes.concurrency_limit import ConcurrencyPolicy, Limit
+from rpcaccel.core.nodes.outliers import OutlierPolicy
+from rpcaccel.core.nodes.quota import QuotaLimits
+from rpcaccel.core.plan.rules import Routes, TagRoute
 
 MOST_DOUBT = 16
 """How many times the blocks that `hidden_lag` stands for are doubted at most, however far behind a machine was seen."""
@@ -24,7 +24,7 @@ def broadcast(network: NetworkSettings) -> BroadcastSettings:
 
 def routes(network: NetworkSettings) -> Routes:
     """Which methods go to tagged nodes."""
-    return Routes([Route(route.methods, route.tag) for route in network.routes])
+    return Routes([TagRoute(route.methods, route.tag) for route in network.routes])
 
 
 def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
@@ -62,26 +62,26 @@ def hedging(network: NetworkSettings) -> Hedging | None:
     return Hedging(at_least=network.hedge.at_least) if network.hedge.quantile else None
 
 
-def outliers(network: NetworkSettings) -> OutlierSettings:
+def outliers(network: NetworkSettings) -> OutlierPolicy:
     """What is much slower."""
     said = network.outliers
-    return OutlierSettings(factor=said.factor, by=said.by, share=said.share, rest=said.rest)
+    return OutlierPolicy(factor=said.factor, by=said.by, share=said.share, rest=said.rest)
 
 
 def limit(network: NetworkSettings, node: NodeSettings) -> Limit:
     """How many calls the node may have at once, to begin with."""
-    return Limit(node.max_connections, LimitSettings(least=network.concurrency.least))
+    return Limit(node.max_connections, ConcurrencyPolicy(least=network.concurrency.least))
 
 
-def breaker(network: NetworkSettings) -> BreakerSettings:
+def breaker(network: NetworkSettings) -> BreakerPolicy:
     """When failures shut a node out."""
     said = network.breaker
-    return BreakerSettings(
+    return BreakerPolicy(
         failures=said.failures, ratio=said.ratio, volume=said.volume, rest=said.rest, rest_max=said.rest_max
     )
 
 
-def quota(node: NodeSettings, workers: int) -> QuotaSettings:
+def quota(node: NodeSettings, workers: int) -> QuotaLimits:
     """What one worker may ask of the node."""
     said = node.quota
-    return QuotaSettings(second=said.second, day=said.day, month=said.month, heavy=said.heavy).shared_by(workers)
+    return QuotaLimits(second=said.second, day=said.day, month=said.month, heavy=said.heavy).shared_by(workers)

@@ -17,17 +17,17 @@ from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.nodes import outliers
 from rpcaccel.core.nodes.quota import Brought
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.networks.build import Build, Means
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 
-class State:
+class WorkerState:
     """Networks by name, with their nodes and connectors."""
 
     def __init__(
@@ -37,7 +37,7 @@ class State:
         rng: random.Random,
         *,
         wall: Callable[[], float] = time.time,
-        connect: Callable[[NodeSettings], Upstream] = Upstream,
+        connect: Callable[[NodeSettings], HttpNodeClient] = HttpNodeClient,
     ) -> None:
         """`wall`: seconds since 1970, for what people read. `connect` makes what sends calls to a node."""
         self.unclassed = Unclassed()
@@ -57,7 +57,7 @@ class State:
         """Where the networks of a new revision are made, aside of those in force."""
         return Build(self._means, self._built)
 
-    def adopt(self, build: Build, revision: int) -> list[Upstream]:
+    def adopt(self, build: Build, revision: int) -> list[HttpNodeClient]:
         """Take over what was built; returns the upstreams that no network uses any more, to be closed once idle."""
         old, self._built = self._built, build
         build.settle()
@@ -120,7 +120,7 @@ class State:
                 if node.id == brought.node and node.quota is not None:
                     node.quota.bring(brought, now)
 
-    def upstreams(self) -> Iterator[tuple[str, str, Upstream]]:
+    def upstreams(self) -> Iterator[tuple[str, str, HttpNodeClient]]:
         """Every upstream with its network and node."""
         for (network, node), (_, upstream) in self._built.upstreams.items():
             yield network, node, upstream
@@ -135,10 +135,10 @@ class State:
         self.unclassed.note(network, node, method, code, message, http_status, at=self._wall())
 
 
-def _view(before: View, heads: NetworkHeads, *, doubt: int, forgetting: bool) -> View:
+def _view(before: ChainSnapshot, heads: NetworkHeads, *, doubt: int, forgetting: bool) -> ChainSnapshot:
     """The view that follows from the heads; the serial moves only when something did."""
     best = max((node.head for node in heads.nodes if node.chain_ok is not False), default=-1)
-    view = View(
+    view = ChainSnapshot(
         serial=before.serial,
         head=heads.served.head,
         best=max(best, heads.served.head),

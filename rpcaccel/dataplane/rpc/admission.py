@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
-from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, Refusal
+from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.forwarded_for import Trust, holder
 
@@ -35,13 +35,13 @@ class Headers(Protocol):
         ...
 
 
-class Visit(NamedTuple):
+class Arrival(NamedTuple):
     """Who came, and where to: at most one of `client` and `refusal` is there."""
 
     path: str
     """Without the key."""
     client: Client | None = None
-    refusal: Refusal | None = None
+    refusal: LimitRefusal | None = None
 
 
 class Admission:
@@ -90,14 +90,14 @@ class Admission:
             return peer
         return self._trust.client(peer, headers.getall(self._trust.header.lower(), []))
 
-    def visit(self, path: str, headers: Headers, address: str) -> Visit:
+    def visit(self, path: str, headers: Headers, address: str) -> Arrival:
         """Who came with these headers from this address to this path."""
         visit = self.look(path, headers)
         if visit.refusal is not None:
             self._tally.refused(visit.refusal.reason)
-        return visit if visit.client or visit.refusal else Visit(visit.path, self.anonymous(address))
+        return visit if visit.client or visit.refusal else Arrival(visit.path, self.anonymous(address))
 
-    def look(self, path: str, headers: Headers) -> Visit:
+    def look(self, path: str, headers: Headers) -> Arrival:
         """The same where the address does not matter, and without counting: neither client nor refusal for those
         without a key, who are told apart by their address."""
         key = ""
@@ -105,12 +105,12 @@ class Admission:
             key, _, rest = path.removeprefix(PATH).partition("/")
             path = f"/{rest}"
         if not self._named:
-            return Visit(path)
+            return Arrival(path)
         key = key or _key_in(headers)
         if not key:
-            return Visit(path, None, NO_KEY if self._settings.require_key else None)
+            return Arrival(path, None, NO_KEY if self._settings.require_key else None)
         client = self._holder(key)
-        return Visit(path, client, UNKNOWN_KEY if client is None else None)
+        return Arrival(path, client, UNKNOWN_KEY if client is None else None)
 
     def clients(self) -> Iterator[tuple[str, Client]]:
         """Everybody known, under a name that all workers and hosts have for the same client."""

@@ -14,15 +14,15 @@ from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
-from rpcaccel.core.stats.counters import PARSED_OF, Source, Step
+from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Step
 from rpcaccel.core.wire import call_template, jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import out_of_time
-from rpcaccel.dataplane.engine.single_flight import Waiting
+from rpcaccel.dataplane.engine.single_flight import PendingOutcome
 from rpcaccel.dataplane.rpc.hit_memo import Known
 from rpcaccel.dataplane.rpc.observer import Observer
-from rpcaccel.dataplane.rpc.routes import Route
+from rpcaccel.dataplane.rpc.routes import PathRoute
 
 _UNTIMED = PARSED_OF - 1
 TURN = 0.0005
@@ -58,8 +58,8 @@ class Calls:
         self._clock = clock
 
     def begin(
-        self, body: bytes, route: Route, client: bytes, guest: Client | None = None, ends: float | None = None
-    ) -> Answered | Waiting[Answered] | Awaitable[Answered]:
+        self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
+    ) -> Answered | PendingOutcome[Answered] | Awaitable[Answered]:
         """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent.
 
         Args:
@@ -92,21 +92,23 @@ class Calls:
         return decoded
 
     async def answer(
-        self, body: bytes, route: Route, client: bytes, guest: Client | None = None, ends: float | None = None
+        self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
     ) -> Answered:
         """The same, waited for."""
         answered = self.begin(body, route, client, guest, ends)
         return answered if isinstance(answered, Answered) else await answered
 
-    async def _single_later(self, call: Call, plan: Plan, route: Route, client: bytes, ends: float | None) -> Answered:
+    async def _single_later(
+        self, call: Call, plan: Plan, route: PathRoute, client: bytes, ends: float | None
+    ) -> Answered:
         return _single(call, await self._fetch(plan, route, client, ends))
 
-    def _single_ends(self, call: Call, plan: Plan, route: Route, started: float, outcome: Outcome) -> Answered:
+    def _single_ends(self, call: Call, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Answered:
         self._count(plan, route, outcome, started)
         return _single(call, outcome)
 
     def _batch(
-        self, members: list[Raw], route: Route, client: bytes, guest: Client | None, ends: float | None
+        self, members: list[Raw], route: PathRoute, client: bytes, guest: Client | None, ends: float | None
     ) -> Answered | Awaitable[Answered]:
         """Independent calls, answered in order: hits at once, misses together, one failing item spoils no other."""
         tally = self._engine.tally
@@ -127,7 +129,7 @@ class Calls:
             self._engine.tally.refused("batch-answer-too-large")
         return batch.answered()
 
-    def _take_turn(self, batch: _Batch, route: Route, guest: Client | None) -> None:
+    def _take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = guest is not None or self.access is not None
         now = self._clock()
@@ -142,7 +144,7 @@ class Calls:
             if known is not None:
                 known.latency.observe(now - started)
 
-    def _take(self, batch: _Batch, position: int, text: bytes, route: Route, guest: Client | None) -> None:
+    def _take(self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None) -> None:
         call = jsonrpc.decode_member(text)
         if isinstance(call, Invalid):
             self._engine.tally.refused("malformed")
@@ -158,7 +160,7 @@ class Calls:
         route.known.learn(text, route.network, plan, outcome, self.settings.headers)
         batch.settle(position, call.id, outcome)
 
-    def _take_known(self, batch: _Batch, position: int, text: bytes, route: Route, now: float) -> Known | None:
+    def _take_known(self, batch: _Batch, position: int, text: bytes, route: PathRoute, now: float) -> Known | None:
         """An item that was answered at once before, as dataplane.http.hit_path has it for single calls: the long way's
         counts and bytes without its steps. None, and nothing done, where anything is not as it was."""
         words, call_id = call_template.split(text)
@@ -181,7 +183,7 @@ class Calls:
         return known
 
     async def _rest(
-        self, batch: _Batch, route: Route, client: bytes, guest: Client | None, ends: float | None
+        self, batch: _Batch, route: PathRoute, client: bytes, guest: Client | None, ends: float | None
     ) -> Answered:
         gate = asyncio.Semaphore(self.settings.batch_at_once)
 
@@ -205,7 +207,7 @@ class Calls:
                 self._take_turn(batch, route, guest)
         return self._whole(batch)
 
-    def _take_up(self, call: Call, route: Route, guest: Client | None) -> tuple[Plan, Outcome | None]:
+    def _take_up(self, call: Call, route: PathRoute, guest: Client | None) -> tuple[Plan, Outcome | None]:
         """The plan of a call, and the answer that needs no waiting, counted. A guest pays for the call, whoever
         answers it. Who may call is looked at first: of a refused call nothing is read or remembered."""
         network, started = route.network, self._clock()
@@ -222,7 +224,7 @@ class Calls:
             self._count(plan, route, outcome, started)
         return plan, outcome
 
-    async def _fetch(self, plan: Plan, route: Route, client: bytes, ends: float | None) -> Outcome:
+    async def _fetch(self, plan: Plan, route: PathRoute, client: bytes, ends: float | None) -> Outcome:
         started = self._clock()
         if ends is None:
             outcome = await self._engine.fetch(route.network, plan, client)
@@ -231,7 +233,7 @@ class Calls:
         self._count(plan, route, outcome, started)
         return outcome
 
-    async def _fetch_until(self, ends: float, plan: Plan, route: Route, client: bytes) -> Outcome:
+    async def _fetch_until(self, ends: float, plan: Plan, route: PathRoute, client: bytes) -> Outcome:
         """A client that waits no longer is like one that leaves: what others wait for goes on without it."""
         try:
             async with asyncio.timeout(ends - self._clock()):
@@ -239,9 +241,9 @@ class Calls:
         except TimeoutError:
             return out_of_time(plan.head)
 
-    def _count(self, plan: Plan, route: Route, outcome: Outcome, started: float) -> None:
+    def _count(self, plan: Plan, route: PathRoute, outcome: Outcome, started: float) -> None:
         size = len(outcome.result) if outcome.result is not None else 0
-        failed = outcome.error is not None and outcome.source is not Source.REFUSED
+        failed = outcome.error is not None and outcome.source is not AnswerSource.REFUSED
         seconds = self._clock() - started
         cell = route.network.cell(plan)
         cell.done(outcome.source, seconds, size, failed)
@@ -302,7 +304,7 @@ class _Batch:
         self.full = True
         message = f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
         error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, message)
-        self.outcomes[position] = Outcome(source=Source.REFUSED, error=error)
+        self.outcomes[position] = Outcome(source=AnswerSource.REFUSED, error=error)
         if call_id is not None:
             self.replies[position] = call_id, jsonrpc.ERROR, error
 
@@ -328,4 +330,4 @@ def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | N
     refusal = guest.call(method, heavy, now)
     if refusal is None:
         return None
-    return Outcome(source=Source.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)
+    return Outcome(source=AnswerSource.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)

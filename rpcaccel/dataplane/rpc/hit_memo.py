@@ -12,7 +12,7 @@ from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Uses
-from rpcaccel.core.stats.counters import Cell, Source
+from rpcaccel.core.stats.counters import AnswerSource, Cell
 from rpcaccel.core.stats.histogram import Histogram
 from rpcaccel.core.wire import call_template
 from rpcaccel.core.wire.call_template import Wording
@@ -100,8 +100,8 @@ class KnownCalls:
 
 def _plain(plan: Plan, outcome: Outcome) -> bool:
     """Does one lookup tell all: no range to be put together, no age to be looked at, no transaction sent meanwhile?"""
-    if outcome.source is Source.LOCAL:
+    if outcome.source is AnswerSource.LOCAL:
         return True
-    if outcome.source is not Source.MEMORY or plan.range is not None or plan.rule.max_age:
+    if outcome.source is not AnswerSource.MEMORY or plan.range is not None or plan.rule.max_age:
         return False
     return outcome.key == plan.key or plan.rule.names_transaction is None

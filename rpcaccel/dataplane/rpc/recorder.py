@@ -15,7 +15,7 @@ from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.messages import Seen
 from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.dataplane.rpc.observer import Observer
 
@@ -87,7 +87,7 @@ class Recorder:
 
     def _wanted(self, plan: Plan, outcome: Outcome) -> bool:
         rule = plan.rule
-        if not rule.known or rule.deny or rule.kind not in _KEPT or outcome.source is Source.REFUSED:
+        if not rule.known or rule.deny or rule.kind not in _KEPT or outcome.source is AnswerSource.REFUSED:
             return False
         return self._sample >= 1.0 or self._rng.random() < self._sample
 

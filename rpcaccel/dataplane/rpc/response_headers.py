@@ -14,7 +14,7 @@ from typing import Literal
 
 from rpcaccel.config.types import parse_duration
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 
 Shown = Literal["all", "cache", "none"]
 
@@ -32,7 +32,7 @@ SHOWN = 5e-6
 EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, TIMING, "Retry-After", "X-Request-ID"))
 """What a page of another origin may read (Fetch standard, CORS-exposed header names)."""
 
-_WORDS = {source: "miss" if source is Source.NODE else source.label for source in Source}
+_WORDS = {source: "miss" if source is AnswerSource.NODE else source.label for source in AnswerSource}
 
 
 def seconds_given(told: str) -> float | None:
@@ -75,12 +75,12 @@ def hundredths(seconds: float) -> int:
 def of_hit(local: bool, block: int, shown: Shown, time: int) -> bytes:
     """The status line and header lines of an answer that the proxy had, as `for_call` writes them; time in hundredths
     of a millisecond."""
-    outcome = Outcome(source=Source.LOCAL if local else Source.MEMORY, result=b"", block=block)
+    outcome = Outcome(source=AnswerSource.LOCAL if local else AnswerSource.MEMORY, result=b"", block=block)
     return f"HTTP/1.1 200 OK\r\n{for_call(outcome, shown, time / 1e5)}".encode("latin-1")
 
 
 @lru_cache(maxsize=1024)
-def _lines(source: Source, cached: tuple[int, int] | None, node: str, block: int, attempts: int) -> str:
+def _lines(source: AnswerSource, cached: tuple[int, int] | None, node: str, block: int, attempts: int) -> str:
     """They are the same for most answers at one head."""
     told = _cache_line(source, cached)
     if node:
@@ -92,8 +92,8 @@ def _lines(source: Source, cached: tuple[int, int] | None, node: str, block: int
     return told
 
 
-def _cache_line(source: Source, cached: tuple[int, int] | None) -> str:
-    if source is Source.PARTIAL and cached is not None:
+def _cache_line(source: AnswerSource, cached: tuple[int, int] | None) -> str:
+    if source is AnswerSource.PARTIAL and cached is not None:
         return "{}: {}; cached={}; of={}\r\n".format(CACHE, _WORDS[source], *cached)
     return f"{CACHE}: {_WORDS[source]}\r\n"
 
@@ -102,7 +102,7 @@ def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
     """A batch's summary: how many answers came from where, the nodes asked, the oldest head answered at."""
     if shown == "none" or not outcomes:
         return ""
-    counts, nodes, oldest, attempts = [0] * len(Source), set(), -1, 0
+    counts, nodes, oldest, attempts = [0] * len(AnswerSource), set(), -1, 0
     for outcome in outcomes:
         counts[outcome.source] += 1
         attempts += outcome.attempts
@@ -110,7 +110,7 @@ def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
             nodes.add(outcome.node)
         if oldest < 0 or 0 <= outcome.block < oldest:
             oldest = outcome.block
-    words = sorted((_WORDS[source], counts[source]) for source in Source if counts[source])
+    words = sorted((_WORDS[source], counts[source]) for source in AnswerSource if counts[source])
     told = f"{CACHE}: {', '.join(f'{name}={count}' for name, count in words)}\r\n"
     if shown == "cache":
         return told

@@ -10,7 +10,7 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 
 
-class Route(Struct, frozen=True):
+class PathRoute(Struct, frozen=True):
     """Where a path leads."""
 
     network: Network
@@ -19,12 +19,12 @@ class Route(Struct, frozen=True):
     """Put before a method that has no prefix of its own: "hmyv2_" on `/api/v1/hmy/v2`."""
 
 
-def routes(networks: Iterable[Network], main: str) -> dict[str, Route]:
+def routes(networks: Iterable[Network], main: str) -> dict[str, PathRoute]:
     """Every path served: `/` for the main network, `/<network>`, and the chain's own paths under both."""
-    table: dict[str, Route] = {}
+    table: dict[str, PathRoute] = {}
     for network in networks:
         bases = ["", f"/{network.name}"] if network.name == main else [f"/{network.name}"]
         for base in bases:
             for path, prefix in {"": "", "/": "", **network.chain.paths}.items():
-                table[base + path or "/"] = Route(network, KnownCalls(network.memos), prefix)
+                table[base + path or "/"] = PathRoute(network, KnownCalls(network.memos), prefix)
     return table

@@ -15,7 +15,7 @@ from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import judge_result
-from rpcaccel.dataplane.upstream.pool import Pool, Upstream
+from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool
 from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
 
 Reply = tuple[Answer | Failure, FailureKind | None]
@@ -31,7 +31,7 @@ class Booking:
     __slots__ = ("_bulkhead", "_cell", "_permit", "_plan", "_pool", "_verdict", "began", "end", "ended", "head", "node",
                  "start")  # fmt: skip
 
-    def __init__(self, plan: Plan, pool: Pool, start: StartAttempt, began: float) -> None:
+    def __init__(self, plan: Plan, pool: NodePool, start: StartAttempt, began: float) -> None:
         node = start.node
         self.start = start
         self.node = node
@@ -129,7 +129,7 @@ class Attempts:
 
     __slots__ = ("_bookings", "_plan", "clock", "cut_as", "heads", "made", "pool")
 
-    def __init__(self, plan: Plan, pool: Pool) -> None:
+    def __init__(self, plan: Plan, pool: NodePool) -> None:
         self._plan = plan
         self.pool = pool
         self.clock = pool.clock
@@ -186,7 +186,7 @@ class Attempts:
         )
 
 
-async def ask(upstream: Upstream, plan: Plan, start: StartAttempt) -> Answer | Failure:
+async def ask(upstream: NodeClient, plan: Plan, start: StartAttempt) -> Answer | Failure:
     """Send a call to a node and wait for its reply; noted in the trace that the call belongs to, if it does."""
     reply, traced = upstream.send(plan.method, plan.params, timeout=start.timeout), TRACED.get()
     return await (reply if traced is None else traced.attempt(plan.method, start, reply))

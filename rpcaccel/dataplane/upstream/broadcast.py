@@ -24,7 +24,7 @@ from rpcaccel.core.wire.tx_hash import hash_of
 from rpcaccel.dataplane.upstream.attempts import Attempts
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.forward import Forwarded, concluded
-from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.dataplane.upstream.pool import NodePool
 
 Taken = Callable[[bytes, tuple[str, ...]], None]
 """The hash of a transaction (JSON text), and the nodes that took it."""
@@ -56,7 +56,7 @@ class Broadcasts:
     async def send(
         self,
         plan: Plan,
-        pool: Pool,
+        pool: NodePool,
         plan_of: PlanOf,
         cell: NetworkCell,
         taken: Taken,
@@ -153,7 +153,7 @@ def _parts(reply: Answer | Failure, kind: FailureKind | None, node: Node) -> tup
     return reply, None if kind is None else failure_of(reply, kind, node)
 
 
-async def _look_up(node: Node, named: bytes, plan: Plan, pool: Pool, deadline: float) -> Settle | None:
+async def _look_up(node: Node, named: bytes, plan: Plan, pool: NodePool, deadline: float) -> Settle | None:
     """Has `node` the transaction itself? Success may be claimed only when it is found by its exact hash."""
     attempts = Attempts(plan, pool)
     reply, kind = await attempts.send(StartAttempt(1, node, min(node.timeout, deadline - attempts.clock())))

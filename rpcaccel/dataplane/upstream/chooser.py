@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 
 from rpcaccel.balancers import Balancer
-from rpcaccel.core.nodes.eligibility import CALLS_OF, Refusal, best_left, eligible, judge, sentence
+from rpcaccel.core.nodes.eligibility import CALLS_OF, Ineligibility, best_left, eligible, judge, sentence
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.nodes.rendezvous import rendezvous
 from rpcaccel.core.plan.plan import Plan
@@ -50,7 +50,7 @@ class PoolChooser:
         why = judge(found.nodes[0], self._plan, now)
         if avoid and why not in _MAY_BE_WELL:
             return None  # each is known to answer in vain: one such answer is enough
-        if why is Refusal.BREAKER_OPEN and not self._last and self.behind(now):
+        if why is Ineligibility.BREAKER_OPEN and not self._last and self.behind(now):
             return None  # a node that is merely behind comes along, or is followed (dataplane.engine.head_loss)
         self.forced = True
         return found.nodes[0]
@@ -91,7 +91,7 @@ class PoolChooser:
         plan, nodes = self._plan, self._nodes
         verdicts = [(node, judge(node, plan, now)) for node in nodes]
         said = "; ".join(sentence(node, why, plan, now) for node, why in verdicts) or "there are no nodes"
-        if any(why is Refusal.NONE for _, why in verdicts):
+        if any(why is Ineligibility.NONE for _, why in verdicts):
             text = f"every node that may be asked has as many {CALLS_OF[plan.rule.bulkhead]} as it may have at once"
             return Failure(FailureKind.BUSY, text, sent=False, retry_after=1.0)
         limits = [_parked_until(node, why, plan, now) - now for node, why in verdicts if why in _PARKED]
@@ -100,11 +100,11 @@ class PoolChooser:
         return Failure(FailureKind.NO_NODE, said, sent=False)
 
 
-_PARKED = (Refusal.PARKED, Refusal.METHOD_PARKED, Refusal.SPENT)
-_MAY_BE_WELL = (Refusal.BREAKER_OPEN, Refusal.EJECTED)
+_PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED, Ineligibility.SPENT)
+_MAY_BE_WELL = (Ineligibility.BREAKER_OPEN, Ineligibility.EJECTED)
 
 
-def _parked_until(node: Node, why: Refusal, plan: Plan, now: float) -> float:
-    if why is Refusal.SPENT and node.quota is not None:
+def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> float:
+    if why is Ineligibility.SPENT and node.quota is not None:
         return node.quota.parked_until(now) or now
-    return node.parking.until if why is Refusal.PARKED else node.parking.of(plan.rule.method)
+    return node.parking.until if why is Ineligibility.PARKED else node.parking.of(plan.rule.method)

@@ -23,7 +23,7 @@ from rpcaccel.dataplane.upstream.batcher import Gatherer, may_travel_together
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.forward import Forwarded, concluded, drive
 from rpcaccel.dataplane.upstream.hedging import hedged, report
-from rpcaccel.dataplane.upstream.pool import Pool, Upstream
+from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool
 from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
 
 Ended = Callable[[Forwarded | Exception], None]
@@ -37,7 +37,7 @@ class FirstAttempt:
                  "_reply", "_task")  # fmt: skip
 
     def __init__(
-        self, plan: Plan, pool: Pool, chooser: PoolChooser, booking: Booking, deadline: float, ended: Ended
+        self, plan: Plan, pool: NodePool, chooser: PoolChooser, booking: Booking, deadline: float, ended: Ended
     ) -> None:
         self._plan = plan
         self._pool = pool
@@ -90,7 +90,7 @@ class FirstAttempt:
         machine, attempts = self._machine(timer_set=True)
         self._take_over(machine, attempts, partial(self._beside, machine, attempts, deserted=deserted))
 
-    async def _send(self, upstream: Upstream) -> None:
+    async def _send(self, upstream: NodeClient) -> None:
         """Where the call is not for company."""
         try:
             reply = await ask(upstream, self._plan, self._booking.start)
@@ -199,7 +199,7 @@ async def _as_they_are(commands: list[Command]) -> list[Command]:
     return commands
 
 
-def begin(plan: Plan, pool: Pool, *, deadline: float, route_key: bytes, ended: Ended) -> FirstAttempt | None:
+def begin(plan: Plan, pool: NodePool, *, deadline: float, route_key: bytes, ended: Ended) -> FirstAttempt | None:
     """Ask the first node, where that can be done without a task; None: it cannot, and nothing was done."""
     if plan.rule.kind != "read":
         return None

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rpcaccel.core.dispatch.commands import Command, SetTimer, Settle, StartAttempt, dispatch_settings
-from rpcaccel.core.dispatch.machine import Chooser, Dispatch
+from rpcaccel.core.dispatch.machine import Dispatch, NodeChooser
 from rpcaccel.core.dispatch.outcome import Leg
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
@@ -21,10 +21,10 @@ from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.dataplane.upstream.attempts import Attempts
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.hedging import hedged, report
-from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.dataplane.upstream.pool import NodePool
 
 
-class Asked(Protocol):
+class AttemptMachine(Protocol):
     """What has asked nodes: a machine of core.dispatch.machine or core.dispatch.broadcast."""
 
     tried: list[str]
@@ -33,7 +33,7 @@ class Asked(Protocol):
     """The attempts that failed: who, and how."""
 
 
-class Choosing(Chooser, Protocol):
+class Choosing(NodeChooser, Protocol):
     """Who is asked next, and whether one was taken that is not fit."""
 
     @property
@@ -63,7 +63,7 @@ class Forwarded(Struct, frozen=True, kw_only=True):
 
 async def forward(
     plan: Plan,
-    pool: Pool,
+    pool: NodePool,
     *,
     deadline: float,
     route_key: bytes = b"",
@@ -118,7 +118,7 @@ async def drive(attempts: Attempts, machine: Dispatch, commands: list[Command]) 
                 commands = machine.timer(attempts.clock())
 
 
-def concluded(end: Settle, machine: Asked, attempts: Attempts, *, count: int, forced: bool) -> Forwarded:
+def concluded(end: Settle, machine: AttemptMachine, attempts: Attempts, *, count: int, forced: bool) -> Forwarded:
     """How the call ended, from what the machine said last."""
     failure, node = end.failure, end.node
     own = failure is not None and policy(failure.kind).client == "own-error"

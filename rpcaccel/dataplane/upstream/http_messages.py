@@ -22,7 +22,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, kind_of_status
 from rpcaccel.core.wire import json_text, traceparent
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.redaction import Secret, login
+from rpcaccel.dataplane.upstream.redaction import Revealing, login
 
 _TRACED = traceparent.HEADER.encode()
 _OPERATORS = re.compile(rb"(?<=\n)%b: [^\r\n]*\r\n" % _TRACED)
@@ -34,9 +34,9 @@ class Endpoint(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def url(self) -> Secret: ...
+    def url(self) -> Revealing: ...
     @property
-    def headers(self) -> Mapping[str, Secret]: ...
+    def headers(self) -> Mapping[str, Revealing]: ...
     @property
     def max_connections(self) -> int: ...
     @property
@@ -56,7 +56,7 @@ def call_text(number: int, method: str, params: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (number, msgspec.json.encode(method), params)
 
 
-def request_headers(url: URL, own: Mapping[str, Secret]) -> dict[str, str]:
+def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
     """The headers of every call to a node; the operator's own come last and win."""
     headers = {
         "content-type": "application/json",
@@ -69,7 +69,7 @@ def request_headers(url: URL, own: Mapping[str, Secret]) -> dict[str, str]:
     return headers
 
 
-def request_head(url: URL, own: Mapping[str, Secret]) -> bytes:
+def request_head(url: URL, own: Mapping[str, Revealing]) -> bytes:
     """What every request to a node begins with: its first line and its headers, up to those that differ by call."""
     headers = {"Host": url.host_port_subcomponent or "", **request_headers(url, own)}
     if (host := headers.pop("host", None)) is not None:

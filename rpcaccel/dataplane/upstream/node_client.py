@@ -157,7 +157,7 @@ _BEFORE_SENDING = {
 """By phase: what trouble means as long as there was no socket, so that nothing was sent."""
 
 
-class Upstream:
+class HttpNodeClient:
     """The session of one node. Made inside a running loop; `send` raises nothing but its caller's cancellation."""
 
     def __init__(
@@ -191,7 +191,7 @@ class Upstream:
         self._under_way: Deadlines[Exchange] = Deadlines(_too_late)
 
     def __repr__(self) -> str:
-        return f"<Upstream {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
+        return f"<HttpNodeClient {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
 
     async def send(self, method: str, params: bytes, *, timeout: float, id: int | None = None) -> Answer | Failure:
         """One call, sent once at the most. `params` is raw JSON; within `timeout` seconds there is a value."""

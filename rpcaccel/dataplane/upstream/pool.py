@@ -21,7 +21,7 @@ from rpcaccel.core.dispatch.broadcast import BroadcastSettings
 from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.outliers import OutlierSettings
+from rpcaccel.core.nodes.outliers import OutlierPolicy
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -172,7 +172,7 @@ class Late(Deserted, Protocol):
         ...
 
 
-class Upstream(Protocol):
+class NodeClient(Protocol):
     """What sends a call to one node. Never takes longer than `timeout` seconds, raises nothing but CancelledError."""
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
@@ -185,12 +185,12 @@ def _late(first: Late) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pool:
+class NodePool:
     """The nodes of one network and the means to reach them."""
 
     nodes: Sequence[Node]
     balancer: Balancer
-    upstreams: Mapping[str, Upstream]
+    upstreams: Mapping[str, NodeClient]
     classify: Classify
     clock: Callable[[], float]
     rng: Random
@@ -202,7 +202,7 @@ class Pool:
     rooms: tuple[WaitQueue, ...] = field(default_factory=lambda: tuple(WaitQueue() for _ in Bulkhead))
     """Where the calls of each bulkhead wait when every node has as many of them as it may have."""
     hedging: Hedging | None = None
-    outliers: OutlierSettings = field(default_factory=OutlierSettings)
+    outliers: OutlierPolicy = field(default_factory=OutlierPolicy)
     most_lag: int = 0
     """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
     cells: Mapping[str, NodeCell] = field(default_factory=dict)

@@ -31,7 +31,7 @@ _HIDDEN = "***"
 _CUT = "…"
 
 
-class Secret(Protocol):
+class Revealing(Protocol):
     """A text whose value is told to the one who connects."""
 
     def reveal(self) -> str:
@@ -49,7 +49,7 @@ class Secrecy:
 
     __slots__ = ("_in_errors", "_in_texts", "_secrets")
 
-    def __init__(self, url: URL, headers: Mapping[str, Secret]) -> None:
+    def __init__(self, url: URL, headers: Mapping[str, Revealing]) -> None:
         """`headers`: the operator's own."""
         self._secrets = sorted({*_of_address(url), *_of_headers(headers)} - {""}, key=len, reverse=True)
         self._in_texts = _pattern(self._secrets)
@@ -110,7 +110,7 @@ def _of_address(url: URL) -> Iterator[str]:
             yield whole
 
 
-def _of_headers(headers: Mapping[str, Secret]) -> Iterator[str]:
+def _of_headers(headers: Mapping[str, Revealing]) -> Iterator[str]:
     for value in headers.values():
         yield value.reveal()
         yield from (word for word in value.reveal().split() if len(word) > _SHORTEST)  # "Bearer TOKEN"

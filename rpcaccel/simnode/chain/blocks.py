@@ -108,7 +108,7 @@ class Tx(Struct, frozen=True, kw_only=True):
     priority_fee: int = 0
 
 
-class Slot(Struct, frozen=True):
+class CommitteeSlot(Struct, frozen=True):
     """One signing key of a committee and whom it pays."""
 
     key: bytes
@@ -170,22 +170,22 @@ class Generator:
         return self.digest(b"contract", size=20)
 
     @cached_property
-    def members(self) -> tuple[Slot, ...]:
+    def members(self) -> tuple[CommitteeSlot, ...]:
         names = max(1, self.spec.committee - 1)
         members = []
         for i in range(self.spec.committee + 3):
             key = self.digest(b"bls", i, size=48)
             external = i < self.spec.validators
             address = self.validators[i] if external else self.digest(b"harmony slot", i % names, size=20)
-            members.append(Slot(key, address, external))
+            members.append(CommitteeSlot(key, address, external))
         return tuple(members)
 
-    def committee(self, epoch: int) -> tuple[Slot, ...]:
+    def committee(self, epoch: int) -> tuple[CommitteeSlot, ...]:
         """The slots that sign in `epoch`, in order of their bit; it turns by one member each epoch."""
         members = self.members
         return tuple(members[(epoch + i) % len(members)] for i in range(self.spec.committee))
 
-    def leader(self, number: int) -> Slot:
+    def leader(self, number: int) -> CommitteeSlot:
         """The slot that proposed block `number`."""
         slots = self.committee(self.spec.epoch_of(number))
         return slots[number % len(slots)]

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.simnode.chain.blocks import ChainSpec, Generator, Tx
-from rpcaccel.simnode.chain.clock import ByClock, ByHand, Heads
+from rpcaccel.simnode.chain.clock import ByClock, ByHand, HeadSchedule
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas
 
 NO_HASH = bytes(32)
@@ -132,10 +132,10 @@ class SimChain:
     `advance`. The nodes see this head through their own lag and skew.
     """
 
-    def __init__(self, spec: ChainSpec | None = None, *, heads: Heads | None = None) -> None:
+    def __init__(self, spec: ChainSpec | None = None, *, heads: HeadSchedule | None = None) -> None:
         self.spec = spec or ChainSpec()
         self.generator = Generator(self.spec)
-        self.heads: Heads = heads or ByClock(genesis=self.spec.genesis, block_time=self.spec.block_time)
+        self.heads: HeadSchedule = heads or ByClock(genesis=self.spec.genesis, block_time=self.spec.block_time)
         self._mined: Mined = {}
         self.branches = [Branch(self.generator, (), self._mined)]
         self.sent: dict[bytes, Tx] = {}

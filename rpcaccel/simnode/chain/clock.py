@@ -77,7 +77,7 @@ class ManualClock:
         await done
 
 
-class Heads(Protocol):
+class HeadSchedule(Protocol):
     """How the head of a simulated chain moves."""
 
     def head(self, skew: float = 0.0) -> int:

@@ -25,7 +25,7 @@ _FIELDS = {
 }
 
 
-class Unreadable(ValueError):
+class UnreadableArgument(ValueError):
     """An argument a node cannot read: -32602 `invalid argument N: ` and this text."""
 
 
@@ -62,13 +62,13 @@ def number(raw: Raw) -> int:
         return _checked(int(digits, 16), digits)
     sign = digits[:1] in ("-", "+")
     if not digits[sign:].isdigit() or not digits.isascii():
-        raise Unreadable(f"strconv.ParseInt: parsing {json.dumps(digits)}: invalid syntax")
+        raise UnreadableArgument(f"strconv.ParseInt: parsing {json.dumps(digits)}: invalid syntax")
     return _checked(int(digits), digits)
 
 
 def _checked(value: int, digits: str) -> int:
     if value > _INT64:
-        raise Unreadable(f'strconv.ParseInt: parsing "{digits}": value out of range')
+        raise UnreadableArgument(f'strconv.ParseInt: parsing "{digits}": value out of range')
     return value
 
 
@@ -82,21 +82,21 @@ def hex_or_tag(text: str, *, geth: bool = False) -> int:
     if text in tags:
         return tags[text]
     if not text:
-        raise Unreadable("empty hex string")
+        raise UnreadableArgument("empty hex string")
     if text[:2] not in ("0x", "0X"):
-        raise Unreadable("hex string without 0x prefix")
+        raise UnreadableArgument("hex string without 0x prefix")
     digits = text[2:]
     if not digits:
-        raise Unreadable('hex string "0x"')
+        raise UnreadableArgument('hex string "0x"')
     if digits[0] == "0" and digits != "0":
-        raise Unreadable("hex number with leading zero digits")
+        raise UnreadableArgument("hex number with leading zero digits")
     if not _is_hex(digits):
-        raise Unreadable("invalid hex string")
+        raise UnreadableArgument("invalid hex string")
     if len(digits) > 16:
-        raise Unreadable("hex number > 64 bits")
+        raise UnreadableArgument("hex number > 64 bits")
     value = int(digits, 16)
     if value > _INT64:
-        raise Unreadable("block number larger than int64")
+        raise UnreadableArgument("block number larger than int64")
     return value
 
 
@@ -115,19 +115,19 @@ def fixed_bytes(raw: Raw, size: int, name: str) -> bytes:
     """A 0x text of exactly `size` bytes, refused in the words of Go's `name`."""
     text = bytes(raw).decode().strip()
     if text[:1] != '"':
-        raise Unreadable(f"json: cannot unmarshal non-string into Go value of type {name}")
+        raise UnreadableArgument(f"json: cannot unmarshal non-string into Go value of type {name}")
     text = text[1:-1]
     if not text:
-        raise Unreadable(f"json: cannot unmarshal empty hex string into Go value of type {name}")
+        raise UnreadableArgument(f"json: cannot unmarshal empty hex string into Go value of type {name}")
     if text[:2] not in ("0x", "0X"):
-        raise Unreadable(f"json: cannot unmarshal hex string without 0x prefix into Go value of type {name}")
+        raise UnreadableArgument(f"json: cannot unmarshal hex string without 0x prefix into Go value of type {name}")
     digits = text[2:]
     if len(digits) % 2:
-        raise Unreadable(f"json: cannot unmarshal hex string of odd length into Go value of type {name}")
+        raise UnreadableArgument(f"json: cannot unmarshal hex string of odd length into Go value of type {name}")
     if not _is_hex(digits):
-        raise Unreadable(f"json: cannot unmarshal invalid hex string into Go value of type {name}")
+        raise UnreadableArgument(f"json: cannot unmarshal invalid hex string into Go value of type {name}")
     if len(digits) != 2 * size:
-        raise Unreadable(f"hex string has length {len(digits)}, want {2 * size} for {name}")
+        raise UnreadableArgument(f"hex string has length {len(digits)}, want {2 * size} for {name}")
     return bytes.fromhex(digits)
 
 
@@ -141,15 +141,15 @@ def number_or_hash(raw: Raw) -> Reference:
     if text[:1] == "{":
         return _object(text, geth=False)
     if text in ("true", "false"):
-        raise Unreadable("json: cannot unmarshal bool into Go value of type int64")
+        raise UnreadableArgument("json: cannot unmarshal bool into Go value of type int64")
     if text[:1] == "[":
-        raise Unreadable("json: cannot unmarshal array into Go value of type int64")
+        raise UnreadableArgument("json: cannot unmarshal array into Go value of type int64")
     try:
         value = int(text)
     except ValueError:
-        raise Unreadable(f"json: cannot unmarshal number {text} into Go value of type int64") from None
+        raise UnreadableArgument(f"json: cannot unmarshal number {text} into Go value of type int64") from None
     if abs(value) > _INT64:
-        raise Unreadable(f"json: cannot unmarshal number {text} into Go value of type int64")
+        raise UnreadableArgument(f"json: cannot unmarshal number {text} into Go value of type int64")
     return value
 
 
@@ -166,7 +166,7 @@ def geth_number_or_hash(raw: Raw) -> Reference:
     if text[:1] == "{":
         return _object(text, geth=True)
     if text[:1] != '"':
-        raise Unreadable(f"json: cannot unmarshal {_kind(text)} into Go value of type string")
+        raise UnreadableArgument(f"json: cannot unmarshal {_kind(text)} into Go value of type string")
     return _text_or_hash(text[1:-1], geth=True)
 
 
@@ -184,7 +184,7 @@ def _object(text: str, *, geth: bool) -> Reference:
     value = decoded(text)
     by_hash, by_number = value.get("blockHash"), value.get("blockNumber")
     if by_hash is not None and by_number is not None:
-        raise Unreadable("cannot specify both BlockHash and BlockNumber, choose one or the other")
+        raise UnreadableArgument("cannot specify both BlockHash and BlockNumber, choose one or the other")
     if by_hash is not None:
         return BlockHash(fixed_bytes(Raw(json.dumps(by_hash).encode()), 32, "common.Hash"))
     if by_number is None:

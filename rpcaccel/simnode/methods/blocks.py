@@ -13,7 +13,7 @@ from rpcaccel.simnode.methods.json_views import Shown, hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
     HARMONY,
-    Asked,
+    MethodCall,
     RpcError,
     anything,
     beacon_only,
@@ -34,14 +34,14 @@ def too_high() -> RpcError:
     return failed(TOO_HIGH)
 
 
-def known(asked: Asked, reference: int) -> int | None:
+def known(asked: MethodCall, reference: int) -> int | None:
     """The height a reference names, None above the head (a pending or negative one counts as above)."""
     if reference == LATEST:
         return asked.head
     return reference if 0 <= reference <= asked.head else None
 
 
-def options(asked: Asked, value: Any) -> Shown:
+def options(asked: MethodCall, value: Any) -> Shown:
     """The second argument of the block methods: a bool for hmy and eth, an object for hmyv2."""
     if isinstance(value, bool):
         if asked.version == "v2":
@@ -54,7 +54,7 @@ def options(asked: Asked, value: Any) -> Shown:
     raise failed("invalid type for block arguments")
 
 
-def show(asked: Asked, block: Block, shown: Shown) -> bytes:
+def show(asked: MethodCall, block: Block, shown: Shown) -> bytes:
     """The block's text; signers need the block after it."""
     if shown.signers and block.number == 0:
         raise failed("mismatching bitmap lengths expectedBitmapLength 1 providedBitmapLength 0")
@@ -64,24 +64,24 @@ def show(asked: Asked, block: Block, shown: Shown) -> bytes:
 
 
 @HARMONY.add("blockNumber", spaces=CHAIN)
-def block_number(asked: Asked) -> bytes:
+def block_number(asked: MethodCall) -> bytes:
     return text(asked.number(asked.head))
 
 
 @HARMONY.add("getBlockByNumber", number, anything, spaces=CHAIN, limiter="chain")
-def get_block_by_number(asked: Asked, reference: int, wanted: Any) -> bytes:
+def get_block_by_number(asked: MethodCall, reference: int, wanted: Any) -> bytes:
     shown = options(asked, wanted)
     return _block(asked, reference, shown)
 
 
 @HARMONY.add("getBlockByNumberNew", number, anything, spaces=CHAIN, limiter="chain")
-def get_block_by_number_new(asked: Asked, reference: int, wanted: Any) -> bytes:
+def get_block_by_number_new(asked: MethodCall, reference: int, wanted: Any) -> bytes:
     if not isinstance(wanted, dict):
         raise failed(CRASHED)
     return _block(asked, reference, options(asked, wanted))
 
 
-def _block(asked: Asked, reference: int, shown: Shown) -> bytes:
+def _block(asked: MethodCall, reference: int, shown: Shown) -> bytes:
     if reference == PENDING:
         raise failed("pending block number not implemented")
     height = known(asked, reference)
@@ -93,21 +93,21 @@ def _block(asked: Asked, reference: int, shown: Shown) -> bytes:
 
 
 @HARMONY.add("getBlockByHash", block_hash, anything, spaces=CHAIN, limiter="chain")
-def get_block_by_hash(asked: Asked, sealed: bytes, wanted: Any) -> bytes:
+def get_block_by_hash(asked: MethodCall, sealed: bytes, wanted: Any) -> bytes:
     shown = options(asked, wanted)
     block = asked.branch.by_hash(sealed, asked.head)
     return b"null" if block is None else show(asked, block, shown)
 
 
 @HARMONY.add("getBlockByHashNew", block_hash, anything, spaces=CHAIN, limiter="chain")
-def get_block_by_hash_new(asked: Asked, sealed: bytes, wanted: Any) -> bytes:
+def get_block_by_hash_new(asked: MethodCall, sealed: bytes, wanted: Any) -> bytes:
     if not isinstance(wanted, dict):
         raise failed(CRASHED)
     return get_block_by_hash(asked, sealed, wanted)
 
 
 @HARMONY.add("getBlocks", number, number, anything, spaces=CHAIN, limiter="chain", optional=1)
-def get_blocks(asked: Asked, start: int, end: int, wanted: Any = None) -> bytes:
+def get_blocks(asked: MethodCall, start: int, end: int, wanted: Any = None) -> bytes:
     end = asked.head if end == LATEST else end
     if end >= start and end - start > BLOCKS_LIMIT:
         raise failed(f"GetBlocks query must be smaller than size {BLOCKS_LIMIT}")
@@ -120,16 +120,16 @@ def get_blocks(asked: Asked, start: int, end: int, wanted: Any = None) -> bytes:
 
 
 @HARMONY.add("getBlockSigners", number, spaces=CHAIN)
-def get_block_signers(asked: Asked, reference: int) -> bytes:
+def get_block_signers(asked: MethodCall, reference: int) -> bytes:
     return _signers(asked, reference, keys=False)
 
 
 @HARMONY.add("getBlockSignerKeys", number, spaces=CHAIN)
-def get_block_signer_keys(asked: Asked, reference: int) -> bytes:
+def get_block_signer_keys(asked: MethodCall, reference: int) -> bytes:
     return _signers(asked, reference, keys=True)
 
 
-def _signers(asked: Asked, reference: int, *, keys: bool) -> bytes:
+def _signers(asked: MethodCall, reference: int, *, keys: bool) -> bytes:
     if reference == PENDING:
         raise failed("cannot get signer keys for pending blocks")
     if reference == 0 or reference >= asked.head:
@@ -141,7 +141,7 @@ def _signers(asked: Asked, reference: int, *, keys: bool) -> bytes:
 
 
 @HARMONY.add("isBlockSigner", number, string, spaces=CHAIN)
-def is_block_signer(asked: Asked, reference: int, who: str) -> bytes:
+def is_block_signer(asked: MethodCall, reference: int, who: str) -> bytes:
     if reference == 0:
         return b"false"
     height = known(asked, reference)
@@ -162,27 +162,27 @@ def account(who: str) -> bytes:
 
 
 @HARMONY.add("getLeader", spaces=CHAIN)
-def get_leader(asked: Asked) -> bytes:
+def get_leader(asked: MethodCall) -> bytes:
     return text(to_one(asked.branch.generator.leader(asked.head).address))
 
 
 @HARMONY.add("getEpoch", spaces=CHAIN)
-def get_epoch(asked: Asked) -> bytes:
+def get_epoch(asked: MethodCall) -> bytes:
     return text(asked.number(asked.branch.spec.epoch_of(asked.head)))
 
 
 @HARMONY.add("isLastBlock", uint, spaces=CHAIN, beacon=True)
-def is_last_block(asked: Asked, height: int) -> bytes:
+def is_last_block(asked: MethodCall, height: int) -> bytes:
     spec = asked.branch.spec
     return text(spec.epoch_last_block(spec.epoch_of(height)) == height)
 
 
 @HARMONY.add("epochLastBlock", uint, spaces=CHAIN, beacon=True)
-def epoch_last_block(asked: Asked, epoch: int) -> bytes:
+def epoch_last_block(asked: MethodCall, epoch: int) -> bytes:
     return text(asked.branch.spec.epoch_last_block(epoch))
 
 
-def header(asked: Asked, block: Block) -> dict[str, Any]:
+def header(asked: MethodCall, block: Block) -> dict[str, Any]:
     """HeaderInformation: the same in every namespace."""
     make, branch = asked.branch.generator, asked.branch
     return {
@@ -202,11 +202,11 @@ def header(asked: Asked, block: Block) -> dict[str, Any]:
     }
 
 
-def _beacon(asked: Asked) -> bool:
+def _beacon(asked: MethodCall) -> bool:
     return beacon_only(asked.branch.spec)
 
 
-def cross_link(asked: Asked, height: int) -> dict[str, Any]:
+def cross_link(asked: MethodCall, height: int) -> dict[str, Any]:
     """A block of shard 1 as the beacon chain records it."""
     make = asked.branch.generator
     return {
@@ -221,12 +221,12 @@ def cross_link(asked: Asked, height: int) -> dict[str, Any]:
 
 
 @HARMONY.add("latestHeader", spaces=CHAIN, limiter="chain")
-def latest_header(asked: Asked) -> bytes:
+def latest_header(asked: MethodCall) -> bytes:
     return text(header(asked, asked.block_at(asked.head)))
 
 
 @HARMONY.add("getHeaderByNumber", number, spaces=CHAIN, limiter="chain")
-def get_header_by_number(asked: Asked, reference: int) -> bytes:
+def get_header_by_number(asked: MethodCall, reference: int) -> bytes:
     height = known(asked, reference)
     if height is None:
         if asked.version == "eth":
@@ -236,7 +236,7 @@ def get_header_by_number(asked: Asked, reference: int) -> bytes:
 
 
 @HARMONY.add("getHeaderByNumberRLPHex", number, spaces=CHAIN, limiter="chain")
-def get_header_rlp(asked: Asked, reference: int) -> bytes:
+def get_header_rlp(asked: MethodCall, reference: int) -> bytes:
     height = known(asked, reference)
     if height is None:
         raise too_high()
@@ -245,7 +245,7 @@ def get_header_rlp(asked: Asked, reference: int) -> bytes:
 
 
 @HARMONY.add("getFullHeader", number, spaces=CHAIN)
-def get_full_header(asked: Asked, reference: int) -> bytes:
+def get_full_header(asked: MethodCall, reference: int) -> bytes:
     not_v2_or_v1(asked)
     height = known(asked, reference)
     if height is None:
@@ -253,7 +253,7 @@ def get_full_header(asked: Asked, reference: int) -> bytes:
     return text(_full_header(asked, asked.block_at(height)))
 
 
-def _full_header(asked: Asked, block: Block) -> dict[str, Any]:
+def _full_header(asked: MethodCall, block: Block) -> dict[str, Any]:
     make, branch = asked.branch.generator, asked.branch
     return {
         "crossLink": "0x",
@@ -284,7 +284,7 @@ def _full_header(asked: Asked, block: Block) -> dict[str, Any]:
 
 
 @HARMONY.add("getLatestChainHeaders", spaces=CHAIN)
-def get_latest_chain_headers(asked: Asked) -> bytes:
+def get_latest_chain_headers(asked: MethodCall) -> bytes:
     block = asked.block_at(asked.head)
     view = json_views.block_object(asked.branch, block, "eth", Shown())
     for gone in ("size", "vrf", "vrfProof", "uncles", "transactions"):
@@ -295,5 +295,5 @@ def get_latest_chain_headers(asked: Asked) -> bytes:
 
 
 @HARMONY.add("getLastCrossLinks", spaces=CHAIN, limiter="chain", beacon=True)
-def get_last_cross_links(asked: Asked) -> bytes:
+def get_last_cross_links(asked: MethodCall) -> bytes:
     return text([cross_link(asked, max(0, asked.head - 5))])

@@ -32,7 +32,7 @@ from rpcaccel.simnode.methods.registry import (
     ETH,
     ETHEREUM,
     GETH_VERSION,
-    Asked,
+    MethodCall,
     Reader,
     RpcError,
     Run,
@@ -60,7 +60,7 @@ def index(raw: Raw) -> int:
     return hex_or_tag_raw(raw, geth=True)
 
 
-def height_of(asked: Asked, reference: Reference) -> int | None:
+def height_of(asked: MethodCall, reference: Reference) -> int | None:
     """The height a reference names, None above the head."""
     if reference is None:
         raise failed("invalid arguments; neither block nor hash specified")
@@ -82,47 +82,47 @@ def serve(names: str, *readers: Reader, optional: int = 0) -> Callable[[Run], Ru
 
 
 @serve("blockNumber")
-def block_number(asked: Asked) -> bytes:
+def block_number(asked: MethodCall) -> bytes:
     return text(hex(asked.head))
 
 
 @serve("chainId")
-def chain_id(asked: Asked) -> bytes:
+def chain_id(asked: MethodCall) -> bytes:
     return text(hex(eth_chain_id(asked)))
 
 
 @ETHEREUM.add("net_version", spaces={"": "geth"})
-def net_version(asked: Asked) -> bytes:
+def net_version(asked: MethodCall) -> bytes:
     return text(str(eth_chain_id(asked)))
 
 
 @ETHEREUM.add("net_peerCount", spaces={"": "geth"})
-def peer_count(asked: Asked) -> bytes:
+def peer_count(asked: MethodCall) -> bytes:
     return text(hex(asked.local.peers))
 
 
 @ETHEREUM.add("net_listening", spaces={"": "geth"})
-def listening(asked: Asked) -> bytes:  # noqa: ARG001
+def listening(asked: MethodCall) -> bytes:  # noqa: ARG001
     return b"true"
 
 
 @ETHEREUM.add("web3_clientVersion", spaces={"": "geth"})
-def client_version(asked: Asked) -> bytes:  # noqa: ARG001
+def client_version(asked: MethodCall) -> bytes:  # noqa: ARG001
     return text(GETH_VERSION)
 
 
 @ETHEREUM.add("web3_sha3", string, spaces={"": "geth"})
-def sha3(asked: Asked, data: str) -> bytes:  # noqa: ARG001
+def sha3(asked: MethodCall, data: str) -> bytes:  # noqa: ARG001
     return text(hex0(keccak256(bytes.fromhex(data.removeprefix("0x")))))
 
 
 @ETHEREUM.add("rpc_modules", spaces={"": "geth"})
-def modules(asked: Asked) -> bytes:  # noqa: ARG001
+def modules(asked: MethodCall) -> bytes:  # noqa: ARG001
     return text({"eth": "1.0", "net": "1.0", "rpc": "1.0", "web3": "1.0"})
 
 
 @serve("syncing")
-def syncing(asked: Asked) -> bytes:
+def syncing(asked: MethodCall) -> bytes:
     behind = asked.chain.head - asked.head
     if behind < 10:
         return b"false"
@@ -130,85 +130,85 @@ def syncing(asked: Asked) -> bytes:
 
 
 @serve("accounts")
-def accounts(asked: Asked) -> bytes:  # noqa: ARG001
+def accounts(asked: MethodCall) -> bytes:  # noqa: ARG001
     return b"[]"
 
 
 @serve("getBlockByNumber", number, anything)
-def get_block_by_number(asked: Asked, reference: int, full: Any) -> bytes:
+def get_block_by_number(asked: MethodCall, reference: int, full: Any) -> bytes:
     if reference == PENDING:
         return _pending_block(asked)
     height = height_of(asked, reference)
     return b"null" if height is None else _show(asked, asked.block_at(height), full)
 
 
-def _pending_block(asked: Asked) -> bytes:
+def _pending_block(asked: MethodCall) -> bytes:
     view = json_views.block_object(asked.branch, asked.block_at(asked.head + 1), "geth", Shown())
     return text(view | {"hash": None, "nonce": None, "miner": None})
 
 
-def _show(asked: Asked, block: Block, full: Any) -> bytes:
+def _show(asked: MethodCall, block: Block, full: Any) -> bytes:
     if not isinstance(full, bool):
         raise RpcError(-32602, "invalid argument 1: json: cannot unmarshal non-boolean into Go value of type bool")
     return json_views.block_text(asked.branch, block, "geth", Shown(full=full))
 
 
 @serve("getBlockByHash", block_hash, anything)
-def get_block_by_hash(asked: Asked, sealed: bytes, full: Any) -> bytes:
+def get_block_by_hash(asked: MethodCall, sealed: bytes, full: Any) -> bytes:
     block = asked.branch.by_hash(sealed, asked.head)
     return b"null" if block is None else _show(asked, block, full)
 
 
 @serve("getBlockReceipts", geth_number_or_hash)
-def get_block_receipts(asked: Asked, reference: Reference) -> bytes:
+def get_block_receipts(asked: MethodCall, reference: Reference) -> bytes:
     block = _block_or_none(asked, reference)
     if block is None:
         return b"null"
     return text([json_views.receipt(asked.branch, tx, block, "geth") for tx in block.txs])
 
 
-def _block_or_none(asked: Asked, reference: Reference) -> Block | None:
+def _block_or_none(asked: MethodCall, reference: Reference) -> Block | None:
     if isinstance(reference, BlockHash):
         return asked.branch.by_hash(reference.hash, asked.head)
     height = height_of(asked, reference)
     return None if height is None else asked.block_at(height)
 
 
-def _transaction_at(asked: Asked, block: Block | None, at: int) -> bytes:
+def _transaction_at(asked: MethodCall, block: Block | None, at: int) -> bytes:
     if block is None or at >= len(block.txs):
         return b"null"
     return text(json_views.transaction(asked.branch, block.txs[at], block, "geth"))
 
 
 @serve("getTransactionByBlockNumberAndIndex", number, index)
-def by_number_and_index(asked: Asked, reference: int, at: int) -> bytes:
+def by_number_and_index(asked: MethodCall, reference: int, at: int) -> bytes:
     return _transaction_at(asked, _block_or_none(asked, reference), at)
 
 
 @serve("getTransactionByBlockHashAndIndex", block_hash, index)
-def by_hash_and_index(asked: Asked, sealed: bytes, at: int) -> bytes:
+def by_hash_and_index(asked: MethodCall, sealed: bytes, at: int) -> bytes:
     return _transaction_at(asked, asked.branch.by_hash(sealed, asked.head), at)
 
 
 @serve("getBlockTransactionCountByNumber", number)
-def count_by_number(asked: Asked, reference: int) -> bytes:
+def count_by_number(asked: MethodCall, reference: int) -> bytes:
     block = _block_or_none(asked, reference)
     return text(None if block is None else hex(len(block.txs)))
 
 
 @serve("getBlockTransactionCountByHash", block_hash)
-def count_by_hash(asked: Asked, sealed: bytes) -> bytes:
+def count_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     block = asked.branch.by_hash(sealed, asked.head)
     return text(None if block is None else hex(len(block.txs)))
 
 
 @serve("getUncleCountByBlockNumber", number)
-def uncles(asked: Asked, reference: int) -> bytes:
+def uncles(asked: MethodCall, reference: int) -> bytes:
     return text(None if height_of(asked, reference) is None else "0x0")
 
 
 @serve("getTransactionByHash", block_hash)
-def get_transaction_by_hash(asked: Asked, sealed: bytes) -> bytes:
+def get_transaction_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     found = lookup.mined(asked, sealed)
     if found is not None:
         return text(json_views.transaction(asked.branch, found[0], found[1], "geth"))
@@ -217,23 +217,23 @@ def get_transaction_by_hash(asked: Asked, sealed: bytes) -> bytes:
 
 
 @serve("getTransactionReceipt", block_hash)
-def get_transaction_receipt(asked: Asked, sealed: bytes) -> bytes:
+def get_transaction_receipt(asked: MethodCall, sealed: bytes) -> bytes:
     found = lookup.mined(asked, sealed)
     return text(None if found is None else json_views.receipt(asked.branch, found[0], found[1], "geth"))
 
 
 @serve("gasPrice")
-def gas_price(asked: Asked) -> bytes:
+def gas_price(asked: MethodCall) -> bytes:
     return text(hex(state.gas_price(asked.head)))
 
 
 @serve("maxPriorityFeePerGas")
-def max_priority_fee(asked: Asked) -> bytes:  # noqa: ARG001
+def max_priority_fee(asked: MethodCall) -> bytes:  # noqa: ARG001
     return text(hex(10**9))
 
 
 @serve("feeHistory", anything, number, anything, optional=1)
-def fee_history(asked: Asked, count: Any, newest: int, percentiles: Any = None) -> bytes:
+def fee_history(asked: MethodCall, count: Any, newest: int, percentiles: Any = None) -> bytes:
     last = height_of(asked, newest)
     if last is None:
         raise failed(f"request beyond head block: requested {newest}, head {asked.head}")
@@ -250,12 +250,12 @@ def fee_history(asked: Asked, count: Any, newest: int, percentiles: Any = None) 
 
 
 @serve("sendRawTransaction", string)
-def send_raw_transaction(asked: Asked, encoded: str) -> bytes:
+def send_raw_transaction(asked: MethodCall, encoded: str) -> bytes:
     return text(hex0(send(asked, encoded, GETH_TEXTS).eth_hash))
 
 
 @ETHEREUM.add("txpool_status", spaces={"": "geth"})
-def pool_status(asked: Asked) -> bytes:
+def pool_status(asked: MethodCall) -> bytes:
     return text({"pending": hex(len(lookup.pending(asked))), "queued": "0x0"})
 
 

@@ -13,11 +13,11 @@ from rpcaccel.simnode.chain.keccak import keccak256
 from rpcaccel.simnode.methods.block_args import LATEST, PENDING, Reference, geth_number_or_hash
 from rpcaccel.simnode.methods.ethereum import address, height_of, serve
 from rpcaccel.simnode.methods.json_views import hex0
-from rpcaccel.simnode.methods.registry import Asked, RpcError, anything, call_object, failed, string, text
+from rpcaccel.simnode.methods.registry import MethodCall, RpcError, anything, call_object, failed, string, text
 from rpcaccel.simnode.methods.state import call_data
 
 
-def state_height(asked: Asked, reference: Reference) -> int:
+def state_height(asked: MethodCall, reference: Reference) -> int:
     """`height_of` where state is read. Raises RpcError above the head and where state is gone."""
     height = height_of(asked, reference)
     if height is None:
@@ -30,29 +30,29 @@ def state_height(asked: Asked, reference: Reference) -> int:
 
 
 @serve("getBalance", address, geth_number_or_hash, optional=1)
-def get_balance(asked: Asked, who: bytes, reference: Reference = LATEST) -> bytes:
+def get_balance(asked: MethodCall, who: bytes, reference: Reference = LATEST) -> bytes:
     return text(hex(accounts.balance(asked.chain, asked.branch, who, state_height(asked, reference))))
 
 
 @serve("getTransactionCount", address, geth_number_or_hash, optional=1)
-def get_transaction_count(asked: Asked, who: bytes, reference: Reference = LATEST) -> bytes:
+def get_transaction_count(asked: MethodCall, who: bytes, reference: Reference = LATEST) -> bytes:
     height = asked.head + 1 if reference == PENDING else state_height(asked, reference)
     return text(hex(accounts.nonce(asked.chain, asked.branch, who, height)))
 
 
 @serve("getCode", address, geth_number_or_hash, optional=1)
-def get_code(asked: Asked, who: bytes, reference: Reference = LATEST) -> bytes:
+def get_code(asked: MethodCall, who: bytes, reference: Reference = LATEST) -> bytes:
     return text(hex0(accounts.code(asked.chain, asked.branch, who, state_height(asked, reference))))
 
 
 @serve("getStorageAt", address, string, geth_number_or_hash, optional=1)
-def get_storage_at(asked: Asked, who: bytes, slot: str, reference: Reference = LATEST) -> bytes:
+def get_storage_at(asked: MethodCall, who: bytes, slot: str, reference: Reference = LATEST) -> bytes:
     height = state_height(asked, reference)
     return text(hex0(accounts.storage(asked.chain, asked.branch, who, int(slot, 16), height)))
 
 
 @serve("getProof", address, anything, geth_number_or_hash, optional=1)
-def get_proof(asked: Asked, who: bytes, slots: list[str], reference: Reference = LATEST) -> bytes:
+def get_proof(asked: MethodCall, who: bytes, slots: list[str], reference: Reference = LATEST) -> bytes:
     height, make = state_height(asked, reference), asked.branch.generator
     nodes = [hex0(make.digest(b"proof", who, height, i, size=64)) for i in range(3)]
     return text({
@@ -71,7 +71,7 @@ def _reverted() -> RpcError:
 
 
 @serve("call", call_object, geth_number_or_hash, anything, anything, optional=3)
-def call(asked: Asked, value: dict[str, Any], reference: Reference = LATEST, *overrides: Any) -> bytes:  # noqa: ARG001
+def call(asked: MethodCall, value: dict[str, Any], reference: Reference = LATEST, *overrides: Any) -> bytes:  # noqa: ARG001
     height = state_height(asked, reference)
     to, data = call_data(asked, value)
     try:
@@ -81,7 +81,7 @@ def call(asked: Asked, value: dict[str, Any], reference: Reference = LATEST, *ov
 
 
 @serve("estimateGas", call_object, geth_number_or_hash, anything, optional=2)
-def estimate_gas(asked: Asked, value: dict[str, Any], reference: Reference = LATEST, *overrides: Any) -> bytes:  # noqa: ARG001
+def estimate_gas(asked: MethodCall, value: dict[str, Any], reference: Reference = LATEST, *overrides: Any) -> bytes:  # noqa: ARG001
     height = state_height(asked, reference)
     to, data = call_data(asked, value)
     if data.startswith(accounts.REVERT):

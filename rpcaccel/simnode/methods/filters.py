@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from rpcaccel.simnode.methods import lookup
-from rpcaccel.simnode.methods.block_args import FINALIZED, LATEST, PENDING, SAFE, Unreadable, hex_or_tag
+from rpcaccel.simnode.methods.block_args import FINALIZED, LATEST, PENDING, SAFE, UnreadableArgument, hex_or_tag
 from rpcaccel.simnode.methods.json_views import hex0
 from rpcaccel.simnode.methods.node_identity import Filter
-from rpcaccel.simnode.methods.registry import FILTERS, HARMONY, Asked, RpcError, call_object, failed, string, text
+from rpcaccel.simnode.methods.registry import FILTERS, HARMONY, MethodCall, RpcError, call_object, failed, string, text
 
 IDLE = 300.0
 """Seconds after which an unpolled filter dies."""
 
 
-def _bound(asked: Asked, criteria: dict[str, Any], name: str) -> int:
+def _bound(asked: MethodCall, criteria: dict[str, Any], name: str) -> int:
     value = criteria.get(name)
     if value is None:
         return LATEST
     try:
         return hex_or_tag(value if isinstance(value, str) else str(value), geth=asked.version == "geth")
-    except Unreadable as unreadable:
+    except UnreadableArgument as unreadable:
         raise RpcError(-32602, f"invalid argument 0: {unreadable}") from None
 
 
-def _height(asked: Asked, reference: int) -> int:
+def _height(asked: MethodCall, reference: int) -> int:
     spec = asked.branch.spec
     depth = {LATEST: 0, FINALIZED: spec.finality_depth, SAFE: spec.finality_depth // 2}
     if reference == PENDING:
@@ -34,7 +34,7 @@ def _height(asked: Asked, reference: int) -> int:
     return reference if reference >= 0 else max(0, asked.head - depth[reference])
 
 
-def find_logs(asked: Asked, criteria: dict[str, Any]) -> list[dict[str, Any]]:
+def find_logs(asked: MethodCall, criteria: dict[str, Any]) -> list[dict[str, Any]]:
     """The logs of a getLogs call. A range beyond the head is cut short without a word."""
     if criteria.get("blockHash"):
         block = asked.branch.by_hash(bytes.fromhex(str(criteria["blockHash"])[2:]), asked.head)
@@ -56,31 +56,31 @@ def find_logs(asked: Asked, criteria: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def get_logs(asked: Asked, criteria: dict[str, Any]) -> bytes:
+def get_logs(asked: MethodCall, criteria: dict[str, Any]) -> bytes:
     return text(find_logs(asked, criteria))
 
 
-def _install(asked: Asked, kind: str, criteria: dict[str, Any]) -> bytes:
+def _install(asked: MethodCall, kind: str, criteria: dict[str, Any]) -> bytes:
     token = asked.local.token()
     seen = {tx.hash for tx in lookup.pending(asked)} if kind == "pending" else set()
     asked.local.filters[token] = Filter(kind, criteria, asked.head + 1, asked.local.clock.now(), seen)
     return text(token)
 
 
-def new_filter(asked: Asked, criteria: dict[str, Any]) -> bytes:
+def new_filter(asked: MethodCall, criteria: dict[str, Any]) -> bytes:
     _bound(asked, criteria, "fromBlock")
     return _install(asked, "logs", criteria)
 
 
-def new_block_filter(asked: Asked) -> bytes:
+def new_block_filter(asked: MethodCall) -> bytes:
     return _install(asked, "blocks", {})
 
 
-def new_pending_filter(asked: Asked) -> bytes:
+def new_pending_filter(asked: MethodCall) -> bytes:
     return _install(asked, "pending", {})
 
 
-def _filter(asked: Asked, token: str) -> Filter:
+def _filter(asked: MethodCall, token: str) -> Filter:
     now = asked.local.clock.now()
     found = asked.local.filters.get(token)
     if found is None or now - found.polled_at > IDLE:
@@ -90,7 +90,7 @@ def _filter(asked: Asked, token: str) -> Filter:
     return found
 
 
-def get_filter_changes(asked: Asked, token: str) -> bytes:
+def get_filter_changes(asked: MethodCall, token: str) -> bytes:
     found = _filter(asked, token)
     if found.kind == "pending":
         news = [tx for tx in lookup.pending(asked) if tx.hash not in found.seen]
@@ -102,18 +102,18 @@ def get_filter_changes(asked: Asked, token: str) -> bytes:
     return text(lookup.logs(asked, first, asked.head, found.criteria, asked.version))
 
 
-def get_filter_logs(asked: Asked, token: str) -> bytes:
+def get_filter_logs(asked: MethodCall, token: str) -> bytes:
     found = _filter(asked, token)
     if found.kind != "logs":
         raise failed("filter not found")
     return text(find_logs(asked, found.criteria))
 
 
-def uninstall_filter(asked: Asked, token: str) -> bytes:
+def uninstall_filter(asked: MethodCall, token: str) -> bytes:
     return text(asked.local.filters.pop(token, None) is not None)
 
 
-def sync_new_filter(asked: Asked) -> bytes:  # noqa: ARG001 - a proxy has to deny it
+def sync_new_filter(asked: MethodCall) -> bytes:  # noqa: ARG001 - a proxy has to deny it
     return b"null"
 
 

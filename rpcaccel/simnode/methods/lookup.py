@@ -7,12 +7,12 @@ from typing import Any
 from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.chain.chain import Block
 from rpcaccel.simnode.methods import json_views
-from rpcaccel.simnode.methods.registry import Asked
+from rpcaccel.simnode.methods.registry import MethodCall
 
 LOGS_LIMIT = 1024
 
 
-def mined(asked: Asked, sealed: bytes) -> tuple[Tx, Block] | None:
+def mined(asked: MethodCall, sealed: bytes) -> tuple[Tx, Block] | None:
     """The transaction of either hash and its block, if a block this node has holds it."""
     tx = asked.branch.generated_tx(sealed, asked.head)
     if tx is None:
@@ -25,7 +25,7 @@ def mined(asked: Asked, sealed: bytes) -> tuple[Tx, Block] | None:
     return tx, asked.block_at(tx.number)
 
 
-def pending(asked: Asked) -> list[Tx]:
+def pending(asked: MethodCall) -> list[Tx]:
     """Transactions that wait in this node's pool: those sent here, and others once gossip has brought them."""
     local = asked.local
     now = local.clock.now()
@@ -41,12 +41,12 @@ def pending(asked: Asked) -> list[Tx]:
     return known
 
 
-def pooled(asked: Asked, sealed: bytes) -> Tx | None:
+def pooled(asked: MethodCall, sealed: bytes) -> Tx | None:
     """The waiting transaction of either hash, as far as this node knows it."""
     return next((tx for tx in pending(asked) if sealed in (tx.hash, tx.eth_hash)), None)
 
 
-def logs(asked: Asked, first: int, last: int, criteria: dict[str, Any], version: str) -> list[dict[str, Any]]:
+def logs(asked: MethodCall, first: int, last: int, criteria: dict[str, Any], version: str) -> list[dict[str, Any]]:
     """The logs of blocks first..last that fit `address` and `topics`."""
     found = []
     for height in range(first, last + 1):

@@ -8,7 +8,7 @@ from rpcaccel.simnode.methods.registry import (
     CHAIN,
     HARMONY,
     HARMONY_VERSION,
-    Asked,
+    MethodCall,
     Registry,
     anything,
     call_object,
@@ -39,70 +39,70 @@ EPOCHS = {
 """From which epoch on each change of the protocol holds: what a client reads in `chain-config`."""
 
 
-def eth_chain_id(asked: Asked) -> int:
+def eth_chain_id(asked: MethodCall) -> int:
     """The signer's chain id, as this node claims it."""
     claimed = asked.local.knobs.chain_id
     return asked.branch.spec.signer_chain_id if claimed is None else claimed
 
 
-def network_id(asked: Asked) -> int:
+def network_id(asked: MethodCall) -> int:
     """Harmony's own chain id, as this node claims it."""
     claimed = asked.local.knobs.network_id
     return asked.branch.spec.network_id if claimed is None else claimed
 
 
 @HARMONY.add("chainId", spaces=CHAIN)
-def chain_id(asked: Asked) -> bytes:
+def chain_id(asked: MethodCall) -> bytes:
     return text(hex(eth_chain_id(asked)) if asked.version == "eth" else asked.number(network_id(asked)))
 
 
 @HARMONY.add("version", spaces=NETS)
-def net_version(asked: Asked) -> bytes:
+def net_version(asked: MethodCall) -> bytes:
     return text(str(eth_chain_id(asked) if asked.version == "eth" else network_id(asked)))
 
 
 @HARMONY.add("peerCount", spaces=NETS)
-def peer_count(asked: Asked) -> bytes:
+def peer_count(asked: MethodCall) -> bytes:
     return text(asked.number(asked.local.peers))
 
 
 @HARMONY.add("listening", spaces=NETS)
-def listening(asked: Asked) -> bytes:  # noqa: ARG001
+def listening(asked: MethodCall) -> bytes:  # noqa: ARG001
     return b"true"
 
 
 @HARMONY.add("web3_clientVersion", spaces={"": "eth"})
-def client_version(asked: Asked) -> bytes:  # noqa: ARG001
+def client_version(asked: MethodCall) -> bytes:  # noqa: ARG001
     return text(HARMONY_VERSION)
 
 
 @HARMONY.add("rpc_modules", spaces={"": "eth"})
-def modules(asked: Asked) -> bytes:  # noqa: ARG001
+def modules(asked: MethodCall) -> bytes:  # noqa: ARG001
     return text(dict.fromkeys(("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3"), "1.0"))
 
 
 @HARMONY.add("protocolVersion", spaces=CHAIN)
-def protocol_version(asked: Asked) -> bytes:
+def protocol_version(asked: MethodCall) -> bytes:
     return text(asked.number(1))
 
 
 @HARMONY.add("syncing", spaces=CHAIN)
-def syncing(asked: Asked) -> bytes:
+def syncing(asked: MethodCall) -> bytes:
     return text({"startingBlock": 0, "currentBlock": asked.head, "highestBlock": asked.chain.head})
 
 
 @HARMONY.add("inSync beaconInSync", spaces=CHAIN)
-def in_sync(asked: Asked) -> bytes:
+def in_sync(asked: MethodCall) -> bytes:
     return text(asked.chain.head - asked.head < 10)
 
 
 @HARMONY.add("getShardID", spaces=CHAIN)
-def get_shard_id(asked: Asked) -> bytes:
+def get_shard_id(asked: MethodCall) -> bytes:
     return text(asked.branch.spec.shard)
 
 
 @HARMONY.add("getShardingStructure", spaces=CHAIN, limiter="chain")
-def get_sharding_structure(asked: Asked) -> bytes:
+def get_sharding_structure(asked: MethodCall) -> bytes:
     ours = asked.branch.spec.shard
     return text([
         {
@@ -116,7 +116,7 @@ def get_sharding_structure(asked: Asked) -> bytes:
 
 
 @HARMONY.add("getNodeMetadata", spaces=CHAIN)
-def get_node_metadata(asked: Asked) -> bytes:
+def get_node_metadata(asked: MethodCall) -> bytes:
     local, spec = asked.local, asked.branch.spec
     chain = {"AllowlistEpoch": 10000000, "FeeCollectEpoch": 2} | EPOCHS
     ids = {"chain-id": network_id(asked), "eth-compatible-chain-id": eth_chain_id(asked)}
@@ -152,7 +152,7 @@ def get_node_metadata(asked: Asked) -> bytes:
 
 
 @HARMONY.add("getPeerInfo", spaces=CHAIN)
-def get_peer_info(asked: Asked) -> bytes:
+def get_peer_info(asked: MethodCall) -> bytes:
     peers = [asked.local.peer_id[:-2] + f"{i:02d}" for i in range(min(asked.local.peers, 5))]
     topic = f"hmy/local/0.0.1/client/{'beacon' if asked.branch.spec.shard == 0 else 'shard/1'}"
     return text({
@@ -163,21 +163,21 @@ def get_peer_info(asked: Asked) -> bytes:
 
 
 @HARMONY.add("getLastSigningPower", spaces=CHAIN)
-def get_last_signing_power(asked: Asked) -> bytes:
+def get_last_signing_power(asked: MethodCall) -> bytes:
     bits = asked.branch.generator.commit_bits(asked.branch.fork_of(asked.head), asked.head)
     return text(round(bits.bit_count() / asked.branch.spec.committee, 2))
 
 
 @HARMONY.add("setNodeToBackupMode", anything, spaces=CHAIN)
-def set_backup(asked: Asked, backup: bool) -> bytes:  # noqa: ARG001 - a proxy has to deny it
+def set_backup(asked: MethodCall, backup: bool) -> bytes:  # noqa: ARG001 - a proxy has to deny it
     return b"true"
 
 
 def _subscriptions(registry: Registry) -> None:
-    def refuse(asked: Asked, *arguments: Any) -> bytes:  # noqa: ARG001
+    def refuse(asked: MethodCall, *arguments: Any) -> bytes:  # noqa: ARG001
         raise failed("notifications not supported")
 
-    def unknown(asked: Asked, token: str) -> bytes:  # noqa: ARG001
+    def unknown(asked: MethodCall, token: str) -> bytes:  # noqa: ARG001
         raise failed("subscription not found")
 
     spaces = {"hmy": "v1", "eth": "eth"}

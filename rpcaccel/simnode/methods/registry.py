@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from rpcaccel.simnode.chain.blocks import ChainSpec, Tx
 from rpcaccel.simnode.chain.chain import Block, Branch, SimChain
-from rpcaccel.simnode.methods.block_args import Unreadable, decoded
+from rpcaccel.simnode.methods.block_args import UnreadableArgument, decoded
 from rpcaccel.simnode.methods.node_identity import Local
 
 Reader = Callable[[Raw], Any]
@@ -58,7 +58,7 @@ class Method(Struct, frozen=True):
     """Only shard 0 answers it."""
 
 
-class Asked:
+class MethodCall:
     """Everything a method needs to know about one call."""
 
     __slots__ = ("branch", "chain", "head", "local", "version")
@@ -134,7 +134,7 @@ def read_params(method: Method, params: bytes) -> list[Any]:
             raise RpcError(-32602, f"too many arguments, want at most {len(method.readers)}")
         try:
             values.append(method.readers[position](raw))
-        except Unreadable as unreadable:
+        except UnreadableArgument as unreadable:
             raise RpcError(-32602, f"invalid argument {position}: {unreadable}") from None
     if len(values) < method.required:
         raise RpcError(-32602, f"missing value for required argument {len(values)}")
@@ -153,7 +153,7 @@ def string(raw: Raw) -> str:
     """A string."""
     value = json.loads(bytes(raw))
     if not isinstance(value, str):
-        raise Unreadable(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
+        raise UnreadableArgument(f"json: cannot unmarshal {go_kind(value)} into Go value of type string")
     return value
 
 
@@ -164,9 +164,9 @@ def uint(raw: Raw) -> int:
         try:
             return int(value, 16) if value.startswith("0x") else int(value)
         except ValueError:
-            raise Unreadable(f"strconv.ParseInt: parsing {json.dumps(value)}: invalid syntax") from None
+            raise UnreadableArgument(f"strconv.ParseInt: parsing {json.dumps(value)}: invalid syntax") from None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Unreadable(f"json: cannot unmarshal {go_kind(value)} into Go value of type uint64")
+        raise UnreadableArgument(f"json: cannot unmarshal {go_kind(value)} into Go value of type uint64")
     return value
 
 
@@ -176,7 +176,7 @@ def call_object(raw: Raw) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Unreadable(f"json: cannot unmarshal {go_kind(value)} into Go value of type rpc.CallArgs")
+        raise UnreadableArgument(f"json: cannot unmarshal {go_kind(value)} into Go value of type rpc.CallArgs")
     return value
 
 
@@ -206,7 +206,7 @@ def beacon_only(spec: ChainSpec) -> bool:
     return spec.shard == 0
 
 
-def not_v2_or_v1(asked: Asked) -> None:
+def not_v2_or_v1(asked: MethodCall) -> None:
     """Refuse the eth namespace, where some methods stand by accident."""
     if asked.version == "eth":
         raise failed("API service has an unknown version")

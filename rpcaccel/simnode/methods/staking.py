@@ -13,7 +13,7 @@ from typing import Any
 from rpcaccel.simnode.chain.addresses import to_one
 from rpcaccel.simnode.methods.block_args import number
 from rpcaccel.simnode.methods.blocks import TOO_HIGH, account, known
-from rpcaccel.simnode.methods.registry import CHAIN, HARMONY, STAKING, Asked, anything, failed, string, text, uint
+from rpcaccel.simnode.methods.registry import CHAIN, HARMONY, STAKING, MethodCall, anything, failed, string, text, uint
 from rpcaccel.simnode.methods.state import pruned
 
 SELF_STAKE = 10_000 * 10**18
@@ -23,7 +23,7 @@ CREATED_AT = 2
 PAGE = 100
 
 
-def _delegated(asked: Asked, validator: int, delegator: int, height: int) -> int:
+def _delegated(asked: MethodCall, validator: int, delegator: int, height: int) -> int:
     """Atto that a delegator has with a validator: one delegation at first, and each Delegate in the blocks since."""
     make = asked.branch.generator
     turns = make.staking_turns(height)
@@ -34,21 +34,21 @@ def _delegated(asked: Asked, validator: int, delegator: int, height: int) -> int
     return DELEGATED
 
 
-def delegations(asked: Asked, validator: int, height: int) -> list[tuple[bytes, int]]:
+def delegations(asked: MethodCall, validator: int, height: int) -> list[tuple[bytes, int]]:
     """(delegator, atto) of one validator at a height; the validator's own comes first."""
     make = asked.branch.generator
     others = [(who, _delegated(asked, validator, i, height)) for i, who in enumerate(make.delegators)]
     return [(make.validators[validator], SELF_STAKE), *others]
 
 
-def _index(asked: Asked, who: str, height: int) -> int:
+def _index(asked: MethodCall, who: str, height: int) -> int:
     address = account(who)
     if address not in asked.branch.generator.validators or height < CREATED_AT:
         raise failed(f"not found address in current state {who}: address not present in state")
     return asked.branch.generator.validators.index(address)
 
 
-def _information(asked: Asked, validator: int, height: int) -> dict[str, Any]:
+def _information(asked: MethodCall, validator: int, height: int) -> dict[str, Any]:
     make, spec = asked.branch.generator, asked.branch.spec
     epoch, now = spec.epoch_of(height), spec.epoch_of(asked.head)
     held = delegations(asked, validator, height)
@@ -89,7 +89,7 @@ def _information(asked: Asked, validator: int, height: int) -> dict[str, Any]:
     }
 
 
-def _key(asked: Asked, key: str, name: str, stake: int) -> dict[str, Any]:
+def _key(asked: MethodCall, key: str, name: str, stake: int) -> dict[str, Any]:
     return {
         "bls-public-key": key,
         "earning-account": name,
@@ -101,7 +101,7 @@ def _key(asked: Asked, key: str, name: str, stake: int) -> dict[str, Any]:
     }
 
 
-def _validator(asked: Asked, name: str, key: str, held: list[tuple[bytes, int]], epoch: int) -> dict[str, Any]:
+def _validator(asked: MethodCall, name: str, key: str, held: list[tuple[bytes, int]], epoch: int) -> dict[str, Any]:
     return {
         "address": name,
         "bls-public-keys": [key],
@@ -125,7 +125,7 @@ def _validator(asked: Asked, name: str, key: str, held: list[tuple[bytes, int]],
     }
 
 
-def _height(asked: Asked, reference: int) -> int:
+def _height(asked: MethodCall, reference: int) -> int:
     height = known(asked, reference)
     if height is None:
         raise failed(TOO_HIGH)
@@ -134,17 +134,17 @@ def _height(asked: Asked, reference: int) -> int:
 
 
 @HARMONY.add("getValidatorInformation", string, spaces=STAKING, beacon=True)
-def get_validator_information(asked: Asked, who: str) -> bytes:
+def get_validator_information(asked: MethodCall, who: str) -> bytes:
     return text(_information(asked, _index(asked, who, asked.head), asked.head))
 
 
 @HARMONY.add("getValidatorInformationByBlockNumber", string, number, spaces=STAKING, beacon=True)
-def get_validator_information_at(asked: Asked, who: str, reference: int) -> bytes:
+def get_validator_information_at(asked: MethodCall, who: str, reference: int) -> bytes:
     height = _height(asked, reference)
     return text(_information(asked, _index(asked, who, height), height))
 
 
-def _page(asked: Asked, page: int, height: int) -> list[int]:
+def _page(asked: MethodCall, page: int, height: int) -> list[int]:
     if page < 0:
         raise failed(f"page given {page} cannot be less than 0")
     count = len(asked.branch.generator.validators) if height >= CREATED_AT else 0
@@ -152,36 +152,36 @@ def _page(asked: Asked, page: int, height: int) -> list[int]:
 
 
 @HARMONY.add("getAllValidatorInformation", uint, spaces=STAKING, beacon=True, limiter="all_validators")
-def get_all_validator_information(asked: Asked, page: int) -> bytes:
+def get_all_validator_information(asked: MethodCall, page: int) -> bytes:
     return text([_information(asked, i, asked.head) for i in _page(asked, page, asked.head)])
 
 
 @HARMONY.add(
     "getAllValidatorInformationByBlockNumber", uint, number, spaces=STAKING, beacon=True, limiter="all_validators"
 )
-def get_all_validator_information_at(asked: Asked, page: int, reference: int) -> bytes:
+def get_all_validator_information_at(asked: MethodCall, page: int, reference: int) -> bytes:
     height = _height(asked, reference)
     return text([_information(asked, i, height) for i in _page(asked, page, height)])
 
 
 @HARMONY.add("getAllValidatorAddresses getElectedValidatorAddresses", spaces=STAKING, beacon=True)
-def get_validator_addresses(asked: Asked) -> bytes:
+def get_validator_addresses(asked: MethodCall) -> bytes:
     return text([to_one(address) for address in asked.branch.generator.validators])
 
 
 @HARMONY.add("getValidators", uint, spaces=STAKING)
-def get_validators(asked: Asked, epoch: int) -> bytes:
+def get_validators(asked: MethodCall, epoch: int) -> bytes:
     slots = _committee(asked, epoch)
     reward = [{"address": to_one(slot.address), "balance": asked.number(10**18 * (epoch + 1))} for slot in slots]
     return text({"shardID": asked.branch.spec.shard, "validators": reward})
 
 
 @HARMONY.add("getValidatorKeys", uint, spaces=STAKING)
-def get_validator_keys(asked: Asked, epoch: int) -> bytes:
+def get_validator_keys(asked: MethodCall, epoch: int) -> bytes:
     return text([slot.key.hex() for slot in _committee(asked, epoch)])
 
 
-def _committee(asked: Asked, epoch: int) -> tuple[Any, ...]:
+def _committee(asked: MethodCall, epoch: int) -> tuple[Any, ...]:
     spec = asked.branch.spec
     # The last block of an epoch already carries the next committee.
     if epoch > spec.epoch_of(asked.head + 1):
@@ -199,7 +199,7 @@ def _delegation(who: bytes, validator: bytes, amount: int) -> dict[str, Any]:
     }
 
 
-def _all_delegations(asked: Asked, height: int) -> list[list[dict[str, Any]]]:
+def _all_delegations(asked: MethodCall, height: int) -> list[list[dict[str, Any]]]:
     validators = asked.branch.generator.validators
     return [
         [_delegation(who, address, amount) for who, amount in delegations(asked, i, height)]
@@ -208,23 +208,23 @@ def _all_delegations(asked: Asked, height: int) -> list[list[dict[str, Any]]]:
 
 
 @HARMONY.add("getAllDelegationInformation", uint, spaces=STAKING, beacon=True, limiter="all_delegations")
-def get_all_delegation_information(asked: Asked, page: int) -> bytes:
+def get_all_delegation_information(asked: MethodCall, page: int) -> bytes:
     everything = _all_delegations(asked, asked.head)
     return text([everything[i] for i in _page(asked, page, asked.head)])
 
 
-def _by_delegator(asked: Asked, who: str, height: int) -> list[dict[str, Any]]:
+def _by_delegator(asked: MethodCall, who: str, height: int) -> list[dict[str, Any]]:
     name = to_one(account(who))
     return [one for group in _all_delegations(asked, height) for one in group if one["delegator_address"] == name]
 
 
 @HARMONY.add("getDelegationsByDelegator", string, spaces=STAKING, beacon=True)
-def get_delegations_by_delegator(asked: Asked, who: str) -> bytes:
+def get_delegations_by_delegator(asked: MethodCall, who: str) -> bytes:
     return text(_by_delegator(asked, who, asked.head) or None)
 
 
 @HARMONY.add("getDelegationsByDelegatorByBlockNumber", anything, number, spaces=STAKING, beacon=True)
-def get_delegations_by_delegator_at(asked: Asked, who: str | list[str], reference: int) -> bytes:
+def get_delegations_by_delegator_at(asked: MethodCall, who: str | list[str], reference: int) -> bytes:
     height = _height(asked, reference)
     if isinstance(who, str):
         return text(_by_delegator(asked, who, height) or None)
@@ -232,7 +232,7 @@ def get_delegations_by_delegator_at(asked: Asked, who: str | list[str], referenc
 
 
 @HARMONY.add("getDelegationsByValidator", string, spaces=STAKING, beacon=True, limiter="delegations")
-def get_delegations_by_validator(asked: Asked, who: str) -> bytes:
+def get_delegations_by_validator(asked: MethodCall, who: str) -> bytes:
     address = account(who)
     groups = _all_delegations(asked, asked.head)
     validators = asked.branch.generator.validators
@@ -240,32 +240,32 @@ def get_delegations_by_validator(asked: Asked, who: str) -> bytes:
 
 
 @HARMONY.add("getDelegationByDelegatorAndValidator", string, string, spaces=STAKING, beacon=True)
-def get_delegation(asked: Asked, who: str, validator: str) -> bytes:
+def get_delegation(asked: MethodCall, who: str, validator: str) -> bytes:
     name = to_one(account(validator))
     found = [one for one in _by_delegator(asked, who, asked.head) if one["validator_address"] == name]
     return text(found[0] if found else None)
 
 
 @HARMONY.add("getAvailableRedelegationBalance", string, spaces=STAKING, beacon=True)
-def get_redelegation_balance(asked: Asked, who: str) -> bytes:
+def get_redelegation_balance(asked: MethodCall, who: str) -> bytes:
     account(who)
     return text(asked.number(0))
 
 
 @HARMONY.add("getValidatorSelfDelegation", string, spaces=STAKING, beacon=True)
-def get_self_delegation(asked: Asked, who: str) -> bytes:
+def get_self_delegation(asked: MethodCall, who: str) -> bytes:
     _index(asked, who, asked.head)
     return text(asked.number(SELF_STAKE % 2**64))
 
 
 @HARMONY.add("getValidatorTotalDelegation", string, spaces=STAKING, beacon=True)
-def get_total_delegation(asked: Asked, who: str) -> bytes:
+def get_total_delegation(asked: MethodCall, who: str) -> bytes:
     held = delegations(asked, _index(asked, who, asked.head), asked.head)
     return text(asked.number(sum(amount for _, amount in held)))
 
 
 @HARMONY.add("getValidatorsStakeByBlockNumber", number, spaces=STAKING, beacon=True)
-def get_validators_stake(asked: Asked, reference: int) -> bytes:
+def get_validators_stake(asked: MethodCall, reference: int) -> bytes:
     height = _height(asked, reference)
     validators = asked.branch.generator.validators if height >= CREATED_AT else ()
     stakes = {to_one(who): sum(a for _, a in delegations(asked, i, height)) for i, who in enumerate(validators)}
@@ -273,7 +273,7 @@ def get_validators_stake(asked: Asked, reference: int) -> bytes:
 
 
 @HARMONY.add("getSignedBlocks", string, spaces=CHAIN)
-def get_signed_blocks(asked: Asked, who: str) -> bytes:
+def get_signed_blocks(asked: MethodCall, who: str) -> bytes:
     if account(who) not in asked.branch.generator.validators:
         raise failed("address not present in state")
     return text(asked.number(asked.head - asked.head // 9))
@@ -284,30 +284,30 @@ MEMO = 20
 """Blocks for which a node keeps getTotalStaking (docs/harmony.md section 8)."""
 
 
-def total_stake(asked: Asked, height: int) -> int:
+def total_stake(asked: MethodCall, height: int) -> int:
     """Atto staked with all validators."""
     validators = range(len(asked.branch.generator.validators))
     return sum(amount for i in validators for _, amount in delegations(asked, i, height))
 
 
 @HARMONY.add("getTotalSupply getCirculatingSupply", spaces=CHAIN)
-def get_supply(asked: Asked) -> bytes:
+def get_supply(asked: MethodCall) -> bytes:
     if asked.branch.spec.shard:
         raise failed("given chain is not beaconchain")
     return text(_supply(asked))
 
 
-def _supply(asked: Asked) -> str:
+def _supply(asked: MethodCall) -> str:
     return f"{SUPPLY + 28 * asked.head}"
 
 
 @HARMONY.add("getTotalStaking", spaces=STAKING, beacon=True)
-def get_total_staking(asked: Asked) -> bytes:
+def get_total_staking(asked: MethodCall) -> bytes:
     return text(asked.number(total_stake(asked, asked.head - asked.head % MEMO)))
 
 
 @HARMONY.add("getStakingNetworkInfo", spaces=CHAIN, beacon=True, limiter="staking_network_info")
-def get_staking_network_info(asked: Asked) -> bytes:
+def get_staking_network_info(asked: MethodCall) -> bytes:
     spec = asked.branch.spec
     return text({
         "circulating-supply": _supply(asked),
@@ -319,7 +319,7 @@ def get_staking_network_info(asked: Asked) -> bytes:
 
 
 @HARMONY.add("getCurrentUtilityMetrics", spaces=CHAIN, beacon=True, limiter="utility_metrics")
-def get_utility_metrics(asked: Asked) -> bytes:
+def get_utility_metrics(asked: MethodCall) -> bytes:
     return text({
         "AccumulatorSnapshot": 28 * 10**18 * asked.head,
         "Adjustment": "13999989800000000000",
@@ -328,13 +328,13 @@ def get_utility_metrics(asked: Asked) -> bytes:
     })  # fmt: skip
 
 
-def _stakes(asked: Asked) -> list[int]:
+def _stakes(asked: MethodCall) -> list[int]:
     validators = range(len(asked.branch.generator.validators))
     return sorted(sum(amount for _, amount in delegations(asked, i, asked.head)) for i in validators)
 
 
 @HARMONY.add("getMedianRawStakeSnapshot", spaces=STAKING, beacon=True)
-def get_median_raw_stake(asked: Asked) -> bytes:
+def get_median_raw_stake(asked: MethodCall) -> bytes:
     make = asked.branch.generator
     candidates = [
         {
@@ -356,12 +356,12 @@ def get_median_raw_stake(asked: Asked) -> bytes:
 
 
 @HARMONY.add("getSuperCommittees", spaces=CHAIN, beacon=True, limiter="super_committees")
-def get_super_committees(asked: Asked) -> bytes:
+def get_super_committees(asked: MethodCall) -> bytes:
     epoch = asked.branch.spec.epoch_of(asked.head)
     return text({"current": _super_committee(asked, epoch), "previous": _super_committee(asked, max(0, epoch - 1))})
 
 
-def _super_committee(asked: Asked, epoch: int) -> dict[str, Any]:
+def _super_committee(asked: MethodCall, epoch: int) -> dict[str, Any]:
     slots = asked.branch.generator.committee(epoch)
     external = sum(slot.external for slot in slots)
     members = []

@@ -21,7 +21,7 @@ from rpcaccel.simnode.methods.json_views import hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
     HARMONY,
-    Asked,
+    MethodCall,
     RpcError,
     anything,
     call_object,
@@ -31,7 +31,7 @@ from rpcaccel.simnode.methods.registry import (
 )
 
 
-def height_of(asked: Asked, reference: Reference) -> int | None:
+def height_of(asked: MethodCall, reference: Reference) -> int | None:
     """The height a BlockNumberOrHash names, None above the head. Raises RpcError as the node does."""
     if reference is None:
         raise failed("invalid arguments; neither block nor hash specified")
@@ -45,7 +45,7 @@ def height_of(asked: Asked, reference: Reference) -> int | None:
     return known(asked, reference)
 
 
-def pruned(asked: Asked, height: int) -> None:
+def pruned(asked: MethodCall, height: int) -> None:
     """Raise `missing trie node` for state that this node has thrown away."""
     knobs = asked.local.knobs
     if not knobs.archive and height < asked.head - knobs.prune_depth:
@@ -53,7 +53,7 @@ def pruned(asked: Asked, height: int) -> None:
         raise failed(f"missing trie node {root.hex()} (path ) <nil>")
 
 
-def state_height(asked: Asked, reference: Reference) -> int | None:
+def state_height(asked: MethodCall, reference: Reference) -> int | None:
     """`height_of` where state is read."""
     height = height_of(asked, reference)
     if height is not None:
@@ -61,7 +61,7 @@ def state_height(asked: Asked, reference: Reference) -> int | None:
     return height
 
 
-def call_data(asked: Asked, value: dict[str, Any]) -> tuple[bytes | None, bytes]:
+def call_data(asked: MethodCall, value: dict[str, Any]) -> tuple[bytes | None, bytes]:
     """To whom, and with which data; Harmony ignores `input` (docs/harmony.md section 4)."""
     data = value.get("data")
     if asked.version == "geth":
@@ -75,7 +75,7 @@ def call_data(asked: Asked, value: dict[str, Any]) -> tuple[bytes | None, bytes]
 
 
 @HARMONY.add("getBalanceByBlockNumber", string, number, spaces=CHAIN)
-def get_balance_by_block_number(asked: Asked, who: str, reference: int) -> bytes:
+def get_balance_by_block_number(asked: MethodCall, who: str, reference: int) -> bytes:
     height = known(asked, reference)
     if height is None:
         raise failed(TOO_HIGH)
@@ -83,24 +83,24 @@ def get_balance_by_block_number(asked: Asked, who: str, reference: int) -> bytes
     return _balance(asked, account(who), height)
 
 
-def _balance(asked: Asked, address: bytes, height: int) -> bytes:
+def _balance(asked: MethodCall, address: bytes, height: int) -> bytes:
     return text(asked.number(accounts.balance(asked.chain, asked.branch, address, height)))
 
 
 @HARMONY.add("getBalance", string, spaces={"hmyv2": "v2"})
-def get_balance_now(asked: Asked, who: str) -> bytes:
+def get_balance_now(asked: MethodCall, who: str) -> bytes:
     return _balance(asked, account(who), asked.head)
 
 
 @HARMONY.add("getBalance", string, number_or_hash, spaces={"eth": "eth", "hmy": "v1"})
-def get_balance(asked: Asked, who: str, reference: Reference) -> bytes:
+def get_balance(asked: MethodCall, who: str, reference: Reference) -> bytes:
     height = state_height(asked, reference)
     address = account(who)
     return b"null" if height is None else _balance(asked, address, height)
 
 
 @HARMONY.add("getAccountNonce", string, number, spaces=CHAIN)
-def get_account_nonce(asked: Asked, who: str, reference: int) -> bytes:
+def get_account_nonce(asked: MethodCall, who: str, reference: int) -> bytes:
     address, height = account(who), known(asked, reference)
     if height is None:
         return b"0"
@@ -109,7 +109,7 @@ def get_account_nonce(asked: Asked, who: str, reference: int) -> bytes:
 
 
 @HARMONY.add("getTransactionCount", string, number_or_hash, spaces=CHAIN)
-def get_transaction_count(asked: Asked, who: str, reference: Reference) -> bytes:
+def get_transaction_count(asked: MethodCall, who: str, reference: Reference) -> bytes:
     address = account(who)
     if reference == PENDING:
         return text(asked.number(accounts.nonce(asked.chain, asked.branch, address, asked.head + 1)))
@@ -120,13 +120,13 @@ def get_transaction_count(asked: Asked, who: str, reference: Reference) -> bytes
 
 
 @HARMONY.add("getCode", string, number_or_hash, spaces=CHAIN)
-def get_code(asked: Asked, who: str, reference: Reference) -> bytes:
+def get_code(asked: MethodCall, who: str, reference: Reference) -> bytes:
     address, height = account(who), state_height(asked, reference)
     return text("0x" if height is None else hex0(accounts.code(asked.chain, asked.branch, address, height)))
 
 
 @HARMONY.add("getStorageAt", string, string, number_or_hash, spaces=CHAIN)
-def get_storage_at(asked: Asked, who: str, slot: str, reference: Reference) -> bytes:
+def get_storage_at(asked: MethodCall, who: str, slot: str, reference: Reference) -> bytes:
     address, height = account(who), state_height(asked, reference)
     if height is None:
         return b'"0x"'
@@ -134,7 +134,7 @@ def get_storage_at(asked: Asked, who: str, slot: str, reference: Reference) -> b
 
 
 @HARMONY.add("call", call_object, number_or_hash, spaces=CHAIN, limiter="call")
-def call(asked: Asked, value: dict[str, Any], reference: Reference) -> bytes:
+def call(asked: MethodCall, value: dict[str, Any], reference: Reference) -> bytes:
     height = state_height(asked, reference)
     to, data = call_data(asked, value)
     if height is None:
@@ -146,7 +146,7 @@ def call(asked: Asked, value: dict[str, Any], reference: Reference) -> bytes:
 
 
 @HARMONY.add("estimateGas", call_object, optional_number_or_hash, spaces=CHAIN, optional=1)
-def estimate_gas(asked: Asked, value: dict[str, Any], reference: Reference = LATEST) -> bytes:
+def estimate_gas(asked: MethodCall, value: dict[str, Any], reference: Reference = LATEST) -> bytes:
     height = state_height(asked, reference)
     if height is None:
         raise failed(CRASHED)
@@ -163,7 +163,7 @@ def estimate_gas(asked: Asked, value: dict[str, Any], reference: Reference = LAT
 
 
 @HARMONY.add("getProof", string, anything, number_or_hash, spaces=CHAIN, limiter="chain")
-def get_proof(asked: Asked, who: str, slots: list[str], reference: Reference) -> bytes:
+def get_proof(asked: MethodCall, who: str, slots: list[str], reference: Reference) -> bytes:
     address, height = account(who), state_height(asked, reference)
     if height is None:
         return b"null"
@@ -181,10 +181,10 @@ def get_proof(asked: Asked, who: str, slots: list[str], reference: Reference) ->
     return text(view)
 
 
-def _slot(asked: Asked, address: bytes, slot: str, height: int) -> str:
+def _slot(asked: MethodCall, address: bytes, slot: str, height: int) -> str:
     return hex(int.from_bytes(accounts.storage(asked.chain, asked.branch, address, int(slot, 16), height), "big"))
 
 
 @HARMONY.add("gasPrice", spaces=CHAIN)
-def gas_price(asked: Asked) -> bytes:
+def gas_price(asked: MethodCall) -> bytes:
     return text(asked.number(accounts.gas_price(asked.head)))

@@ -20,7 +20,7 @@ from rpcaccel.simnode.methods.json_views import GAS_LIMIT, hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
     HARMONY,
-    Asked,
+    MethodCall,
     Registry,
     call_object,
     failed,
@@ -55,7 +55,7 @@ GETH_TEXTS = Texts(
 )
 
 
-def send(asked: Asked, encoded: str, texts: Texts) -> Tx:
+def send(asked: MethodCall, encoded: str, texts: Texts) -> Tx:
     """Pool the transaction; it is mined in the next block. Raises RpcError as the node does."""
     try:
         raw = read(bytes.fromhex(encoded.removeprefix("0x")))
@@ -76,7 +76,7 @@ def send(asked: Asked, encoded: str, texts: Texts) -> Tx:
     return asked.chain.add(raw)
 
 
-def _refusal(asked: Asked, raw: RawTransaction, texts: Texts) -> tuple[str, bool] | None:
+def _refusal(asked: MethodCall, raw: RawTransaction, texts: Texts) -> tuple[str, bool] | None:
     """(reason, whether it shows in the error sink), None when the transaction is fine."""
     spec = asked.branch.spec
     if raw.chain_id not in (None, spec.signer_chain_id, spec.network_id):
@@ -86,14 +86,14 @@ def _refusal(asked: Asked, raw: RawTransaction, texts: Texts) -> tuple[str, bool
     return (reason, True) if reason else None
 
 
-def _nonce_refusal(asked: Asked, raw: RawTransaction, texts: Texts) -> str:
+def _nonce_refusal(asked: MethodCall, raw: RawTransaction, texts: Texts) -> str:
     following = accounts.nonce(asked.chain, asked.branch, raw.sender, asked.chain.head + 1)
     if raw.nonce < accounts.nonce(asked.chain, asked.branch, raw.sender, asked.head):
         return texts.nonce.format(next=following, nonce=raw.nonce)
     return "replacement transaction underpriced" if raw.nonce < following else ""
 
 
-def _cost_refusal(asked: Asked, raw: RawTransaction, texts: Texts) -> str:
+def _cost_refusal(asked: MethodCall, raw: RawTransaction, texts: Texts) -> str:
     held = accounts.balance(asked.chain, asked.branch, raw.sender, asked.head)
     refusals = {
         "oversized data": len(raw.data) > MAX_BYTES,
@@ -105,7 +105,7 @@ def _cost_refusal(asked: Asked, raw: RawTransaction, texts: Texts) -> str:
     return next((reason for reason, refused in refusals.items() if refused), "")
 
 
-def _remember_refusal(asked: Asked, raw: RawTransaction, reason: str) -> None:
+def _remember_refusal(asked: MethodCall, raw: RawTransaction, reason: str) -> None:
     now = asked.branch.spec.timestamp(asked.head)
     shown = raw.harmony_hash(asked.branch.spec.shard)
     asked.local.sink.append({"error-message": reason, "time-at-rejection": now, "tx-hash-id": hex0(shown)})
@@ -116,14 +116,14 @@ def _sorted(value: dict[str, Any]) -> bytes:
     return text(dict(sorted(value.items())))
 
 
-def _at_height(asked: Asked, reference: int) -> Block:
+def _at_height(asked: MethodCall, reference: int) -> Block:
     height = known(asked, reference)
     if height is None:
         raise failed(CRASHED)
     return asked.block_at(height)
 
 
-def _of_hash(asked: Asked, sealed: bytes) -> Block:
+def _of_hash(asked: MethodCall, sealed: bytes) -> Block:
     block = asked.branch.by_hash(sealed, asked.head)
     if block is None:
         raise failed(CRASHED)
@@ -131,7 +131,7 @@ def _of_hash(asked: Asked, sealed: bytes) -> Block:
 
 
 @HARMONY.add("getTransactionByHash", block_hash, spaces=CHAIN)
-def get_transaction_by_hash(asked: Asked, sealed: bytes) -> bytes:
+def get_transaction_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     found = lookup.mined(asked, sealed)
     if found is not None and not found[0].staking:
         return _sorted(json_views.transaction(asked.branch, found[0], found[1], asked.version))
@@ -140,7 +140,7 @@ def get_transaction_by_hash(asked: Asked, sealed: bytes) -> bytes:
 
 
 @HARMONY.add("getStakingTransactionByHash", block_hash, spaces=CHAIN)
-def get_staking_transaction_by_hash(asked: Asked, sealed: bytes) -> bytes:
+def get_staking_transaction_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     not_v2_or_v1(asked)
     found = lookup.mined(asked, sealed)
     if found is None or not found[0].staking:
@@ -149,7 +149,7 @@ def get_staking_transaction_by_hash(asked: Asked, sealed: bytes) -> bytes:
 
 
 @HARMONY.add("getTransactionReceipt", block_hash, spaces=CHAIN)
-def get_transaction_receipt(asked: Asked, sealed: bytes) -> bytes:
+def get_transaction_receipt(asked: MethodCall, sealed: bytes) -> bytes:
     found = lookup.mined(asked, sealed)
     if found is None or (asked.version == "eth" and found[0].staking):
         return b"null"
@@ -157,7 +157,7 @@ def get_transaction_receipt(asked: Asked, sealed: bytes) -> bytes:
 
 
 @HARMONY.add("getBlockReceipts", block_hash, spaces=CHAIN)
-def get_block_receipts(asked: Asked, sealed: bytes) -> bytes:
+def get_block_receipts(asked: MethodCall, sealed: bytes) -> bytes:
     block = _of_hash(asked, sealed)
     txs = block.txs if asked.version == "eth" else (*block.txs, *block.staking)
     receipts = (json_views.receipt(asked.branch, tx, block, asked.version) for tx in txs)
@@ -165,59 +165,59 @@ def get_block_receipts(asked: Asked, sealed: bytes) -> bytes:
 
 
 @HARMONY.add("getCXReceiptByHash", block_hash, spaces=CHAIN)
-def get_cx_receipt(asked: Asked, sealed: bytes) -> bytes:  # noqa: ARG001 - no transaction crosses shards here
+def get_cx_receipt(asked: MethodCall, sealed: bytes) -> bytes:  # noqa: ARG001 - no transaction crosses shards here
     return b"null"
 
 
 @HARMONY.add("getBlockTransactionCountByNumber", number, spaces=CHAIN)
-def count_by_number(asked: Asked, reference: int) -> bytes:
+def count_by_number(asked: MethodCall, reference: int) -> bytes:
     return text(asked.number(len(_at_height(asked, reference).txs)))
 
 
 @HARMONY.add("getBlockTransactionCountByHash", block_hash, spaces=CHAIN)
-def count_by_hash(asked: Asked, sealed: bytes) -> bytes:
+def count_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     return text(asked.number(len(_of_hash(asked, sealed).txs)))
 
 
 @HARMONY.add("getBlockStakingTransactionCountByNumber", number, spaces=CHAIN)
-def staking_count_by_number(asked: Asked, reference: int) -> bytes:
+def staking_count_by_number(asked: MethodCall, reference: int) -> bytes:
     return text(asked.number(len(_at_height(asked, reference).staking)))
 
 
 @HARMONY.add("getBlockStakingTransactionCountByHash", block_hash, spaces=CHAIN)
-def staking_count_by_hash(asked: Asked, sealed: bytes) -> bytes:
+def staking_count_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     return text(asked.number(len(_of_hash(asked, sealed).staking)))
 
 
 @HARMONY.add("getTransactionByBlockNumberAndIndex", number, uint, spaces=CHAIN)
-def by_number_and_index(asked: Asked, reference: int, index: int) -> bytes:
+def by_number_and_index(asked: MethodCall, reference: int, index: int) -> bytes:
     return _nth(asked, _at_height(asked, reference), index)
 
 
 @HARMONY.add("getTransactionByBlockHashAndIndex", block_hash, uint, spaces=CHAIN)
-def by_hash_and_index(asked: Asked, sealed: bytes, index: int) -> bytes:
+def by_hash_and_index(asked: MethodCall, sealed: bytes, index: int) -> bytes:
     return _nth(asked, _of_hash(asked, sealed), index)
 
 
-def _nth(asked: Asked, block: Block, index: int) -> bytes:
+def _nth(asked: MethodCall, block: Block, index: int) -> bytes:
     if index >= len(block.txs):
         return b"null"
     return _sorted(json_views.transaction(asked.branch, block.txs[index], block, asked.version))
 
 
 @HARMONY.add("getStakingTransactionByBlockNumberAndIndex", number, uint, spaces=CHAIN)
-def staking_by_number_and_index(asked: Asked, reference: int, index: int) -> bytes:
+def staking_by_number_and_index(asked: MethodCall, reference: int, index: int) -> bytes:
     not_v2_or_v1(asked)
     return _nth_staking(asked, _at_height(asked, reference), index)
 
 
 @HARMONY.add("getStakingTransactionByBlockHashAndIndex", block_hash, uint, spaces=CHAIN)
-def staking_by_hash_and_index(asked: Asked, sealed: bytes, index: int) -> bytes:
+def staking_by_hash_and_index(asked: MethodCall, sealed: bytes, index: int) -> bytes:
     not_v2_or_v1(asked)
     return _nth_staking(asked, _of_hash(asked, sealed), index)
 
 
-def _nth_staking(asked: Asked, block: Block, index: int) -> bytes:
+def _nth_staking(asked: MethodCall, block: Block, index: int) -> bytes:
     if index >= len(block.staking):
         return b"null"
     return _sorted(json_views.staking_transaction(block.staking[index], block, asked.version))
@@ -229,7 +229,7 @@ HISTORY = 100
 """Newest blocks that the simulated explorer index looks through: enough for a client, and bounded."""
 
 
-def _history(asked: Asked, who: str, *, staking: bool) -> list[tuple[Tx, Block]]:
+def _history(asked: MethodCall, who: str, *, staking: bool) -> list[tuple[Tx, Block]]:
     if not asked.local.knobs.explorer:
         raise failed("explorer service not started")
     address = account(who)
@@ -242,12 +242,12 @@ def _history(asked: Asked, who: str, *, staking: bool) -> list[tuple[Tx, Block]]
 
 
 @HARMONY.add("getTransactionsCount", string, string, spaces=CHAIN)
-def get_transactions_count(asked: Asked, who: str, which: str) -> bytes:  # noqa: ARG001
+def get_transactions_count(asked: MethodCall, who: str, which: str) -> bytes:  # noqa: ARG001
     return text(len(_history(asked, who, staking=False)))
 
 
 @HARMONY.add("getStakingTransactionsCount", string, string, spaces=CHAIN)
-def get_staking_transactions_count(asked: Asked, who: str, which: str) -> bytes:  # noqa: ARG001
+def get_staking_transactions_count(asked: MethodCall, who: str, which: str) -> bytes:  # noqa: ARG001
     return text(len(_history(asked, who, staking=True)))
 
 
@@ -260,7 +260,7 @@ def _page(value: dict[str, Any], found: list[tuple[Tx, Block]]) -> list[tuple[Tx
 
 
 @HARMONY.add("getTransactionsHistory", call_object, spaces=CHAIN)
-def get_transactions_history(asked: Asked, value: dict[str, Any]) -> bytes:
+def get_transactions_history(asked: MethodCall, value: dict[str, Any]) -> bytes:
     page = _page(value, _history(asked, str(value.get("address")), staking=False))
     shown: list[Any] = [hex0(tx.hash) for tx, _ in page]
     if value.get("fullTx"):
@@ -269,7 +269,7 @@ def get_transactions_history(asked: Asked, value: dict[str, Any]) -> bytes:
 
 
 @HARMONY.add("getStakingTransactionsHistory", call_object, spaces=CHAIN)
-def get_staking_history(asked: Asked, value: dict[str, Any]) -> bytes:
+def get_staking_history(asked: MethodCall, value: dict[str, Any]) -> bytes:
     if not asked.local.knobs.explorer:
         return b"null"  # without an error, unlike the others
     page = _page(value, _history(asked, str(value.get("address")), staking=True))
@@ -283,23 +283,23 @@ def get_staking_history(asked: Asked, value: dict[str, Any]) -> bytes:
 
 
 @HARMONY.add("sendRawTransaction sendRawStakingTransaction", string, spaces=CHAIN)
-def send_raw_transaction(asked: Asked, encoded: str) -> bytes:
+def send_raw_transaction(asked: MethodCall, encoded: str) -> bytes:
     tx = send(asked, encoded, HARMONY_TEXTS)
     return text(hex0(tx.eth_hash if asked.version == "eth" else tx.hash))
 
 
 @HARMONY.add("pendingTransactions", spaces=CHAIN, limiter="pending")
-def pending_transactions(asked: Asked) -> bytes:
+def pending_transactions(asked: MethodCall) -> bytes:
     return text([json_views.transaction(asked.branch, tx, None, asked.version) for tx in lookup.pending(asked)])
 
 
 @HARMONY.add("getPoolStats", spaces=CHAIN)
-def get_pool_stats(asked: Asked) -> bytes:
+def get_pool_stats(asked: MethodCall) -> bytes:
     return text({"executable-count": len(lookup.pending(asked)), "non-executable-count": 0})
 
 
 @HARMONY.add("getCurrentTransactionErrorSink", spaces=CHAIN)
-def get_error_sink(asked: Asked) -> bytes:
+def get_error_sink(asked: MethodCall) -> bytes:
     return text(list(asked.local.sink))
 
 

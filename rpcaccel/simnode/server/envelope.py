@@ -30,7 +30,7 @@ class Message(Struct):
     id: Raw | UnsetType = UNSET
 
 
-class Call(Struct, frozen=True):
+class RequestItem(Struct, frozen=True):
     """One member of a request: what to run, or that it is invalid."""
 
     method: str
@@ -47,7 +47,7 @@ class DropConnection(Exception):
 class Parsed(Struct, frozen=True):
     """A request body, understood."""
 
-    calls: list[Call]
+    calls: list[RequestItem]
     batch: bool
 
 
@@ -80,21 +80,21 @@ def first_value(body: bytes) -> bytes:
     return written[:end].encode()
 
 
-def _call(member: bytes) -> Call:
+def _call(member: bytes) -> RequestItem:
     try:
         message = _MESSAGE.decode(member)
     except msgspec.ValidationError:
         if member == b"null":
             raise DropConnection from None
-        return Call("", b"", b"null")
+        return RequestItem("", b"", b"null")
     sent_id = None if message.id is UNSET else bytes(message.id)
     if sent_id is not None and sent_id[:1] in (b"{", b"["):
-        return Call("", b"", b"null")
+        return RequestItem("", b"", b"null")
     method = b"" if message.method is UNSET else bytes(message.method)
     name = json.loads(method) if method[:1] == b'"' else ""
     if not name:
-        return Call("", b"", sent_id or b"null")
-    return Call(name, b"" if message.params is UNSET else bytes(message.params), sent_id)
+        return RequestItem("", b"", sent_id or b"null")
+    return RequestItem(name, b"" if message.params is UNSET else bytes(message.params), sent_id)
 
 
 def success(call_id: bytes, result: bytes) -> bytes:

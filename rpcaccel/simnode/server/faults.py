@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from rpcaccel.simnode.methods.registry import RpcError
-from rpcaccel.simnode.server.envelope import HEADERS, Call, Parsed, cut, failure, plain
+from rpcaccel.simnode.server.envelope import HEADERS, Parsed, RequestItem, cut, failure, plain
 from rpcaccel.simnode.server.rate_limits import REFUSED
-from rpcaccel.simnode.server.responder import Brain
+from rpcaccel.simnode.server.responder import Responder
 
 HTML = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n"
 Wrong = Callable[[web.BaseRequest, Parsed], Awaitable[web.StreamResponse]]
@@ -20,7 +20,7 @@ Wrong = Callable[[web.BaseRequest, Parsed], Awaitable[web.StreamResponse]]
 class Faulty:
     """Answers a request wrongly, or not at all."""
 
-    def __init__(self, brain: Brain) -> None:
+    def __init__(self, brain: Responder) -> None:
         self._brain = brain
         self._ways: dict[str, Wrong] = {
             "hang": self._hang,
@@ -110,8 +110,10 @@ class Faulty:
         replies = [failure(call.id, error.encode()) for call in parsed.calls if call.id is not None]
         return web.Response(body=_joined(replies, parsed), headers=HEADERS)
 
-    async def _body(self, parsed: Parsed, rename: Callable[[Call], bytes | None]) -> bytes:
-        replies = [await self._brain.reply(Call(call.method, call.params, rename(call))) for call in parsed.calls]
+    async def _body(self, parsed: Parsed, rename: Callable[[RequestItem], bytes | None]) -> bytes:
+        replies = [
+            await self._brain.reply(RequestItem(call.method, call.params, rename(call))) for call in parsed.calls
+        ]
         return _joined([reply for reply in replies if reply is not None], parsed)
 
 

@@ -22,7 +22,7 @@ SMALL: dict[str, tuple[float, float]] = {
 REFUSED = "rate: Wait(n=1) would exceed context deadline"
 
 
-class Bucket:
+class GoTokenBucket:
     """A token bucket as in Go's x/time/rate."""
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
@@ -34,7 +34,7 @@ class Bucket:
         self._at = 0.0
 
     def __repr__(self) -> str:
-        return f"<Bucket {self._tokens:g}/{self._burst:g}>"
+        return f"<GoTokenBucket {self._tokens:g}/{self._burst:g}>"
 
     def take(self, now: float) -> float:
         """Seconds the call has to wait. Raises RpcError when that is more than five."""
@@ -53,7 +53,7 @@ class Limiters:
     """The buckets of one node: one for each limiter and namespace."""
 
     def __init__(self) -> None:
-        self._buckets: dict[tuple[str, str, float], Bucket] = {}
+        self._buckets: dict[tuple[str, str, float], GoTokenBucket] = {}
 
     def wait(self, name: str, space: str, now: float, *, small: bool, rate: float) -> float:
         """Seconds a call of a method under limiter `name` waits. Raises RpcError when it is refused."""
@@ -67,5 +67,5 @@ class Limiters:
         key = (name, space, known[0])
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = Bucket(*known)
+            bucket = self._buckets[key] = GoTokenBucket(*known)
         return bucket.take(now)

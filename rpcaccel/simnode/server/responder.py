@@ -24,7 +24,7 @@ from rpcaccel.simnode.methods.registry import (
     ETHEREUM,
     HARMONY,
     NOT_BEACON,
-    Asked,
+    MethodCall,
     RpcError,
     beacon_only,
     failed,
@@ -32,14 +32,14 @@ from rpcaccel.simnode.methods.registry import (
     text,
 )
 from rpcaccel.simnode.server.counts import Counts
-from rpcaccel.simnode.server.envelope import INVALID, Call, failure, success
+from rpcaccel.simnode.server.envelope import INVALID, RequestItem, failure, success
 from rpcaccel.simnode.server.rate_limits import Limiters
 
 _STUMBLES = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
 """What a method does not expect of its arguments: a node's handler panics, and is caught."""
 
 
-class Brain:
+class Responder:
     """Answers calls as one node of the chain would."""
 
     def __init__(self, chain: SimChain, name: str, knobs: Knobs, clock: Clock) -> None:
@@ -57,7 +57,7 @@ class Brain:
             self._stalled_at = self._moving_head()
 
     def __repr__(self) -> str:
-        return f"<Brain {self.local.name} head {self.head}>"
+        return f"<Responder {self.local.name} head {self.head}>"
 
     def _before_change(self, name: str) -> None:
         if name == "stall" and not self.knobs.stall:
@@ -87,7 +87,7 @@ class Brain:
         """The history this node follows."""
         return self.chain.branches[self.knobs.branch]
 
-    async def reply(self, call: Call) -> bytes | None:
+    async def reply(self, call: RequestItem) -> bytes | None:
         """The reply to one call, None for a notification. Waits for the node's work and for its limiters."""
         if not call.method:
             self.counts.errors += 1
@@ -109,9 +109,9 @@ class Brain:
 
     async def ask(self, method: str, *params: Any) -> Any:
         """The decoded result of a call made in-process, counted nowhere. Raises RpcError."""
-        return json.loads(await self._run(Call(method, text(params), None)))
+        return json.loads(await self._run(RequestItem(method, text(params), None)))
 
-    async def _run(self, call: Call) -> bytes:
+    async def _run(self, call: RequestItem) -> bytes:
         found = self._registry.methods.get(call.method)
         if found is None or call.method in self.knobs.missing:
             raise RpcError(-32601, f"the method {call.method} does not exist/is not available")
@@ -129,7 +129,7 @@ class Brain:
             raise failed(NOT_BEACON)
         if method.limiter:
             await self._pass_limiter(method.limiter, version)
-        asked = Asked(self.chain, self.branch, self.head, self.local, version)
+        asked = MethodCall(self.chain, self.branch, self.head, self.local, version)
         try:
             return method.run(asked, *arguments)
         except _STUMBLES:

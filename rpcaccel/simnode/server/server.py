@@ -22,7 +22,7 @@ from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.server.counts import Counts
 from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConnection, Parsed, cut, parse, plain, send
 from rpcaccel.simnode.server.faults import Faulty
-from rpcaccel.simnode.server.responder import Brain
+from rpcaccel.simnode.server.responder import Responder
 
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 MAX_BODY = 5 << 20
@@ -73,7 +73,7 @@ class SimNode:
         self.port = port
         self.knobs = knobs or Knobs()
         self.clock: Clock = clock or WallClock()
-        self.brain = Brain(self.chain, name, self.knobs, self.clock)
+        self.brain = Responder(self.chain, name, self.knobs, self.clock)
         self._faulty = Faulty(self.brain)
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None

@@ -47,7 +47,7 @@ class Posted(Struct, frozen=True):
     document: bytes
 
 
-class Place(Struct, frozen=True):
+class BoardCursor(Struct, frozen=True):
     """Where somebody stopped listening: behind this word of that run."""
 
     word: bytes
@@ -58,7 +58,7 @@ class Heard(Struct, frozen=True):
     """The words behind a place, the place behind those, and what is missing between: nothing, the older words of a
     long while, or all that was said, because Redis was emptied."""
 
-    place: Place
+    place: BoardCursor
     words: list[bytes]
     lost: Literal["", "older", "all"] = ""
 
@@ -104,14 +104,14 @@ class Board:
         run = secrets.token_hex(8)
         await self._ask(self._words, "EVAL", _SAY, 1, self._words, run, KEPT, word)
 
-    async def last(self) -> Place:
+    async def last(self) -> BoardCursor:
         """The place behind the last word; where there is none, one that means nothing is said. Raises
         UnreachableError."""
         while not (found := await self._ask(self._words, "XREVRANGE", self._words, "+", "-", "COUNT", 1)):
             await self.say(b"")
         return _place(found[0])
 
-    async def heard(self, place: Place) -> Heard:
+    async def heard(self, place: BoardCursor) -> Heard:
         """The words behind a place. Raises UnreachableError."""
         found = await self._range(place.word)
         if found and bytes(found[0][0]) == place.word and _place(found[0]).run == place.run:
@@ -141,8 +141,8 @@ def _text(found: bytes | None) -> str:
     return found.decode() if found else ""
 
 
-def _place(entry: Any) -> Place:
-    return Place(bytes(entry[0]), bytes(_fields(entry[1]).get(b"run", b"")))
+def _place(entry: Any) -> BoardCursor:
+    return BoardCursor(bytes(entry[0]), bytes(_fields(entry[1]).get(b"run", b"")))
 
 
 def _word(entry: Any) -> bytes:

@@ -12,13 +12,13 @@ from redis.backoff import NoBackoff
 from redis.cluster import LoadBalancingStrategy
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.redis_url import Target
+from rpcaccel.stores.redis.redis_url import RedisTarget
 
 SPARE = 4
 """Connections beyond those of reads: for writes, probes, purges and leases."""
 
 
-def _common(target: Target, settings: StoreSettings) -> dict[str, Any]:
+def _common(target: RedisTarget, settings: StoreSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "username": target.username,
         "password": target.password,
@@ -39,7 +39,7 @@ def _no_retry() -> Retry:
     return Retry(NoBackoff(), 0)
 
 
-def single(target: Target, settings: StoreSettings) -> Redis:
+def single(target: RedisTarget, settings: StoreSettings) -> Redis:
     """A client of one server."""
     options = _common(target, settings) | {"db": target.db, "retry": _no_retry()}
     if target.kind == "unix":
@@ -48,7 +48,7 @@ def single(target: Target, settings: StoreSettings) -> Redis:
     return Redis(host=host, port=port, **options)
 
 
-def sentinel(target: Target, settings: StoreSettings) -> Sentinel:
+def sentinel(target: RedisTarget, settings: StoreSettings) -> Sentinel:
     """The Sentinels of a service, from which clients of its primary and of its replicas are made."""
     common = _common(target, settings)
     own = {name: common[name] for name in ("socket_timeout", "socket_connect_timeout", "protocol")}
@@ -61,7 +61,7 @@ def sentinel(target: Target, settings: StoreSettings) -> Sentinel:
     return made
 
 
-def cluster(target: Target, settings: StoreSettings) -> RedisCluster:
+def cluster(target: RedisTarget, settings: StoreSettings) -> RedisCluster:
     """A client of a whole cluster."""
     return RedisCluster(
         startup_nodes=[ClusterNode(host, port) for host, port in target.hosts],

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.stores.base import Purged
+from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.server import Server, Topology
 
 STEP = 1000
@@ -31,19 +31,19 @@ def pattern(prefix: bytes, selection: Selection) -> bytes:
     return _literal(prefix) + network
 
 
-async def purge(topology: Topology, prefix: bytes, selection: Selection, *, dry: bool = False) -> Purged:
+async def purge(topology: Topology, prefix: bytes, selection: Selection, *, dry: bool = False) -> PurgeResult:
     """Remove what is meant from every primary, or only count it. Never raises: what could not be reached is said."""
     if selection.key is not None:
         if not selection.matches(selection.key):
-            return Purged(0)
+            return PurgeResult(0)
         routes = topology.for_writing([prefix + selection.key])
         counts = await asyncio.gather(*((_exist if dry else _unlink)(server, keys) for server, keys in routes))
-        return Purged(sum(count for count in counts if count is not None), bool(counts) and None not in counts)
+        return PurgeResult(sum(count for count in counts if count is not None), bool(counts) and None not in counts)
     servers = topology.primaries()
     if servers is None:
-        return Purged(0, complete=False)
+        return PurgeResult(0, complete=False)
     done = await asyncio.gather(*(_sweep(server, prefix, selection, _number if dry else _unlink) for server in servers))
-    return Purged(sum(one.removed for one in done), all(one.complete for one in done))
+    return PurgeResult(sum(one.removed for one in done), all(one.complete for one in done))
 
 
 async def _unlink(server: Server, keys: list[bytes]) -> int | None:
@@ -68,7 +68,7 @@ async def _number(_server: Server, keys: list[bytes]) -> int | None:
     return len(keys)
 
 
-async def _sweep(server: Server, prefix: bytes, selection: Selection, act: Act) -> Purged:
+async def _sweep(server: Server, prefix: bytes, selection: Selection, act: Act) -> PurgeResult:
     removed = 0
     cursor = 0
     match = pattern(prefix, selection)
@@ -77,12 +77,12 @@ async def _sweep(server: Server, prefix: bytes, selection: Selection, act: Act) 
             cursor, found = await server.call("SCAN", cursor, "MATCH", match, "COUNT", STEP)
         except Exception as error:
             server.failed(error)
-            return Purged(removed, complete=False)
+            return PurgeResult(removed, complete=False)
         meant = [key for key in found if selection.matches(key.removeprefix(prefix))]
         count = await act(server, meant) if meant else 0
         if count is None:
-            return Purged(removed, complete=False)
+            return PurgeResult(removed, complete=False)
         removed += count
         if int(cursor) == 0:
-            return Purged(removed)
-    return Purged(removed, complete=False)
+            return PurgeResult(removed)
+    return PurgeResult(removed, complete=False)

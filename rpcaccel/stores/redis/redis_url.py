@@ -32,7 +32,7 @@ _OPTIONS = frozenset({"db", "password", "username", "sentinel_password", "sentin
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RedisTarget:
     """A parsed address. Its repr holds no credentials."""
 
     kind: Literal["single", "unix", "sentinel", "cluster"]
@@ -56,7 +56,7 @@ class Target:
         return f"{self.service}@{places}" if self.kind == "sentinel" else places
 
 
-def parse(url: str) -> Target:
+def parse(url: str) -> RedisTarget:
     """The target of `url`. Raises ValueError saying what is wrong, without repeating what may be secret."""
     scheme, separator, rest = url.strip().partition("://")
     if not separator or scheme not in _SCHEMES:
@@ -78,7 +78,7 @@ def parse(url: str) -> Target:
     places = () if kind == "unix" else tuple(_host(part.strip(), default) for part in hosts.split(","))
     if kind == "single" and len(places) != 1:
         raise ValueError(f"{scheme}:// takes one host; several are a {scheme}+cluster:// or {scheme}+sentinel://")
-    return Target(
+    return RedisTarget(
         kind=kind,
         hosts=places,
         path=unquote(f"/{path}") if kind == "unix" else "",

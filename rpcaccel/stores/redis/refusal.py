@@ -11,7 +11,7 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.connect import sentinel, single
-from rpcaccel.stores.redis.redis_url import Target, parse
+from rpcaccel.stores.redis.redis_url import RedisTarget, parse
 
 _DATABASE = ("DB index", "Invalid Database")
 """What Redis says to SELECT, and what its client makes of another answer than OK."""
@@ -32,7 +32,7 @@ async def refusal(url: str, settings: StoreSettings, within: float) -> str:
         await asyncio.gather(*(client.aclose() for client, _ in clients), return_exceptions=True)
 
 
-def _clients(target: Target, settings: StoreSettings) -> Iterator[tuple[Any, str]]:
+def _clients(target: RedisTarget, settings: StoreSettings) -> Iterator[tuple[Any, str]]:
     """A client for each server that the address names, and whose password it is asked with."""
     if target.kind in ("single", "unix"):
         yield single(target, settings), "Redis"

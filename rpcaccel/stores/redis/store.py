@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rpcaccel.core.cache.entry import SCHEMA, Damaged, Entry, Selection, decode
-from rpcaccel.stores.base import Lease, Purged, StoreSettings, StoreStats
+from rpcaccel.stores.base import Lease, PurgeResult, StoreSettings, StoreStats
 from rpcaccel.stores.redis.leases import Leases
 from rpcaccel.stores.redis.purge import purge
 from rpcaccel.stores.redis.reads import Reads, Waiting
@@ -123,7 +123,7 @@ class RedisStore:
         """Queue the entry, to live `ttl` seconds and no longer than it is true itself."""
         self._writes.put(key, entry, min(ttl, entry.expires - time.monotonic()))
 
-    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         """Remove what is meant, also from what waits to be written; `dry` only counts what is written."""
         if not dry:
             await self._writes.forget(selection)

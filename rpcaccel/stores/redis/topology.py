@@ -17,7 +17,7 @@ from redis.exceptions import RedisClusterException
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.connect import cluster, sentinel, single
-from rpcaccel.stores.redis.redis_url import Target
+from rpcaccel.stores.redis.redis_url import RedisTarget
 from rpcaccel.stores.redis.server import FIRST_PROBE, LONGEST_PROBE, Route, Server
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -27,7 +27,7 @@ class PrimaryAndReplicas:
 
     tag = ""
 
-    def __init__(self, target: Target, replicas: Sequence[Target], settings: StoreSettings) -> None:
+    def __init__(self, target: RedisTarget, replicas: Sequence[RedisTarget], settings: StoreSettings) -> None:
         self._sentinel: Sentinel | None = None
         if target.kind == "sentinel":
             self._sentinel = sentinel(target, settings)
@@ -89,7 +89,7 @@ class Cluster:
     tag = "{}"
     """An empty hash tag. Keys hold JSON, and Redis would place all keys with the same {…} in one slot."""
 
-    def __init__(self, target: Target, settings: StoreSettings) -> None:
+    def __init__(self, target: RedisTarget, settings: StoreSettings) -> None:
         self._client = cluster(target, settings)
         self._name = target.name
         self._known: dict[str, Server] = {}

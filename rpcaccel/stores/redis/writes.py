@@ -63,7 +63,7 @@ THREAD_FROM = 256 << 10
 """Bytes from which a result is compressed in a thread."""
 
 
-class Waiting(NamedTuple):
+class PendingWrite(NamedTuple):
     """An entry to be written, and until when it may live (monotonic seconds)."""
 
     entry: Entry
@@ -79,8 +79,8 @@ class Writes:
         self._timeout = timeout
         self._limit = limit
         self._zstd = zstd
-        self._waiting: dict[bytes, Waiting] = {}
-        self._hand: dict[bytes, Waiting] = {}
+        self._waiting: dict[bytes, PendingWrite] = {}
+        self._hand: dict[bytes, PendingWrite] = {}
         """What is being written."""
         self._bytes = 0
         self._wake = asyncio.Event()
@@ -106,7 +106,7 @@ class Writes:
             return
         before = self._waiting.get(key)
         self._bytes += size - (len(before.entry.result) if before is not None else 0)
-        self._waiting[key] = Waiting(entry, time.monotonic() + min(ttl, LONGEST_LIFE))
+        self._waiting[key] = PendingWrite(entry, time.monotonic() + min(ttl, LONGEST_LIFE))
         self._wake.set()
 
     async def forget(self, selection: Selection) -> None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Raw
 
 from benchmarks.responder import Responder
-from rpcaccel.bench.runs.recording import Head, Line, encode
+from rpcaccel.bench.runs.recording import Line, RecordingHeader, encode
 from rpcaccel.cli.app import run
 from tests.e2e.cli.test_record import Recorded
 from tests.support.fleet import Fleet
@@ -23,7 +23,7 @@ from tests.support.serving import responding_apart
 def recorded(file: Path, *methods: str, spread: float = 0.01) -> str:
     lines = [Line(at=place * spread, method=method, params=Raw(b'["0x10",false]')) for place, method in
              enumerate(methods)]  # fmt: skip
-    file.write_bytes(b"".join(encode(line) + b"\n" for line in (Head(1), *lines)))
+    file.write_bytes(b"".join(encode(line) + b"\n" for line in (RecordingHeader(1), *lines)))
     return str(file)
 
 

@@ -6,7 +6,7 @@ from playwright.async_api import Route, expect
 
 from rpcaccel.controlplane.admin.app import Admin
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.tally import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from tests.e2e.page.tuning import weight
 from tests.support.browser import Visitor
 from tests.support.sample_view import NETWORK, SampleView
@@ -32,7 +32,7 @@ async def test_a_method_chosen_to_be_purged_stays_chosen_when_another_is_called(
     method = page.get_by_label("Method")
     await method.select_option("hmyv2_getBlocks")
     view.tally.know(["eth_aaa"])
-    view.tally.cell(NETWORK, "eth_aaa", CacheClass.HEAD).done(Source.MEMORY, 1e-5, 10)
+    view.tally.cell(NETWORK, "eth_aaa", CacheClass.HEAD).done(AnswerSource.MEMORY, 1e-5, 10)
     await expect(method.locator("option").first).to_have_text("eth_aaa")
     await expect(method).to_have_value("hmyv2_getBlocks")
 

@@ -18,7 +18,7 @@ from rpcaccel.cli.app import run
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.patch import merge
 from rpcaccel.controlplane.settings.ledger import Origin
-from rpcaccel.controlplane.settings.state_file import Saved, StateFile
+from rpcaccel.controlplane.settings.state_file import StateDocument, StateFile
 from rpcaccel.controlplane.supervisor import Supervisor
 from tests.support.services import SUPPORT, RedisServer
 
@@ -115,7 +115,7 @@ async def running(tmp_path: Path) -> AsyncIterator[tuple[Supervisor, str, Path]]
     """A program that serves a sound file, its admin API, and the file."""
     file = tmp_path / "rpcaccel.toml"
     write(file, SOUND)
-    source = options.Source((), file)
+    source = options.NodeSource((), file)
     supervisor = Supervisor(
         options.judged_from(source).settings, Origin(str(file), lambda: options.judged_from(source).settings)
     )
@@ -174,8 +174,8 @@ async def test_a_start_with_an_earlier_change_that_hinders_it_names_the_state_fi
     file, state = tmp_path / "rpcaccel.toml", tmp_path / "rpcaccel.state.json"
     write(file, SOUND)
     overlay = next(fault for name, fault, _ in FAULTS if name == "unreadable")
-    StateFile(state).save(Saved(revision=7, overlay=overlay))
-    supervisor = Supervisor(options.judged_from(options.Source((), file)).settings, Origin(state=StateFile(state)))
+    StateFile(state).save(StateDocument(revision=7, overlay=overlay))
+    supervisor = Supervisor(options.judged_from(options.NodeSource((), file)).settings, Origin(state=StateFile(state)))
     with pytest.raises(ConfigError, match=r"admin\.tls_cert: .*from .*state\.json"):
         await supervisor.start()
     await supervisor.stop()

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.core import messages
-from rpcaccel.core.messages import Adopt, Adopted, Drain, PurgeDone, Report, Started, Word
+from rpcaccel.core.messages import Adopt, Adopted, Drain, PurgeDone, Started, Word, WorkerReport
 from rpcaccel.dataplane.process import answer
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import settings_for
@@ -47,7 +47,7 @@ async def test_it_starts_reports_and_ends_when_told_to_drain() -> None:
         (started,) = [word for word in await words_until(reader, Started) if isinstance(word, Started)]
         assert started.port > 0
         assert started.number == 7
-        assert await words_until(reader, Report)
+        assert await words_until(reader, WorkerReport)
         writer.write(messages.encode(Adopt(2, pickle.dumps(settings_for(nodes)), 8)))
         assert Adopted(2, "", 8) in await words_until(reader, Adopted)
         writer.write(messages.encode(Drain(1.0)))

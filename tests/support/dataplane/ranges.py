@@ -9,7 +9,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, running
 from rpcaccel.simnode.server.server import SimNode
 from tests.support.proxy import proxying
@@ -68,7 +68,7 @@ async def play(kind: str, steps: list[Any], way: dict[str, int], size: int, limi
             text = orjson.dumps(params)
             body = b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (method.encode(), text)
             told = await proxy.post(body)
-            expected = await witness.brain.reply(Call(method, text, b"1"))
+            expected = await witness.brain.reply(RequestItem(method, text, b"1"))
             if limit and b"-32005" in told.body:
                 continue  # what is not final is not divided, so such a refusal may be passed on
             assert told.body == expected, (method, params, told.cache)

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.simnode.server.server import close_listener
 
 OK = b'{"jsonrpc":"2.0","id":%d,"result":"0x1"}\n'
@@ -131,7 +131,7 @@ def says(*parts: bytes, close: bool = False) -> Script:
     return script
 
 
-Connect = Callable[..., Upstream]
+Connect = Callable[..., HttpNodeClient]
 
 
 class Resolver(AbstractResolver):
@@ -164,12 +164,12 @@ class Resolver(AbstractResolver):
         return None
 
 
-async def ask(upstream: Upstream, timeout: float = LONG) -> Answer | Failure:
+async def ask(upstream: HttpNodeClient, timeout: float = LONG) -> Answer | Failure:
     async with asyncio.timeout(timeout + LONG):  # a deadline that is not met fails a test instead of hanging it
         return await upstream.send("eth_blockNumber", b"[]", timeout=timeout)
 
 
-async def failure(upstream: Upstream, timeout: float = LONG) -> Failure:
+async def failure(upstream: HttpNodeClient, timeout: float = LONG) -> Failure:
     got = await ask(upstream, timeout)
     assert isinstance(got, Failure), got
     assert got.node == upstream.id

@@ -18,7 +18,7 @@ import msgspec
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.calls import Answered
 from rpcaccel.simnode.server.server import SimNode
 from tests.support.dataplane.asked import Asked, draw
@@ -27,7 +27,7 @@ from tests.support.dataplane.world import DEPTH, Host, World, network_of
 LOST = (FailureKind.TIMEOUT, FailureKind.RESET_BEFORE_REPLY, FailureKind.CONNECT, FailureKind.BROKEN_REPLY)
 OWN_CODES = (-32603, -32005)
 """Codes of the proxy's own errors: it could not get an answer, which is no lie."""
-KEPT = (Source.MEMORY, Source.REDIS, Source.LOCAL)
+KEPT = (AnswerSource.MEMORY, AnswerSource.REDIS, AnswerSource.LOCAL)
 """What answers without asking a node."""
 REMEMBERED = 30
 """Calls whose kept answers are looked at after every step."""
@@ -353,7 +353,7 @@ class Witness:
     def _check_kept(self, host: Host, asked: Asked) -> None:
         network = host.state.networks[asked.network]
         outcome = host.engine.answer_now(network, network.plan(asked.method, asked.params))
-        if outcome is not None and outcome.source is Source.MEMORY:
+        if outcome is not None and outcome.source is AnswerSource.MEMORY:
             self._hold(host, asked, outcome.result or b"", self._truths(host, asked, network.view.head), "kept")
 
     def _check(self, call: Watched, answered: Answered) -> None:

@@ -22,20 +22,20 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.networks.state import State
+from rpcaccel.dataplane.networks.state import WorkerState
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
-from rpcaccel.dataplane.rpc.routes import Route
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.rpc.routes import PathRoute
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.chain.chain import SimChain
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.chain.raw_tx import RawTransaction
-from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.server import SimNode
-from rpcaccel.stores.base import NoStore, Purged
+from rpcaccel.stores.base import NoStore, PurgeResult
 
 HEAD = 50
 """Near the end of an epoch (52), and far enough from genesis."""
@@ -56,7 +56,7 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 def say(node: SimNode, method: str, params: bytes) -> Answer:
     """What a node answers at this moment."""
-    reply = at_once(node.brain.reply(Call(method, params, b"1"))) or b"{}"
+    reply = at_once(node.brain.reply(RequestItem(method, params, b"1"))) or b"{}"
     members = msgspec.json.decode(reply, type=dict[str, msgspec.Raw])
     if "error" in members:
         return Answer(error=bytes(members["error"]))
@@ -161,16 +161,16 @@ class FakeStore(NoStore):
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         self._shared.writes.append((key, entry))
 
-    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         assert not dry
         shared = self._shared
         shared.writes[:] = [write for write in shared.writes if not selection.matches(write[0])]
         if not shared.up:
-            return Purged(0, complete=False)
+            return PurgeResult(0, complete=False)
         meant = [key for key in shared.held if selection.matches(key)]
         for key in meant:
             del shared.held[key]
-        return Purged(len(meant))
+        return PurgeResult(len(meant))
 
 
 def network_of(node: SimNode) -> str:
@@ -187,7 +187,7 @@ class Host:
         self.memory = MemoryTier(1 << 20, 1 << 18)
         rng = random.Random(name)
         self.engine = Engine(self.memory, FakeStore(world.shared), tally, world.clock.now, rng)
-        self.state = State(tally, world.clock.now, rng, connect=world.connect)
+        self.state = WorkerState(tally, world.clock.now, rng, connect=world.connect)
         self.calls = Calls(self.engine, world.clock.now, world.settings.http)
         self.probers = {
             network: Prober(
@@ -226,7 +226,7 @@ class Host:
     async def ask(self, network: str, body: bytes, client: bytes = b"") -> Answered:
         """A client's request."""
         served = self.state.networks[network]
-        return await self.calls.answer(body, Route(served, KnownCalls(served.memos)), client)
+        return await self.calls.answer(body, PathRoute(served, KnownCalls(served.memos)), client)
 
     async def close(self) -> None:
         await self.engine.flights.close()
@@ -294,8 +294,8 @@ class World:
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
-    def connect(self, node: NodeSettings) -> Upstream:
-        return cast(Upstream, Wire(self, self.by_id[node.id]))
+    def connect(self, node: NodeSettings) -> HttpNodeClient:
+        return cast(HttpNodeClient, Wire(self, self.by_id[node.id]))
 
     def settings_with(
         self, without: frozenset[str] = frozenset(), weights: dict[str, int] | None = None, **net: Any

@@ -15,10 +15,10 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.nodes import eligibility
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import json_params, jsonrpc
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["0x10",false]}'
 RESULT = b'{"number":"0x10","extraData":"0x' + b"0" * 1660 + b'"}'
-VIEW = View(serial=1, head=100, best=100, final=100, eth_chain_id=1666600000, network_id=1)
+VIEW = ChainSnapshot(serial=1, head=100, best=100, final=100, eth_chain_id=1666600000, network_id=1)
 
 
 def each(benchmark: BenchmarkFixture, body: Callable[[bytes], T], values: Iterator[bytes]) -> T:
@@ -116,5 +116,5 @@ def test_eligible_nodes_of_50(benchmark: BenchmarkFixture, planner: Planner) -> 
 
 def test_tally_of_a_call(benchmark: BenchmarkFixture) -> None:
     cell = Tally(["m"]).cell("n", "m", CacheClass.HEAD)
-    benchmark(cell.done, Source.MEMORY, 35e-6, 1700)
+    benchmark(cell.done, AnswerSource.MEMORY, 35e-6, 1700)
     assert cell.calls > 0

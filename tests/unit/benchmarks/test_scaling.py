@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.peers import bench
 from benchmarks.scaling import FEWEST, WANTED, WORKERS, Load, row, spread, workers
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from tests.support.serving import responding
 from tests.support.waiting import until
 
@@ -39,7 +39,7 @@ def test_a_run_that_did_not_go_well_has_no_figure(several: Load) -> None:
 async def test_connections_are_counted_where_they_are_held() -> None:
     async with responding() as url:
         target = parse(url)
-        pool = Pool(target, 3)
+        pool = ConnectionPool(target, 3)
         await pool.warm(3)
         await until(lambda: spread(target.port, [os.getpid()]) == (3,))  # the last may still wait to be accepted
         assert spread(target.port, [1]) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import Planner
 
 
@@ -28,7 +28,7 @@ def test_harmony_is_final_at_once_and_ethereum_by_a_tag() -> None:
 )
 def test_the_earliest_block_is_each_nodes_own_where_history_is_pruned(method: str, params: bytes) -> None:
     chain = chains.load("ethereum")
-    view = View(serial=1, head=100, best=100, final=90, finalized=90, eth_chain_id=1)
+    view = ChainSnapshot(serial=1, head=100, best=100, final=90, finalized=90, eth_chain_id=1)
     plan = Planner("net", chain.rules, chain.tags, final_at_once=False).plan(method, params, view)
     assert (plan.key, plan.head_key, plan.flight_key, plan.range) == (None, None, None, None)
     assert plan.params == params

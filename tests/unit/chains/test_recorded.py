@@ -10,7 +10,7 @@ import pytest
 
 from rpcaccel import chains
 from rpcaccel.core.cache.retention import TESTS
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import CacheClass, SkipTest
@@ -46,7 +46,7 @@ def test_every_recorded_method_has_a_rule() -> None:
     assert not HARMONY.rules.get("eth_newHeads").known
 
 
-VIEW = View(serial=1, head=117, best=117, final=117, epoch=8, eth_chain_id=1666700000, network_id=2)
+VIEW = ChainSnapshot(serial=1, head=117, best=117, final=117, epoch=8, eth_chain_id=1666700000, network_id=2)
 PLANNER = Planner("local", HARMONY.rules, HARMONY.tags, final_at_once=True)
 
 

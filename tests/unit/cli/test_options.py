@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcaccel.cli.options import Source, settings_from, source
+from rpcaccel.cli.options import NodeSource, settings_from, source
 from rpcaccel.config.errors import ConfigError
 
 
@@ -25,20 +25,20 @@ def test_urls_and_flags_make_settings() -> None:
 def test_a_flag_not_given_leaves_what_the_file_says(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('listen = ":9"\n[networks.x]\nbalancer = "peak_ewma"\nnodes = ["http://a"]\n')
-    settings = settings_from(Source(file=file), listen=None, balancer=None)
+    settings = settings_from(NodeSource(file=file), listen=None, balancer=None)
     assert (settings.listen, settings.networks["x"].balancer) == ("0.0.0.0:9", "peak_ewma")
 
 
 def test_the_balancer_of_the_command_line_is_that_of_every_network(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('[networks.x]\nnodes = ["http://a"]\n[networks.y]\nnodes = ["http://a"]\n')
-    settings = settings_from(Source(file=file), balancer="consistent_hash")
+    settings = settings_from(NodeSource(file=file), balancer="consistent_hash")
     assert {network.balancer for network in settings.networks.values()} == {"consistent_hash"}
 
 
 def test_without_nodes_the_way_to_look_around_is_shown() -> None:
     with pytest.raises(ConfigError, match="rpcaccel demo"):
-        settings_from(Source())
+        settings_from(NodeSource())
 
 
 def test_other_faults_come_without_that_hint() -> None:
@@ -50,7 +50,7 @@ def test_other_faults_come_without_that_hint() -> None:
 def test_a_chain_without_urls_is_refused() -> None:
     with pytest.raises(ConfigError, match="--chain and --shard"):
         source((), None, "ethereum", None)
-    assert source((), None, "auto", None) == Source()
+    assert source((), None, "auto", None) == NodeSource()
 
 
 def test_what_is_wrong_whatever_the_nodes_say_is_told_before_they_are_asked() -> None:

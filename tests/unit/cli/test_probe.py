@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rpcaccel import chains
-from rpcaccel.cli.probe import FAR_BEHIND, Asked, Finding, find, judge, of_its_chain, probe_network, role_of
+from rpcaccel.cli.probe import FAR_BEHIND, Finding, ProbedNode, find, judge, of_its_chain, probe_network, role_of
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -43,7 +43,7 @@ def finding(**facts: Any) -> Finding:
 
 
 async def found(replies: dict[str, Any], identity: chains.Identity = HARMONY) -> Finding:
-    return await find(finding(), identity, Asked(Said(replies), 1.0))
+    return await find(finding(), identity, ProbedNode(Said(replies), 1.0))
 
 
 METADATA = {"role": "ExplorerNode", "is-archival": True, "version": "v1"}
@@ -53,7 +53,7 @@ async def test_a_harmony_node_says_chain_head_shard_and_role() -> None:
     said = Said(
         {"eth_chainId": "0x63564c40", "hmyv2_blockNumber": 7, "hmyv2_getShardID": 0, "hmyv2_getNodeMetadata": METADATA}
     )
-    made = await find(finding(), HARMONY, Asked(said, 1.0))
+    made = await find(finding(), HARMONY, ProbedNode(said, 1.0))
     assert (made.chain_id, made.head, made.shard, made.role) == (1666600000, 7, 0, "ExplorerNode, archive")
     assert made.latency >= 0
     assert said.asked.count("hmyv2_getNodeMetadata") == 1
@@ -99,20 +99,20 @@ async def test_a_node_without_chain_or_head_is_trouble(replies: dict[str, Any], 
 )
 async def test_a_node_of_another_chain_is_known_by_what_it_answers(replies: dict[str, Any], trouble: str) -> None:
     said = Said({"eth_chainId": "0x63564c40", "eth_blockNumber": "0x10", **replies})
-    asked = Asked(said, 1.0)
+    asked = ProbedNode(said, 1.0)
     assert (await of_its_chain(await find(finding(), ETHEREUM, asked), "ethereum", asked)).trouble == trouble
 
 
 async def test_a_node_that_answers_as_another_chain_alone_is_told_by_its_name() -> None:
     refusal = Answer(error=b'{"code":-32601,"message":"no such method"}')
-    asked = Asked(Said({"eth_chainId": "0x1", "hmyv2_blockNumber": refusal, "eth_blockNumber": "0x10"}), 1.0)
+    asked = ProbedNode(Said({"eth_chainId": "0x1", "hmyv2_blockNumber": refusal, "eth_blockNumber": "0x10"}), 1.0)
     made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
     assert made.trouble == "hmyv2_blockNumber: no such method; it answers eth_blockNumber: a node of ethereum?"
 
 
 async def test_a_node_of_which_nothing_comes_is_asked_no_more() -> None:
     said = Said({})
-    asked = Asked(said, 1.0)
+    asked = ProbedNode(said, 1.0)
     made = await of_its_chain(await find(finding(), HARMONY, asked), "harmony", asked)
     assert (made.trouble, said.asked) == ("no answer within 1 s", ["eth_chainId"])
 

@@ -13,7 +13,7 @@ from rpcaccel.cli.simnode import build, serve
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 
 async def test_it_serves_until_it_is_told_to_end() -> None:
@@ -27,7 +27,7 @@ async def test_it_serves_until_it_is_told_to_end() -> None:
 
     task = asyncio.create_task(serve(node, "127.0.0.1", stop=serving, say=say))
     await up.wait()
-    upstream = Upstream(NodeSettings(url=NodeUrl(node.url)))
+    upstream = HttpNodeClient(NodeSettings(url=NodeUrl(node.url)))
     answer = await upstream.send("hmyv2_getShardID", b"[]", timeout=5)
     await upstream.close()
     os.kill(os.getpid(), signal.SIGTERM)

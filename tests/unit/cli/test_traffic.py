@@ -9,11 +9,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.cli.traffic import METHODS, Call, World, draw, run, stopped
+from rpcaccel.cli.traffic import METHODS, DemoCall, DemoWorld, draw, run, stopped
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 
-WORLD = World(["one1a", "one1b"], "0x" + "00" * 20)
+WORLD = DemoWorld(["one1a", "one1b"], "0x" + "00" * 20)
 SEED_METHODS = {
     "hmyv2_blockNumber",
     "hmyv2_getBlockSigners",
@@ -34,12 +34,12 @@ class Proxy:
     def __init__(self, reply: Answer | Failure, enough: int) -> None:
         self.reply = reply
         self.enough = enough
-        self.calls: list[Call] = []
+        self.calls: list[DemoCall] = []
         self.stop = asyncio.Event()
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         assert timeout > 0
-        self.calls.append(Call(method, [params]))
+        self.calls.append(DemoCall(method, [params]))
         if len(self.calls) >= self.enough:
             self.stop.set()
         return self.reply
@@ -59,7 +59,7 @@ def test_the_ten_methods_of_the_seed_and_some_of_ethereum_are_drawn() -> None:
 def test_calls_never_ask_above_the_head_for_what_the_next_block_settles(
     seed: int, head: int, validators: list[str]
 ) -> None:
-    call = draw(Random(seed), World(validators, "0x"), head)
+    call = draw(Random(seed), DemoWorld(validators, "0x"), head)
     numbers = [part for part in call.params if isinstance(part, int)]
     assert all(0 <= number <= max(1, head - 2) for number in numbers)
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.client_limits import Bucket
+from rpcaccel.core.client_limits import TokenBucket
 
 
 def test_a_burst_is_let_through_and_then_the_rate_holds() -> None:
-    bucket = Bucket(rate=2, burst=3, now=0.0)
+    bucket = TokenBucket(rate=2, burst=3, now=0.0)
     assert [bucket.take(1, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
     assert bucket.take(1, 0.0) == 0.5
     assert bucket.take(1, 0.25) == 0.25
@@ -18,33 +18,33 @@ def test_a_burst_is_let_through_and_then_the_rate_holds() -> None:
 
 
 def test_the_wait_it_names_is_enough() -> None:
-    bucket = Bucket(rate=3, burst=5, now=0.0)
+    bucket = TokenBucket(rate=3, burst=5, now=0.0)
     bucket.take(5, 0.0)
     wait = bucket.take(4, 0.1)
     assert bucket.take(4, 0.1 + wait + 1e-9) == 0.0
 
 
 def test_what_costs_more_than_it_holds_passes_when_it_is_full_and_is_paid_off() -> None:
-    bucket = Bucket(rate=1, burst=2, now=0.0)
+    bucket = TokenBucket(rate=1, burst=2, now=0.0)
     assert bucket.take(10, 0.0) == 0.0
     assert bucket.take(1, 0.0) == pytest.approx(9.0)
 
 
 def test_what_was_spent_elsewhere_counts_up_to_one_bucket_of_debt() -> None:
-    bucket = Bucket(rate=1, burst=4, now=0.0)
+    bucket = TokenBucket(rate=1, burst=4, now=0.0)
     bucket.charge(1000, 0.0)
     assert bucket.take(1, 0.0) == 5.0
 
 
 def test_a_clock_that_stands_or_steps_back_gives_nothing() -> None:
-    bucket = Bucket(rate=1, burst=1, now=10.0)
+    bucket = TokenBucket(rate=1, burst=1, now=10.0)
     bucket.take(1, 10.0)
     assert bucket.take(1, 5.0) == 1.0
     assert bucket.take(1, 11.0) == 0.0
 
 
 def test_new_settings_keep_what_is_left() -> None:
-    bucket = Bucket(rate=1, burst=10, now=0.0)
+    bucket = TokenBucket(rate=1, burst=10, now=0.0)
     bucket.take(8, 0.0)
     bucket.adopt(5, 20, 0.0)
     assert (bucket.level, bucket.rate, bucket.burst) == (2, 5, 20)
@@ -61,7 +61,7 @@ def test_new_settings_keep_what_is_left() -> None:
 def test_nobody_ever_gets_more_than_the_burst_and_the_rate(
     rate: float, burst: float, steps: list[tuple[float, float]]
 ) -> None:
-    bucket, now, taken, dearest = Bucket(rate, burst, 0.0), 0.0, 0.0, 0.0
+    bucket, now, taken, dearest = TokenBucket(rate, burst, 0.0), 0.0, 0.0, 0.0
     for passed, cost in steps:
         now += passed
         if bucket.take(cost, now) == 0.0:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.core.explanation import keeping
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 
-VIEW = View(head=100, final=100, eth_chain_id=1)
+VIEW = ChainSnapshot(head=100, final=100, eth_chain_id=1)
 
 
-def said(view: View = VIEW, *, rule: Rule | None = None, second_tier: bool = False, **fields: object) -> str:
+def said(view: ChainSnapshot = VIEW, *, rule: Rule | None = None, second_tier: bool = False, **fields: object) -> str:
     cache = fields.pop("cache", CacheClass.BY_NUMBER)
     rule = rule or Rule(method="m", cache=cache)  # type: ignore[arg-type]
     plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=cache, **fields)  # type: ignore[arg-type]
@@ -40,8 +40,8 @@ def test_an_answer_of_the_head_goes_with_the_head() -> None:
         ({"rule": Rule(method="m", cache=CacheClass.NEVER, kind="send")}, "the method is a send"),
         ({"cache": CacheClass.NODE}, "differs by node"),
         ({"cache": CacheClass.NEVER, "note": "params are named"}, "not kept: params are named"),
-        ({"view": View()}, "which chain this is"),
-        ({"view": View(eth_chain_id=1)}, "told its head"),
+        ({"view": ChainSnapshot()}, "which chain this is"),
+        ({"view": ChainSnapshot(eth_chain_id=1)}, "told its head"),
         ({"local": b"1"}, "the proxy answers it itself"),
     ],
 )

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from rpcaccel.core.dispatch.commands import Command, DispatchSettings, SetTimer, Settle, StartAttempt
-from rpcaccel.core.dispatch.machine import Dispatch, State
+from rpcaccel.core.dispatch.machine import CallState, Dispatch
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.eligibility import eligible
 from rpcaccel.core.nodes.node import Node
@@ -105,7 +105,7 @@ class Flood:
                 ends = now + (HANGS if self._bad(command.node, now) and self.how == "frozen" else 0.002)
                 heapq.heappush(self._due, (ends, next(self._numbers), machine, plan, command, wrong))
             elif isinstance(command, Settle):
-                assert machine.state is State.SETTLED
+                assert machine.state is CallState.SETTLED
                 self.failed_reads += wrong is None and command.failure is not None
 
     def _bad(self, node: Node, now: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.core.dispatch.commands import Settle
-from rpcaccel.core.dispatch.machine import Dispatch, State
+from rpcaccel.core.dispatch.machine import CallState, Dispatch
 from rpcaccel.core.replies.failure import FailureKind
 from tests.unit.core.dispatch.test_machine import InOrder, machine, plan, short
 
@@ -52,7 +52,7 @@ def test_a_node_that_says_something_meanwhile_is_waited_for() -> None:
     run.deserted(12.0)
     chooser.nodes[0].replied(14.0)
     assert run.deserted(15.0) == []
-    assert run.state is State.RUNNING
+    assert run.state is CallState.RUNNING
 
 
 def test_where_nobody_is_behind_the_node_is_waited_for() -> None:

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 from aiohttp.abc import AbstractResolver
 
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from tests.support.dataplane.raw_node import Connect, Hidden, RawNode, Settings
 
 
@@ -33,11 +33,11 @@ async def node() -> AsyncIterator[RawNode]:
 
 @pytest.fixture
 async def connect(node: RawNode) -> AsyncIterator[Connect]:
-    made: list[Upstream] = []
+    made: list[HttpNodeClient] = []
 
-    def build(url: str | None = None, *, resolver: AbstractResolver | None = None, **options: object) -> Upstream:
+    def build(url: str | None = None, *, resolver: AbstractResolver | None = None, **options: object) -> HttpNodeClient:
         where = Hidden(url or f"http://127.0.0.1:{node.port}/")
-        made.append(Upstream(Settings(where, **options), resolver=resolver))  # type: ignore[arg-type]
+        made.append(HttpNodeClient(Settings(where, **options), resolver=resolver))  # type: ignore[arg-type]
         return made[-1]
 
     yield build

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from rpcaccel.core.nodes.breaker import State
+from rpcaccel.core.nodes.breaker import BreakerState
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import FailureKind
@@ -82,7 +82,7 @@ def test_what_hangs_until_it_times_out_shuts_no_node(world: World, method: str) 
         world.settle()
         world.run(host.see("one"))
     assert all(call.done() for call in hanging)
-    assert [node.breaker.state for node in pool.nodes] == [State.CLOSED] * 3
+    assert [node.breaker.state for node in pool.nodes] == [BreakerState.CLOSED] * 3
     assert [node.limit.value for node in pool.nodes] == [node.limit.most for node in pool.nodes]
     assert [node.held for node in pool.nodes] == [[0, 0, 0, 0]] * 3
     report = [node.ejected_until for node in pool.nodes]
@@ -154,4 +154,4 @@ def test_a_light_call_is_the_trial_of_a_node_whose_other_trial_hangs(world: Worl
         sent.deliver()
     world.settle()
     assert all(b"result" in read.result().body for read in reads)
-    assert node.breaker.state is State.CLOSED
+    assert node.breaker.state is BreakerState.CLOSED

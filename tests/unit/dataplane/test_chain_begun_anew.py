@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from tests.support.dataplane.asked import Asked, draw
 from tests.support.dataplane.witness import said
 from tests.support.dataplane.world import Shared, World
@@ -14,7 +14,7 @@ BLOCK, BALANCE, LOGS = 4, 1, 6
 """Which call of `asked.py`."""
 
 
-def answered(world: World, asked: Asked) -> tuple[bytes, Source]:
+def answered(world: World, asked: Asked) -> tuple[bytes, AnswerSource]:
     """What a client of the first host is told of a final block, and where that is from."""
     task = world.start(world.hosts[0].ask(asked.network, asked.body))
     world.let_through()
@@ -43,7 +43,7 @@ def test_what_was_kept_of_a_chain_is_not_found_by_one_begun_anew_but_by_itself(n
         finally:
             world.close()
     assert told[0][0] != told[1][0], "the two chains differ"
-    assert [source for _, source in told] == [Source.NODE, Source.NODE, Source.REDIS]
+    assert [source for _, source in told] == [AnswerSource.NODE, AnswerSource.NODE, AnswerSource.REDIS]
 
 
 def test_the_keys_of_a_network_are_purged_by_its_name_whichever_block_its_chain_began_with() -> None:

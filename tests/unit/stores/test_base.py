@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rpcaccel.stores.base import Purged, ServerStats, StoreStats
+from rpcaccel.stores.base import PurgeResult, ServerStats, StoreStats
 
 
 def test_stats_travel_between_processes() -> None:
@@ -14,4 +14,4 @@ def test_stats_travel_between_processes() -> None:
 
 
 def test_a_purge_is_complete_unless_it_says_otherwise() -> None:
-    assert Purged(3).complete
+    assert PurgeResult(3).complete

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.stores.base import NoStore, Purged
+from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.stores.settings import an_entry
 
 
@@ -15,7 +15,7 @@ async def test_nothing_put_is_ever_got() -> None:
     store.put(b"s0:call:1", an_entry(), inf)
     assert await store.get(b"s0:call:1") is None
     assert await store.wait(b"s0:call:1", 10.0) is None
-    assert await store.purge(Selection()) == Purged(0)
+    assert await store.purge(Selection()) == PurgeResult(0)
     assert store.stats().up
     await store.close()
 

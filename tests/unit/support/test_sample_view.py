@@ -1,10 +1,10 @@
-from rpcaccel.controlplane.stats.snapshot import View, look
+from rpcaccel.controlplane.stats.snapshot import AdminView, look
 from rpcaccel.core.stats.tally import delta
 from tests.support.sample_view import SampleView
 
 
 def test_the_sample_is_a_view() -> None:
-    view: View = SampleView()
+    view: AdminView = SampleView()
     assert [node.id for node in look(view).nodes] == ["a", "b", "c"]
 
 

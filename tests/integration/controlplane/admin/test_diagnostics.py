@@ -6,7 +6,7 @@ import pytest
 
 from rpcaccel.controlplane.admin.diagnostics import asked, explain
 from rpcaccel.controlplane.workers.link import Link, LocalLink
-from rpcaccel.controlplane.workers.operations import Refusal
+from rpcaccel.controlplane.workers.operations import OperationRefused
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -29,7 +29,7 @@ async def test_every_worker_is_asked_and_one_plan_is_shown(kinds: list[type[Loca
             assert found["workers"] == [f"w{number}" for number in range(1, len(kinds) + 1)]
             assert (found["method"], found["network"]) == ("hmyv2_getBlockByNumber", "harmony-s0")
             assert (await explain(CALL, links))["asked"] == "[7,{}]"
-            with pytest.raises(Refusal, match="no network is called 'nowhere'"):
+            with pytest.raises(OperationRefused, match="no network is called 'nowhere'"):
                 await explain(b'{"call": %b, "network": "nowhere"}' % CALL, links)
         finally:
             for link in links:
@@ -50,7 +50,7 @@ async def test_every_worker_is_asked_and_one_plan_is_shown(kinds: list[type[Loca
     ],
 )
 async def test_a_question_that_cannot_be_answered_says_why(body: bytes, status: int, code: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(OperationRefused) as refused:
         await explain(body, [])
     assert (refused.value.status, refused.value.code) == (status, code)
 

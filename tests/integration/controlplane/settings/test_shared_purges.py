@@ -15,7 +15,7 @@ from rpcaccel.controlplane.settings.shared_purges import (
     MOST,
     Purges,
 )
-from rpcaccel.controlplane.workers.operations import Refusal
+from rpcaccel.controlplane.workers.operations import OperationRefused
 from rpcaccel.stores.redis.board import KEPT, Board, UnreachableError
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
@@ -41,7 +41,7 @@ class Host:
             self.fails -= 1
             raise RuntimeError("a bug")
         if b"newer" in body:
-            raise Refusal(400, "not-json", "unknown member")
+            raise OperationRefused(400, "not-json", "unknown member")
         self.purged.append(body)
         return self.reached
 

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.controlplane.workers.link import Link, LocalLink
-from rpcaccel.controlplane.workers.operations import Meant, Refusal, purge, selected, swept
+from rpcaccel.controlplane.workers.operations import OperationRefused, PurgeRequest, purge, selected, swept
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
@@ -89,11 +89,11 @@ async def test_one_worker_is_enough_to_sweep_the_tier_they_share(reaching: list[
     "body", [b"", b"{}", b'{"all": true, "method": "m"}', b'{"key": "k", "network": "n"}', b'{"alll": true}']
 )
 async def test_a_body_that_does_not_say_what_is_meant_removes_nothing(body: bytes) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(OperationRefused):
         await purge(body, [])
 
 
 def test_what_is_meant_becomes_a_selection() -> None:
-    assert selected(Meant(all=True)).everything
-    assert selected(Meant(network="n", method="m")) == Selection(network="n", method="m")
-    assert selected(Meant(key="k")) == Selection(key=b"k")
+    assert selected(PurgeRequest(all=True)).everything
+    assert selected(PurgeRequest(network="n", method="m")) == Selection(network="n", method="m")
+    assert selected(PurgeRequest(key="k")) == Selection(key=b"k")

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.peers import post
 from rpcaccel.controlplane.workers.link import Link, LocalLink
-from rpcaccel.controlplane.workers.operations import Refusal, record, wanted_of
+from rpcaccel.controlplane.workers.operations import OperationRefused, record, wanted_of
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -50,6 +50,6 @@ async def _post(url: str, body: str) -> None:
 
 @pytest.mark.parametrize(("body", "status"), [(b"[]", 400), (b'{"other": 1}', 400), (b'{"sample": 0}', 422)])
 def test_an_order_that_cannot_be_read_is_refused(body: bytes, status: int) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(OperationRefused) as refused:
         wanted_of(body)
     assert refused.value.status == status

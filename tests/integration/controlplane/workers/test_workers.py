@@ -16,7 +16,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
-from rpcaccel.core.messages import PurgeDone, Report, Spent
+from rpcaccel.core.messages import PurgeDone, Spent, WorkerReport
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_control import sample_settings
@@ -69,10 +69,10 @@ class FakeLink:
     def tell(self, sent: Sent) -> None:
         raise AssertionError(sent)
 
-    def report(self) -> Report | None:
+    def report(self) -> WorkerReport | None:
         tally = Tally()
         tally.requests = 10
-        return Report(
+        return WorkerReport(
             worker=self.name, pid=self.pid, revision=self.revisions[-1], uptime=1.0, port=1, tally=tally.snapshot(),
             nodes=(), flights=0,
         )  # fmt: skip
@@ -118,7 +118,7 @@ class World:
         self.fail_next = 0
         self.hold_next = False
         self.now = 0.0
-        self.buried: list[Report] = []
+        self.buried: list[WorkerReport] = []
         self.events: list[WorkerEvent] = []
         self.workers = Workers(
             self._make,

@@ -9,7 +9,7 @@ import pytest
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.plan.cache_key import SCOPE_NUMBER, cache_key, network_tag
-from rpcaccel.stores.base import Purged
+from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.purge import pattern, purge
 from tests.support.stores.fakes import ScriptedServer, ScriptedTopology, broken
 
@@ -34,7 +34,7 @@ async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
         return pages[command[1]] if command[0] == "SCAN" else len(command) - 1
 
     server = ScriptedServer("a", pageful)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(method="a")) == Purged(2)
+    assert await purge(ScriptedTopology(server), b"p:", Selection(method="a")) == PurgeResult(2)
     assert [command for command in server.asked if command[0] == "UNLINK"] == [
         ("UNLINK", b"p:s0:a:1"),
         ("UNLINK", b"p:s0:a:2"),
@@ -44,7 +44,7 @@ async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
 @pytest.mark.parametrize("selection", [Selection(), Selection(key=b"s0:a:1")])
 async def test_a_server_that_fails_makes_it_incomplete(selection: Selection) -> None:
     server = ScriptedServer("a", broken)
-    assert await purge(ScriptedTopology(server), b"p:", selection) == Purged(0, complete=False)
+    assert await purge(ScriptedTopology(server), b"p:", selection) == PurgeResult(0, complete=False)
     assert server.failures == 1
 
 
@@ -54,12 +54,14 @@ async def test_a_server_that_fails_in_the_middle_says_what_was_done() -> None:
             raise ConnectionError
         return 0, [b"p:s0:a:1"]
 
-    assert await purge(ScriptedTopology(ScriptedServer("a", half)), b"p:", Selection()) == Purged(0, complete=False)
+    assert await purge(ScriptedTopology(ScriptedServer("a", half)), b"p:", Selection()) == PurgeResult(
+        0, complete=False
+    )
 
 
 async def test_a_key_that_the_rest_of_the_selection_excludes_is_left() -> None:
     server = ScriptedServer("a", broken)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(key=b"s0:a:1", network="s1")) == Purged(0)
+    assert await purge(ScriptedTopology(server), b"p:", Selection(key=b"s0:a:1", network="s1")) == PurgeResult(0)
     assert server.asked == []
 
 
@@ -84,6 +86,6 @@ async def test_a_dry_purge_sends_no_removal() -> None:
         return (0, [b"p:s0:a:1", b"p:s0:b:1"]) if command[0] == "SCAN" else 1
 
     server = ScriptedServer("a", pageful)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(method="a"), dry=True) == Purged(1)
-    assert await purge(ScriptedTopology(server), b"p:", Selection(key=b"s0:a:1"), dry=True) == Purged(1)
+    assert await purge(ScriptedTopology(server), b"p:", Selection(method="a"), dry=True) == PurgeResult(1)
+    assert await purge(ScriptedTopology(server), b"p:", Selection(key=b"s0:a:1"), dry=True) == PurgeResult(1)
     assert {command[0] for command in server.asked} == {"SCAN", "EXISTS"}

@@ -10,7 +10,7 @@ import pytest
 from redis.crc import key_slot
 
 from rpcaccel.core.cache.entry import SCHEMA, Selection
-from rpcaccel.stores.base import Purged
+from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.redis_url import parse
 from rpcaccel.stores.redis.store import RedisStore
 from rpcaccel.stores.redis.topology import Cluster
@@ -68,8 +68,8 @@ async def test_keys_and_leases_spread_and_a_dead_node_costs_its_own_keys_only(
     assert nodes[3].calls("mget") > 0
     assert store.stats().reads == 3
 
-    assert await store.purge(Selection(key=key(0))) == Purged(1)
-    assert await store.purge(Selection(method="getBlocks")) == Purged(119)
+    assert await store.purge(Selection(key=key(0))) == PurgeResult(1)
+    assert await store.purge(Selection(method="getBlocks")) == PurgeResult(119)
     assert {node.command("DBSIZE") for node in nodes[:3]} == {b":0"}
 
     await leases_work(store, await open_store(address(nodes)))

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from rpcaccel.core.cache.entry import SCHEMA, Entry, Selection, encode
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.stores.base import Purged
+from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.store import RedisStore, topology
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer
@@ -174,7 +174,7 @@ async def test_purge_removes_what_is_meant_and_nothing_else(store: RedisStore, c
 
 async def test_a_purge_looks_at_every_key_however_many(store: RedisStore, client: Redis) -> None:
     await client.mset({WIRE + b"s0:call:%d" % n: b"x" for n in range(5000)})
-    assert await store.purge(Selection(network="s0")) == Purged(5000)
+    assert await store.purge(Selection(network="s0")) == PurgeResult(5000)
 
 
 async def test_a_purge_reaches_what_waits_to_be_written(store: RedisStore, client: Redis) -> None:

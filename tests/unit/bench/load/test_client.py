@@ -7,22 +7,22 @@ import asyncio
 import pytest
 
 from benchmarks.responder import Protocol, Responder
-from rpcaccel.bench.load.client import Outcome, Pool, parse
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
+from rpcaccel.bench.load.http_reader import LoadReply
 from tests.support.services import free_port
 from tests.support.serving import Scripted, http, responding, serving
 
 BODY = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId","params":[]}'
 
 
-def reply_of(outcome: Outcome) -> Reply:
-    assert isinstance(outcome, Reply)
+def reply_of(outcome: Outcome) -> LoadReply:
+    assert isinstance(outcome, LoadReply)
     return outcome
 
 
 async def test_many_calls_share_few_connections() -> None:
     async with responding() as url:
-        pool = Pool(parse(url), 3)
+        pool = ConnectionPool(parse(url), 3)
         outcomes = await asyncio.gather(*(pool.post(BODY, 5.0) for _ in range(50)))
         assert all(b'"id":7' in reply_of(outcome).body for outcome in outcomes)
         assert (pool.opened, pool.most_busy, pool.busy) == (3, 50, 0)
@@ -32,27 +32,27 @@ async def test_many_calls_share_few_connections() -> None:
 async def test_connections_are_opened_beforehand() -> None:
     responder = Responder()
     async with responding(responder) as url:
-        pool = Pool(parse(url), 4)
+        pool = ConnectionPool(parse(url), 4)
         await pool.warm(9)
         assert (pool.opened, responder.calls) == (4, 0)
         await pool.close()
 
 
 async def test_nobody_listening_is_a_failure_to_connect() -> None:
-    pool = Pool(parse(f"http://127.0.0.1:{free_port()}"), 2)
+    pool = ConnectionPool(parse(f"http://127.0.0.1:{free_port()}"), 2)
     assert [await pool.post(BODY, 5.0) for _ in range(2)] == ["connect"] * 2
     await pool.close()
 
 
 async def test_calls_that_wait_while_connecting_fails_are_told_at_once() -> None:
-    pool = Pool(parse(f"http://127.0.0.1:{free_port()}"), 2)
+    pool = ConnectionPool(parse(f"http://127.0.0.1:{free_port()}"), 2)
     async with asyncio.timeout(5.0):
         assert await asyncio.gather(*(pool.post(BODY, 60.0) for _ in range(9))) == ["connect"] * 9
     await pool.close()
 
 
 async def test_a_name_that_is_none_is_a_failure_to_connect() -> None:
-    pool = Pool(parse("http://a..b:80"), 2)
+    pool = ConnectionPool(parse("http://a..b:80"), 2)
     await pool.warm(1)
     async with asyncio.timeout(5.0):
         assert await pool.post(BODY, 60.0) == "connect"
@@ -61,7 +61,7 @@ async def test_a_name_that_is_none_is_a_failure_to_connect() -> None:
 
 async def test_a_call_that_takes_too_long_is_given_up() -> None:
     async with serving(lambda: Scripted([])) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         assert list(await asyncio.gather(pool.post(BODY, 0.05), pool.post(BODY, 0.05))) == ["timeout"] * 2
         await pool.close()
 
@@ -74,7 +74,7 @@ async def test_a_server_that_breaks_off_or_talks_nonsense_is_a_failure(
     replies: list[bytes | None], trouble: str
 ) -> None:
     async with serving(lambda: Scripted(replies)) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         assert await pool.post(BODY, 5.0) == trouble
         await pool.close()
 
@@ -82,7 +82,7 @@ async def test_a_server_that_breaks_off_or_talks_nonsense_is_a_failure(
 async def test_a_call_that_meets_a_connection_just_closed_is_sent_again() -> None:
     sent: list[list[bytes | None]] = [[http(b"one"), None], [http(b"two")]]
     async with serving(lambda: Scripted(sent.pop(0))) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         assert reply_of(await pool.post(BODY, 5.0)).body == b"one"
         assert reply_of(await pool.post(BODY, 5.0)).body == b"two"
         assert pool.opened == 2
@@ -91,7 +91,7 @@ async def test_a_call_that_meets_a_connection_just_closed_is_sent_again() -> Non
 
 async def test_a_connection_that_must_close_is_not_used_again() -> None:
     async with serving(lambda: Scripted([http(b"x", more=b"Connection: close\r\n")])) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         for _ in range(3):
             assert reply_of(await pool.post(BODY, 5.0)).status == 200
         assert pool.opened == 3
@@ -101,7 +101,7 @@ async def test_a_connection_that_must_close_is_not_used_again() -> None:
 async def test_a_large_answer_comes_in_pieces() -> None:
     responder = Responder(3_000_000)
     async with serving(lambda: Protocol(responder)) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         outcome = await pool.post(BODY.replace(b"eth_chainId", b"eth_getBlockByNumber"), 5.0)
         assert len(reply_of(outcome).body) > 3_000_000
         await pool.close()

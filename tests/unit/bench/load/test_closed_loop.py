@@ -6,24 +6,24 @@ import asyncio
 from collections.abc import Iterator
 
 from benchmarks.responder import Responder
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.closed_loop import Loop
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from tests.support.services import free_port
 from tests.support.serving import Scripted, http, responding, serving
 from tests.support.waiting import until
 
 
-def calls() -> Iterator[Call]:
+def calls() -> Iterator[LoadCall]:
     while True:
-        yield Call("eth_getBlockByNumber", b'["0x1"]')
+        yield LoadCall("eth_getBlockByNumber", b'["0x1"]')
 
 
 async def test_exactly_so_many_calls_are_made_with_so_many_at_once() -> None:
     responder = Responder(latency=0.01)
     async with responding(responder) as url:
-        pool = Pool(parse(url), 8)
+        pool = ConnectionPool(parse(url), 8)
         loop = Loop(pool, calls(), connections=5, timeout=5.0)
         series = await loop.run(Watch(), total=23)
         assert (series.calls, responder.calls, pool.most_busy, pool.opened) == (23, 23, 5, 5)
@@ -36,7 +36,7 @@ async def test_exactly_so_many_calls_are_made_with_so_many_at_once() -> None:
 async def test_a_loop_by_time_ends_with_its_last_answer() -> None:
     responder = Responder()
     async with responding(responder) as url:
-        pool = Pool(parse(url), 4)
+        pool = ConnectionPool(parse(url), 4)
         series = await Loop(pool, calls(), connections=4, timeout=5.0).run(Watch(), seconds=0.1)
         assert series.calls == responder.calls >= 4
         await pool.close()
@@ -44,8 +44,8 @@ async def test_a_loop_by_time_ends_with_its_last_answer() -> None:
 
 async def test_calls_that_run_out_end_it() -> None:
     async with responding() as url:
-        pool = Pool(parse(url), 4)
-        few = iter([Call("eth_chainId")] * 3)
+        pool = ConnectionPool(parse(url), 4)
+        few = iter([LoadCall("eth_chainId")] * 3)
         series = await Loop(pool, few, connections=4, timeout=5.0).run(Watch(), total=50)
         assert series.calls == 3
         await pool.close()
@@ -53,14 +53,14 @@ async def test_calls_that_run_out_end_it() -> None:
 
 async def test_a_lying_server_fails_every_call() -> None:
     async with serving(lambda: Scripted([http(b'{"id":"other","result":1}')] * 100)) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         series = await Loop(pool, calls(), connections=1, timeout=5.0).run(Watch(), total=10)
         assert series.errors == {"wrong id": 10}
         await pool.close()
 
 
 async def test_where_nobody_listens_every_call_fails_and_none_waits_for_its_time_to_be_over() -> None:
-    pool = Pool(parse(f"http://127.0.0.1:{free_port()}"), 4)
+    pool = ConnectionPool(parse(f"http://127.0.0.1:{free_port()}"), 4)
     async with asyncio.timeout(30.0):
         series = await Loop(pool, calls(), connections=4, timeout=600.0).run(Watch(), total=20)
     assert series.errors == {"connect": 20}
@@ -69,7 +69,7 @@ async def test_where_nobody_listens_every_call_fails_and_none_waits_for_its_time
 
 async def test_a_stopped_loop_keeps_what_it_has() -> None:
     async with responding(Responder(latency=0.05)) as url:
-        pool, watch = Pool(parse(url), 1), Watch()
+        pool, watch = ConnectionPool(parse(url), 1), Watch()
         loop = Loop(pool, calls(), connections=1, timeout=30.0)
         running = asyncio.create_task(loop.run(watch, total=10_000))
         await until(lambda: loop.series.calls >= 2)

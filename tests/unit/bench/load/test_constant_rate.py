@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Iterator
 
 from benchmarks.responder import Responder
-from rpcaccel.bench.load.client import Pool, parse
-from rpcaccel.bench.load.constant_rate import ConstantRate, Held
+from rpcaccel.bench.load.client import ConnectionPool, parse
+from rpcaccel.bench.load.constant_rate import ConstantRate, RateHeld
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from tests.support.serving import responding
 from tests.support.waiting import until
 
@@ -20,15 +20,15 @@ ALWAYS = 1e9
 """Seconds that calls may leave late where a run is to go on however busy the machine is."""
 
 
-def calls() -> Iterator[Call]:
+def calls() -> Iterator[LoadCall]:
     while True:
-        yield Call("eth_chainId")
+        yield LoadCall("eth_chainId")
 
 
 async def test_as_many_calls_leave_as_are_due() -> None:
     responder = Responder()
     async with responding(responder) as url:
-        pool = Pool(parse(url), 64)
+        pool = ConnectionPool(parse(url), 64)
         run = ConstantRate(pool, calls(), rate=500, timeout=60.0, late_most=ALWAYS)
         series = await run.run(Watch(), 0.4)
         assert series.calls == responder.calls == 200
@@ -40,7 +40,9 @@ async def test_a_stall_is_counted_against_every_call_that_was_due_meanwhile() ->
     """Coordinated omission: a closed loop would see one slow call here."""
     responder = Responder(latency=0.05)
     async with responding(responder) as url:
-        pool = Pool(parse(url), 1)  # one connection: calls queue behind each other, as behind a stalled server
+        pool = ConnectionPool(
+            parse(url), 1
+        )  # one connection: calls queue behind each other, as behind a stalled server
         run = ConstantRate(pool, calls(), rate=100, timeout=60.0, spin=False, late_most=ALWAYS)
         await run.run(Watch(), 0.2)
         found = run.summary()
@@ -55,12 +57,12 @@ async def test_a_stall_is_counted_against_every_call_that_was_due_meanwhile() ->
 
 
 def test_a_rate_that_was_not_held_is_told_with_its_reason() -> None:
-    good = Held(wanted=1000, sent=999, late=0.001, calls=5000, waited=20, busy=0.5)
-    slow = Held(wanted=1000, sent=700, late=0.001, calls=5000, waited=0, busy=1.0)
-    late = Held(wanted=1000, sent=1000, late=0.3, calls=5000, waited=0, busy=1.0)
-    patient = Held(wanted=1000, sent=1000, late=0.04, calls=5000, waited=0, busy=1.0, late_most=0.05)
+    good = RateHeld(wanted=1000, sent=999, late=0.001, calls=5000, waited=20, busy=0.5)
+    slow = RateHeld(wanted=1000, sent=700, late=0.001, calls=5000, waited=0, busy=1.0)
+    late = RateHeld(wanted=1000, sent=1000, late=0.3, calls=5000, waited=0, busy=1.0)
+    patient = RateHeld(wanted=1000, sent=1000, late=0.04, calls=5000, waited=0, busy=1.0, late_most=0.05)
     assert patient.yes
-    full = Held(wanted=1000, sent=1000, late=0.001, calls=5000, waited=60, busy=0.5)
+    full = RateHeld(wanted=1000, sent=1000, late=0.001, calls=5000, waited=60, busy=0.5)
     assert good.yes
     assert not slow.yes
     assert not late.yes
@@ -74,7 +76,7 @@ async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() 
     ticks = itertools.count()
     responder = Responder()
     async with responding(responder) as url:
-        pool = Pool(parse(url), 2)
+        pool = ConnectionPool(parse(url), 2)
         run = ConstantRate(pool, calls(), rate=1000, timeout=60.0, clock=lambda: next(ticks) / 100)
         async with asyncio.timeout(HANGS):
             await run.run(Watch(), 10.0)  # ten thousand calls
@@ -86,7 +88,7 @@ async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() 
 
 async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> None:
     async with responding() as url:
-        pool, watch = Pool(parse(url), 2), Watch()
+        pool, watch = ConnectionPool(parse(url), 2), Watch()
         run = ConstantRate(pool, calls(), rate=1e6, timeout=30.0, late_most=ALWAYS)
         running = asyncio.create_task(run.run(watch, 60.0))
         while not run.series.calls:
@@ -100,7 +102,7 @@ async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> No
 
 async def test_a_stopped_run_keeps_what_it_has() -> None:
     async with responding() as url:
-        pool, watch = Pool(parse(url), 4), Watch()
+        pool, watch = ConnectionPool(parse(url), 4), Watch()
         run = ConstantRate(pool, calls(), rate=200, timeout=60.0, late_most=ALWAYS)
         running = asyncio.create_task(run.run(watch, 60.0))
         await until(lambda: run.series.calls >= 5)

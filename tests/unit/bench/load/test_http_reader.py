@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.bench.load.http_reader import Malformed, Reader, Reply
+from rpcaccel.bench.load.http_reader import LoadReply, Malformed, ReplyReader
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Rpcaccel-Cache: memory\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n"
 AWKWARD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n0\r\n\r\n\r\n0\r\n\r\n"
 
 
-def fed(reader: Reader, data: bytes, cuts: list[int]) -> list[Reply]:
+def fed(reader: ReplyReader, data: bytes, cuts: list[int]) -> list[LoadReply]:
     """The replies that come out of `data`, cut at these places."""
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     pieces = [data[a:b] for a, b in pairwise(places)]
@@ -25,7 +25,7 @@ def fed(reader: Reader, data: bytes, cuts: list[int]) -> list[Reply]:
 
 @given(st.lists(st.integers(0, 200), max_size=8), st.sampled_from([PLAIN, CHUNKED]))
 def test_a_reply_is_the_same_however_it_is_cut(cuts: list[int], sent: bytes) -> None:
-    reader = Reader()
+    reader = ReplyReader()
     for _ in range(2):  # the reader is as good as new after a reply
         (reply,) = fed(reader, sent, cuts)
         assert (reply.status, reply.body, reply.keep) == (200, b"hello", True)
@@ -34,18 +34,18 @@ def test_a_reply_is_the_same_however_it_is_cut(cuts: list[int], sent: bytes) -> 
 
 @given(st.lists(st.integers(0, 200), max_size=8))
 def test_a_chunk_that_looks_like_the_end_is_not_the_end(cuts: list[int]) -> None:
-    (reply,) = fed(Reader(), AWKWARD, cuts)
+    (reply,) = fed(ReplyReader(), AWKWARD, cuts)
     assert reply.body == b"0\r\n\r\n"
 
 
 def test_where_the_answer_came_from_is_read() -> None:
-    reply = Reader().feed(PLAIN)
+    reply = ReplyReader().feed(PLAIN)
     assert reply is not None
     assert reply.cache == "memory"
 
 
 def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    reader = Reader()
+    reader = ReplyReader()
     assert reader.feed(b"HTTP/1.0 200 OK\r\n\r\nhel") is None
     assert reader.feed(b"lo") is None
     reply = reader.close()
@@ -54,27 +54,27 @@ def test_a_body_without_a_length_ends_with_the_connection() -> None:
 
 
 def test_an_unfinished_reply_is_none_when_the_connection_ends() -> None:
-    reader = Reader()
+    reader = ReplyReader()
     reader.feed(PLAIN[:-1])
     assert reader.begun
     assert reader.close() is None
 
 
 def test_a_server_that_closes_is_believed() -> None:
-    reply = Reader().feed(b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+    reply = ReplyReader().feed(b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
     assert reply is not None
     assert (reply.status, reply.keep) == (503, False)
 
 
 def test_a_reply_without_a_body_is_whole_at_its_head() -> None:
-    reply = Reader().feed(b"HTTP/1.1 204 No Content\r\n\r\n")
+    reply = ReplyReader().feed(b"HTTP/1.1 204 No Content\r\n\r\n")
     assert reply is not None
     assert reply.body == b""
 
 
 def test_a_compressed_body_is_read() -> None:
     body = gzip.compress(b"hello")
-    reply = Reader().feed(
+    reply = ReplyReader().feed(
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     )
     assert reply is not None
@@ -94,4 +94,4 @@ def test_a_compressed_body_is_read() -> None:
 )
 def test_what_is_no_reply_is_said(sent: bytes) -> None:
     with pytest.raises(Malformed):
-        Reader().feed(sent)
+        ReplyReader().feed(sent)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rpcaccel.bench.load.client import Pool, parse
+from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.workload import READS, Visitors, Zipf, asking, learn, made_up, transaction
 from rpcaccel.simnode.chain import raw_tx
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
@@ -20,7 +20,7 @@ from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 @pytest.mark.parametrize("nodes", [harmony_nodes, ethereum_nodes])
 async def test_every_kind_of_call_is_answered(nodes: Callable[..., Any]) -> None:
     async with nodes(1) as (node,):
-        pool = Pool(parse(node.url), 1)
+        pool = ConnectionPool(parse(node.url), 1)
         ask = asking(pool)
         visitors = Visitors(await learn(ask), Random(1))
         calls = list(islice(visitors, 150))

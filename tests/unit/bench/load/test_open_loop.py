@@ -6,29 +6,29 @@ import asyncio
 from collections.abc import Sequence
 
 from benchmarks.responder import Responder
-from rpcaccel.bench.load.client import Outcome, Pool, parse
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.open_loop import Due, OpenLoop
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from tests.support.serving import responding
 from tests.support.waiting import until
 
 
 def every(seconds: float, count: int, method: str = "net_version") -> list[Due]:
-    return [Due(number * seconds, Call(method)) for number in range(count)]
+    return [Due(number * seconds, LoadCall(method)) for number in range(count)]
 
 
 async def test_every_target_gets_every_call_and_both_outcomes_are_told_together() -> None:
     one, other, told = Responder(50), Responder(50, latency=0.01), list[tuple[str, int]]()
 
-    def tell(call: Call, outcomes: Sequence[Outcome]) -> None:
-        told.append((call.method, sum(isinstance(outcome, Reply) for outcome in outcomes)))
+    def tell(call: LoadCall, outcomes: Sequence[Outcome]) -> None:
+        told.append((call.method, sum(isinstance(outcome, LoadReply) for outcome in outcomes)))
 
     async with responding(one) as first, responding(other) as second:
-        pools = [Pool(parse(url), 8) for url in (first, second)]
+        pools = [ConnectionPool(parse(url), 8) for url in (first, second)]
         run = OpenLoop(pools, timeout=10.0, told=tell, spin=False)
-        await run.run([*every(0.001, 5), Due(0.005, Call("eth_chainId"))], Watch())
+        await run.run([*every(0.001, 5), Due(0.005, LoadCall("eth_chainId"))], Watch())
         for pool in pools:
             await pool.close()
     assert one.calls == other.calls == 6
@@ -40,7 +40,7 @@ async def test_every_target_gets_every_call_and_both_outcomes_are_told_together(
 async def test_latency_counts_from_the_moment_a_call_was_due() -> None:
     """One connection and a node that takes 50 ms: the tenth call waits for nine others, and that is its latency."""
     async with responding(Responder(50, latency=0.05)) as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         run = OpenLoop([pool], timeout=30.0, spin=False)
         await run.run(every(0.001, 10), Watch())
         await pool.close()
@@ -52,9 +52,9 @@ async def test_latency_counts_from_the_moment_a_call_was_due() -> None:
 
 async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
     async with responding(Responder(50)) as url:
-        pool, watch = Pool(parse(url), 4), Watch()
+        pool, watch = ConnectionPool(parse(url), 4), Watch()
         run = OpenLoop([pool], timeout=10.0)
-        running = asyncio.create_task(run.run([*every(0.001, 3), Due(3600.0, Call("net_version"))], watch))
+        running = asyncio.create_task(run.run([*every(0.001, 3), Due(3600.0, LoadCall("net_version"))], watch))
         await until(lambda: run.series[0])
         watch.stop.set()
         await running
@@ -64,9 +64,9 @@ async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
 
 async def test_answers_are_read_while_much_is_overdue() -> None:
     async with responding() as url:
-        pool, watch = Pool(parse(url), 2), Watch()
+        pool, watch = ConnectionPool(parse(url), 2), Watch()
         run = OpenLoop([pool], timeout=30.0)
-        running = asyncio.create_task(run.run([Due(0.0, Call("eth_chainId"))] * 500_000, watch))
+        running = asyncio.create_task(run.run([Due(0.0, LoadCall("eth_chainId"))] * 500_000, watch))
         while not run.series[0]:
             await asyncio.sleep(0)
         watch.stop.set()
@@ -78,7 +78,7 @@ async def test_answers_are_read_while_much_is_overdue() -> None:
 
 async def test_nothing_to_do_is_done_at_once() -> None:
     async with responding() as url:
-        pool = Pool(parse(url), 1)
+        pool = ConnectionPool(parse(url), 1)
         run = OpenLoop([pool], timeout=10.0)
         await run.run([], Watch())
         await pool.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.verdict import GOOD, batch_verdict, result_of, verdict
 
 
@@ -26,7 +26,7 @@ from rpcaccel.bench.load.verdict import GOOD, batch_verdict, result_of, verdict
     ],
 )
 def test_http_200_with_an_error_inside_is_a_failure(status: int, body: bytes, found: str) -> None:
-    assert verdict(Reply(status, body), b"5") == found
+    assert verdict(LoadReply(status, body), b"5") == found
 
 
 def test_trouble_is_its_own_verdict() -> None:
@@ -46,10 +46,10 @@ def test_trouble_is_its_own_verdict() -> None:
     ],
 )
 def test_every_call_of_a_batch_must_be_answered(body: bytes, found: str) -> None:
-    assert batch_verdict(Reply(200, body), [b"1", b"2"]) == found
+    assert batch_verdict(LoadReply(200, body), [b"1", b"2"]) == found
 
 
 def test_a_result_is_its_own_text() -> None:
-    assert result_of(Reply(200, b'{"id":1,"result": 1.50}')) == b"1.50"
-    assert result_of(Reply(200, b'{"id":1,"error":{}}')) is None
-    assert result_of(Reply(200, b"x")) is None
+    assert result_of(LoadReply(200, b'{"id":1,"result": 1.50}')) == b"1.50"
+    assert result_of(LoadReply(200, b'{"id":1,"error":{}}')) is None
+    assert result_of(LoadReply(200, b"x")) is None

@@ -9,14 +9,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from rpcaccel.bench.load.client import Pool, parse
-from rpcaccel.bench.load.workload import ETHEREUM, HARMONY, Call, NoEndpointError, asking, draw, learn, mixed, written
+from rpcaccel.bench.load.client import ConnectionPool, parse
+from rpcaccel.bench.load.workload import (
+    ETHEREUM,
+    HARMONY,
+    LoadCall,
+    NoEndpointError,
+    asking,
+    draw,
+    learn,
+    mixed,
+    written,
+)
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 
 
 async def test_the_ten_methods_are_answered_by_a_harmony_node_without_an_error() -> None:
     async with harmony_nodes(1) as (node,):
-        pool = Pool(parse(node.url), 1)
+        pool = ConnectionPool(parse(node.url), 1)
         ask = asking(pool)
         world = await learn(ask)
         assert (world.chain, world.head, world.methods) == ("harmony", node.head, HARMONY)
@@ -30,7 +40,7 @@ async def test_the_ten_methods_are_answered_by_a_harmony_node_without_an_error()
 
 async def test_an_ethereum_node_is_asked_in_its_own_words() -> None:
     async with ethereum_nodes(1) as (node,):
-        pool = Pool(parse(node.url), 1)
+        pool = ConnectionPool(parse(node.url), 1)
         ask = asking(pool)
         world = await learn(ask)
         assert (world.chain, world.methods, world.validators) == ("ethereum", ETHEREUM, ())
@@ -78,7 +88,7 @@ async def test_equal_seeds_make_equal_calls() -> None:
 
 
 def test_a_written_call_keeps_the_spelling_of_its_params() -> None:
-    assert written('{"method": "a", "params": [1.50, 1e3]}') == Call("a", b"[1.50, 1e3]")
+    assert written('{"method": "a", "params": [1.50, 1e3]}') == LoadCall("a", b"[1.50, 1e3]")
     assert msgspec.json.decode(written('{"method": "a\\"b"}').body(1))["method"] == 'a"b'
     for text in ("5", "[]", '{"method": null}', '{"params": []}', "{"):
         with pytest.raises(ValueError, match=r"."):
@@ -86,4 +96,4 @@ def test_a_written_call_keeps_the_spelling_of_its_params() -> None:
 
 
 def test_a_body_is_one_call() -> None:
-    assert Call("a_b", b"[1]").body(9) == b'{"jsonrpc":"2.0","id":9,"method":"a_b","params":[1]}'
+    assert LoadCall("a_b", b"[1]").body(9) == b'{"jsonrpc":"2.0","id":9,"method":"a_b","params":[1]}'

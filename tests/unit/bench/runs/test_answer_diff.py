@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.bench.load.http_reader import Reply
+from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.runs.answer_diff import EXAMPLES, Differences, difference
 
 
@@ -37,8 +37,8 @@ def test_the_first_difference_is_shown_with_its_place(a: str, b: str, found: tup
     assert difference(a.encode(), b.encode()) == found
 
 
-def reply(text: str) -> Reply:
-    return Reply(200, text.encode())
+def reply(text: str) -> LoadReply:
+    return LoadReply(200, text.encode())
 
 
 def test_differences_are_counted_by_method_with_some_examples() -> None:

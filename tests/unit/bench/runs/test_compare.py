@@ -11,19 +11,21 @@ from msgspec.structs import replace
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.client import parse
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series
-from rpcaccel.bench.runs.compare import Asked, Found, Run, Running, Side, compare, reported
+from rpcaccel.bench.runs.compare import CompareOptions, CompareResults, Run, RunningSide, Side, compare, reported
 from tests.support.serving import responding
 
-ASKED = Asked("A side", "B side", runs=3, duration=0.1, warmup=0.02, connections=2, call=Call("eth_chainId"))
+ASKED = CompareOptions(
+    "A side", "B side", runs=3, duration=0.1, warmup=0.02, connections=2, call=LoadCall("eth_chainId")
+)
 
 
 def side(url: str, log: list[str], name: str) -> Side:
     @contextmanager
-    def running() -> Iterator[Running]:
+    def running() -> Iterator[RunningSide]:
         log.append(name)
-        yield Running(parse(url))
+        yield RunningSide(parse(url))
 
     return running
 
@@ -43,7 +45,7 @@ async def test_runs_are_interleaved_and_both_sides_are_asked() -> None:
 def test_a_slower_side_is_told() -> None:
     rates = [(100, 21), (104, 20), (98, 19)]
     runs = [made for a, b in rates for made in (run("A side", a), run("B side", b))]
-    row = reported(Found(ASKED, runs)).tables[0].rows[0]
+    row = reported(CompareResults(ASKED, runs)).tables[0].rows[0]
     assert row[0] == "good calls (/s)"
     assert row[-1] == "yes: A is better"
     assert float(row[3]) < 0.5
@@ -77,7 +79,7 @@ def run(side: str, good: int, bad: int = 0, cores: float | None = 0.5, *, held: 
 
 
 def test_failures_unheld_rates_and_unknown_processes_are_remarked() -> None:
-    found = Found(ASKED, [run("A side", 100), run("B side", 100, bad=2, cores=None, held=False)])
+    found = CompareResults(ASKED, [run("A side", 100), run("B side", 100, bad=2, cores=None, held=False)])
     remarks = reported(found).remarks
     assert [remark.partition(":")[0] for remark in remarks] == ["B side"] * 3
     assert "http 502: 2" in remarks[0]
@@ -86,7 +88,7 @@ def test_failures_unheld_rates_and_unknown_processes_are_remarked() -> None:
 def test_runs_are_compared_with_those_of_their_own_pair() -> None:
     cores = [(None, 1.0), (2.0, 4.0), (8.0, 16.0), (4.0, None)]
     runs = [made for a, b in cores for made in (run("A side", 100, cores=a), run("B side", 100, cores=b))]
-    table = reported(Found(ASKED, [*runs[:2], runs[3], runs[2], *runs[4:]])).tables[0]
+    table = reported(CompareResults(ASKED, [*runs[:2], runs[3], runs[2], *runs[4:]])).tables[0]
     cpu = next(row for row in table.rows if row[0] == "CPU (cores)")
     assert cpu[3:] == ("2.00", "2.00 to 2.00", "yes: A is better")
 
@@ -94,7 +96,7 @@ def test_runs_are_compared_with_those_of_their_own_pair() -> None:
 def test_noise_is_called_noise() -> None:
     rates = [(100, 103), (104, 100), (98, 97), (101, 102)]
     runs = [made for a, b in rates for made in (run("A side", a), run("B side", b))]
-    table = reported(Found(ASKED, runs)).tables[0]
+    table = reported(CompareResults(ASKED, runs)).tables[0]
     assert table.rows[0][-1] == "no"
     cpu = next(row for row in table.rows if row[0] == "CPU a call (µs)")
     assert float(cpu[1].partition(" ")[0].replace(",", "")) == pytest.approx(5000, rel=0.05)

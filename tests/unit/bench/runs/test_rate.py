@@ -6,17 +6,17 @@ from msgspec.structs import replace
 
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.client import parse
-from rpcaccel.bench.load.constant_rate import Held
+from rpcaccel.bench.load.constant_rate import RateHeld
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import Call
+from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Bars
 from rpcaccel.bench.report.statistics import Series
-from rpcaccel.bench.runs.rate import Asked, rate, reported
+from rpcaccel.bench.runs.rate import RateOptions, rate, reported
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.serving import responding
 
-ASKED = Asked(parse("http://127.0.0.1:1"), rate=100, duration=2.0)
-GOOD = Held(wanted=100, sent=100, late=0.0001, calls=2000, waited=0, busy=0.1)
+ASKED = RateOptions(parse("http://127.0.0.1:1"), rate=100, duration=2.0)
+GOOD = RateHeld(wanted=100, sent=100, late=0.0001, calls=2000, waited=0, busy=0.1)
 
 
 def measured() -> Series:
@@ -55,7 +55,7 @@ def test_what_was_measured_until_an_interruption_is_told() -> None:
 async def test_one_call_is_measured_alone() -> None:
     responder = Responder()
     async with responding(responder) as url:
-        asked = Asked(parse(url), rate=200, duration=0.2, connections=64, call=Call("eth_gasPrice"))
+        asked = RateOptions(parse(url), rate=200, duration=0.2, connections=64, call=LoadCall("eth_gasPrice"))
         report, _ = await rate(asked, Watch())
         assert set(responder.asked) == {"eth_gasPrice"}
         assert report.facts["calls"] == "eth_gasPrice"
@@ -63,7 +63,7 @@ async def test_one_call_is_measured_alone() -> None:
 
 async def test_a_node_is_measured_with_what_dapps_call() -> None:
     async with harmony_nodes(1) as (node,):
-        asked = Asked(parse(node.url), rate=100, duration=0.2, mix="dapp")
+        asked = RateOptions(parse(node.url), rate=100, duration=0.2, mix="dapp")
         report, _ = await rate(asked, Watch())
         assert report.facts["calls"] == "what DApps call"
         assert node.counts.requests > 0
@@ -71,7 +71,7 @@ async def test_a_node_is_measured_with_what_dapps_call() -> None:
 
 async def test_a_node_is_measured_with_a_mix_about_what_it_has() -> None:
     async with harmony_nodes(1) as (node,):
-        asked = Asked(parse(node.url), rate=100, duration=0.2, methods=("hmyv2_getBlockSigners",))
+        asked = RateOptions(parse(node.url), rate=100, duration=0.2, methods=("hmyv2_getBlockSigners",))
         report, _ = await rate(asked, Watch())
         assert node.counts.asked("hmyv2_getBlockSigners") > 0
         assert report.facts["calls"] == "hmyv2_getBlockSigners"

@@ -7,9 +7,19 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from rpcaccel.bench.runs.recording import Head, Line, RecordingError, call, choose, encode, follow, is_read, read
+from rpcaccel.bench.runs.recording import (
+    Line,
+    RecordingError,
+    RecordingHeader,
+    call,
+    choose,
+    encode,
+    follow,
+    is_read,
+    read,
+)
 
-HEAD = Head(1, "0.1.0", "2026-01-01T00:00:00+00:00", 0.5)
+HEAD = RecordingHeader(1, "0.1.0", "2026-01-01T00:00:00+00:00", 0.5)
 
 
 def line(method: str = "eth_gasPrice", params: str = "[]", **more: object) -> Line:

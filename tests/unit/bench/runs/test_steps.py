@@ -8,7 +8,8 @@ from rpcaccel.bench.report.report import Bars
 from rpcaccel.bench.runs.steps import passed, read, reported
 from rpcaccel.controlplane.stats import prometheus
 from rpcaccel.controlplane.stats.snapshot import Frame
-from rpcaccel.core.stats.tally import Step, Tally
+from rpcaccel.core.stats.counters import Step
+from rpcaccel.core.stats.tally import Tally
 
 
 def exposed(*observed: tuple[Step, float]) -> str:

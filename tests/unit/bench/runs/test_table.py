@@ -7,7 +7,7 @@ import pytest
 from rpcaccel.bench.load.client import parse
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import HARMONY, NoEndpointError
-from rpcaccel.bench.runs.table import Asked, Column, reported, table
+from rpcaccel.bench.runs.table import Column, TableOptions, reported, table
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 from tests.support.services import free_port
@@ -17,7 +17,7 @@ async def test_a_node_and_its_proxy_cold_and_warm() -> None:
     async with harmony_nodes(1, latency="20ms", limiters=False) as (node,), proxying([node]) as proxy:
         columns = [Column("direct", parse(node.url)), *(Column(name, parse(proxy.url)) for name in ("cold", "warm"))]
         begun: list[str] = []
-        asked = Asked(tuple(columns), number=6, concurrency=3)
+        asked = TableOptions(tuple(columns), number=6, concurrency=3)
         found = await table(asked, Watch(), lambda column: begun.append(column.name))
         assert tuple(found.cells) == HARMONY
         assert begun == ["direct", "cold", "warm"] * 10
@@ -34,7 +34,7 @@ async def test_a_node_and_its_proxy_cold_and_warm() -> None:
 
 async def test_failures_stand_in_the_table() -> None:
     async with harmony_nodes(1, faults={"error": 1.0}, fault_methods={"net_peerCount"}) as (node,):
-        asked = Asked((Column("direct", parse(node.url)),), 3, 3, ("net_peerCount", "hmyv2_blockNumber"))
+        asked = TableOptions((Column("direct", parse(node.url)),), 3, 3, ("net_peerCount", "hmyv2_blockNumber"))
         report = reported(await table(asked, Watch()))
         assert "3 failed" in report.tables[0].rows[0][1]
         assert "3 (rpc -32000: 3)" in report.tables[1].rows[0]
@@ -43,7 +43,7 @@ async def test_failures_stand_in_the_table() -> None:
 async def test_what_answers_nothing_is_said() -> None:
     nobody = parse(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(NoEndpointError):
-        await table(Asked((Column("direct", nobody),)), Watch())
+        await table(TableOptions((Column("direct", nobody),)), Watch())
 
 
 async def test_an_interrupted_table_has_the_cells_that_were_measured() -> None:
@@ -55,7 +55,7 @@ async def test_an_interrupted_table_has_the_cells_that_were_measured() -> None:
             if column.name == "b":
                 watch.stop.set()
 
-        found = await table(Asked(columns, 3, 3), watch, stop_at_b)
+        found = await table(TableOptions(columns, 3, 3), watch, stop_at_b)
         report = reported(found, stopped=watch.stopped)
         assert len(report.tables[0].rows) == 1
         assert "interrupted" in report.remarks[0]

@@ -9,9 +9,9 @@ import structlog
 
 from rpcaccel.controlplane.admin.app import Admin, Page
 from rpcaccel.controlplane.admin.problems import TITLES
-from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, Route
+from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.settings_api import LARGEST
-from rpcaccel.core.stats.tally import TallySnapshot
+from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 
@@ -67,7 +67,7 @@ async def next_look(view: FailingView) -> None:
         await view.looked.wait()
 
 
-def path_of(route: Route) -> str:
+def path_of(route: AdminRoute) -> str:
     """A path that this route serves."""
     return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
 

@@ -6,7 +6,8 @@ from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, look
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.tally import Source, Tally, TallySnapshot
+from rpcaccel.core.stats.counters import AnswerSource, TallySnapshot
+from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_view import NETWORK, SampleView
 
 
@@ -96,7 +97,7 @@ def test_a_cell_without_a_call_is_not_a_method() -> None:
 
 def test_before_the_first_minute_figures_are_absent_and_totals_there() -> None:
     tally = Tally(["eth_call"])
-    tally.cell("s0", "eth_call", CacheClass.HEAD).done(Source.NODE, 0.1)
+    tally.cell("s0", "eth_call", CacheClass.HEAD).done(AnswerSource.NODE, 0.1)
     (method,) = documents.methods(frame(tally=tally), History())["methods"]
     assert (method["calls_total"], method["calls_per_second"], method["hit"], method["share"]) == (1, None, None, None)
     document = documents.overview(frame(tally=tally), History(), {}, 0.0)

@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.app import Admin, Page
 from rpcaccel.controlplane.admin.auth import LINES, FailedLogins
-from rpcaccel.controlplane.admin.routes import ROUTES, Route
+from rpcaccel.controlplane.admin.routes import ROUTES, AdminRoute
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -55,7 +55,7 @@ async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-def path_of(route: Route) -> str:
+def path_of(route: AdminRoute) -> str:
     return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
 
 

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from msgspec import Raw
 
 from rpcaccel.controlplane.admin import diagnostics
-from rpcaccel.controlplane.workers.operations import Refusal, read
+from rpcaccel.controlplane.workers.operations import OperationRefused, read
 
 ANSWER = {
     "X-Rpcaccel-Cache": "miss",
@@ -93,7 +93,7 @@ async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"call": 1, "more": 2}', b"not json"])
 def test_another_body_is_no_question(body: bytes) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(OperationRefused):
         read(body, diagnostics.Trial)
 
 

@@ -1,6 +1,6 @@
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.nodes.probe_state import Probed
-from rpcaccel.core.heads.identity import Claims, Wanted
+from rpcaccel.controlplane.nodes.probe_state import ProbeState
+from rpcaccel.core.heads.identity import Claims, ExpectedIdentity
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 
@@ -13,22 +13,22 @@ class Silent:
         return None
 
 
-def probed(**settings: object) -> Probed:
-    return Probed(NodeSettings.model_validate({"id": "a", "url": "http://127.0.0.1:1", **settings}), Silent())
+def probed(**settings: object) -> ProbeState:
+    return ProbeState(NodeSettings.model_validate({"id": "a", "url": "http://127.0.0.1:1", **settings}), Silent())
 
 
 def test_a_node_counts_once_it_has_said_what_it_serves() -> None:
     node = probed()
     before = node.counts
     node.claims = Claims(7)
-    node.judge(Wanted(7))
+    node.judge(ExpectedIdentity(7))
     assert (before, node.counts) == (False, True)
 
 
 def test_a_node_that_cannot_say_what_it_serves_is_taken_on_trust_and_it_is_said() -> None:
     node = probed()
     node.claims = Claims()
-    node.judge(Wanted(7))
+    node.judge(ExpectedIdentity(7))
     assert node.counts
     assert node.note(0.0, None, 45.0) == "it does not say which chain it serves"
 
@@ -36,12 +36,12 @@ def test_a_node_that_cannot_say_what_it_serves_is_taken_on_trust_and_it_is_said(
 def test_a_wrong_or_draining_node_does_not_count() -> None:
     node = probed()
     node.claims = Claims(8)
-    node.judge(Wanted(7))
+    node.judge(ExpectedIdentity(7))
     assert not node.counts
     assert node.note(0.0, None, 45.0) == "it serves chain id 8, not 7"
     node = probed(drain=True)
     node.claims = Claims(7)
-    node.judge(Wanted(7))
+    node.judge(ExpectedIdentity(7))
     assert not node.counts
 
 

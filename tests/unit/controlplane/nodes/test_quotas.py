@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, Kept, QuotaFile, Quotas
-from rpcaccel.core.messages import NodeReport, Report
-from rpcaccel.core.nodes.quota import Brought, Quota, QuotaSettings
+from rpcaccel.core.messages import NodeReport, WorkerReport
+from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
 
 NOON = datetime(2026, 2, 10, 12, tzinfo=UTC).timestamp()
@@ -30,7 +30,7 @@ class Place:
         self.name = name
         self.pid = 1
         self._world = world
-        self.quota = Quota(QuotaSettings(day=100, month=1000).shared_by(2), now=0.0, epoch=world.now)
+        self.quota = Quota(QuotaLimits(day=100, month=1000).shared_by(2), now=0.0, epoch=world.now)
         self.bring(world.quotas.brought(name))
 
     def spend(self, calls: int) -> None:
@@ -41,12 +41,12 @@ class Place:
         for brought in uses:
             self.quota.bring(brought, self._passed)
 
-    def report(self) -> Report:
+    def report(self) -> WorkerReport:
         node = NodeReport(
             network="n", id="a", head=1, in_flight=0, breaker="closed", latency=None, parked=0.0, refusal="",
             quota=self.quota.uses(self._passed),
         )  # fmt: skip
-        return Report(
+        return WorkerReport(
             worker=self.name, pid=1, revision=1, uptime=1.0, port=1, tally=Tally().snapshot(), nodes=(node,), flights=0
         )
 

@@ -15,7 +15,7 @@ from rpcaccel.config.patch import difference, merge
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.settings.sharing import Sharing, compose
-from rpcaccel.stores.redis.board import Heard, Place, Posted, UnreachableError
+from rpcaccel.stores.redis.board import BoardCursor, Heard, Posted, UnreachableError
 
 ME = Author("me", "page")
 
@@ -77,13 +77,13 @@ class Side:
         await self._pass()
         self.wall.words.append(word)
 
-    async def last(self) -> Place:
+    async def last(self) -> BoardCursor:
         await self._pass()
-        return Place(str(len(self.wall.words)).encode(), b"run")
+        return BoardCursor(str(len(self.wall.words)).encode(), b"run")
 
-    async def heard(self, place: Place) -> Heard:
+    async def heard(self, place: BoardCursor) -> Heard:
         await self._pass()
-        return Heard(Place(str(len(self.wall.words)).encode(), b"run"), self.wall.words[int(place.word) :])
+        return Heard(BoardCursor(str(len(self.wall.words)).encode(), b"run"), self.wall.words[int(place.word) :])
 
 
 class Host:

@@ -10,9 +10,9 @@ import pytest
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.patch import Edit
 from rpcaccel.controlplane.settings.audit import Change
-from rpcaccel.controlplane.settings.state_file import Earlier, Saved, StateFile
+from rpcaccel.controlplane.settings.state_file import Earlier, StateDocument, StateFile
 
-SAVED = Saved(
+SAVED = StateDocument(
     revision=7,
     overlay={"networks": {"x": {"nodes": {"a": {"weight": 3}, "b": None}}}},
     changes=(

@@ -2,10 +2,13 @@ import pytest
 
 from rpcaccel.controlplane.stats.history import METHOD_SPACING, SPACING, History, Ring
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.tally import Source, Tally
+from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.stats.tally import Tally
 
 
-def called(tally: Tally, times: int, source: Source = Source.NODE, seconds: float = 0.01, failed: bool = False) -> None:
+def called(
+    tally: Tally, times: int, source: AnswerSource = AnswerSource.NODE, seconds: float = 0.01, failed: bool = False
+) -> None:
     for _ in range(times):
         tally.cell("s0", "eth_call", CacheClass.HEAD).done(source, seconds, 10, failed)
 
@@ -27,9 +30,9 @@ def test_a_point_tells_only_what_came_since_the_one_before() -> None:
     history, tally = History(), Tally(["eth_call"])
     called(tally, 5)
     history.add(tally.snapshot(), now=100.0, at=1000.0)
-    called(tally, 3, Source.MEMORY, seconds=1e-5)
+    called(tally, 3, AnswerSource.MEMORY, seconds=1e-5)
     called(tally, 2, failed=True)
-    called(tally, 1, Source.REFUSED)
+    called(tally, 1, AnswerSource.REFUSED)
     history.add(tally.snapshot(), now=102.0, at=1002.0)
     (point,) = history.points()
     assert (point.at, point.seconds, point.calls, point.hits, point.errors, point.refused) == (1002.0, 2.0, 6, 3, 2, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rpcaccel.controlplane.stats import snapshot
-from rpcaccel.controlplane.stats.notices import Notice, changes, not_reached, tier_changes
+from rpcaccel.controlplane.stats.notices import LogNotice, changes, not_reached, tier_changes
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.stats.tally import TallySnapshot, Tier
+from rpcaccel.core.stats.counters import TallySnapshot, Tier
 
 WELL: dict[str, Any] = {"head": 200, "chain_ok": True, "answering": True}
 SILENT: dict[str, Any] = {"head": 200, "chain_ok": True, "answering": False, "note": "no connection to http://a"}
@@ -19,7 +19,7 @@ def heads(about: str = "", **node: Any) -> NetworkHeads:
     return NetworkHeads(network="n", served=Served(head=200, note=about), nodes=(NodeHead(id="a", **node),))
 
 
-def said(before: NetworkHeads | None, now: NetworkHeads) -> list[Notice]:
+def said(before: NetworkHeads | None, now: NetworkHeads) -> list[LogNotice]:
     return list(changes(before, now))
 
 
@@ -29,7 +29,7 @@ def test_a_node_that_is_well_from_the_start_is_no_news() -> None:
 
 
 def test_a_node_that_stops_answering_is_said_once_with_the_reason() -> None:
-    assert said(heads(**WELL), heads(**SILENT)) == [Notice("warning", SILENT["note"], "a")]
+    assert said(heads(**WELL), heads(**SILENT)) == [LogNotice("warning", SILENT["note"], "a")]
     again = {**SILENT, "note": "no connection to http://a (2 times in a row)"}
     assert said(heads(**SILENT), heads(**again)) == []
 
@@ -41,8 +41,8 @@ def test_a_node_that_comes_back_is_said() -> None:
 
 
 def test_a_node_of_another_chain_and_one_that_does_not_say_its_chain_are_warned_of() -> None:
-    assert said(None, heads(**WRONG)) == [Notice("warning", WRONG["note"], "a")]
-    assert said(heads(**SILENT), heads(**UNSURE)) == [Notice("warning", UNSURE["note"], "a")]
+    assert said(None, heads(**WRONG)) == [LogNotice("warning", WRONG["note"], "a")]
+    assert said(heads(**SILENT), heads(**UNSURE)) == [LogNotice("warning", UNSURE["note"], "a")]
 
 
 def test_a_lag_is_not_written_down() -> None:
@@ -51,7 +51,7 @@ def test_a_lag_is_not_written_down() -> None:
 
 def test_a_note_about_the_head_is_said_once_though_its_numbers_change() -> None:
     first, later = heads("no new block for 46 s", **WELL), heads("no new block for 47 s", **WELL)
-    assert said(heads(**WELL), first) == [Notice("warning", "no new block for 46 s")]
+    assert said(heads(**WELL), first) == [LogNotice("warning", "no new block for 46 s")]
     assert said(first, later) == []
     (notice,) = said(later, heads(**WELL))
     assert (notice.level, notice.text) == ("info", "the head is followed again, at block 200")
@@ -64,14 +64,14 @@ def frame(*notices: snapshot.Notice, up: bool = True) -> snapshot.Frame:
 
 def test_a_tier_that_is_lost_and_one_that_is_back_are_each_said_once() -> None:
     assert list(tier_changes(None, frame())) == []
-    assert list(tier_changes(None, frame(up=False))) == [Notice("warning", not_reached("redis"))]
-    assert list(tier_changes(frame(), frame(up=False))) == [Notice("warning", not_reached("redis"))]
+    assert list(tier_changes(None, frame(up=False))) == [LogNotice("warning", not_reached("redis"))]
+    assert list(tier_changes(frame(), frame(up=False))) == [LogNotice("warning", not_reached("redis"))]
     assert list(tier_changes(frame(up=False), frame(up=False))) == []
-    assert list(tier_changes(frame(up=False), frame())) == [Notice("info", "redis is reached again")]
+    assert list(tier_changes(frame(up=False), frame())) == [LogNotice("info", "redis is reached again")]
 
 
 def test_a_redis_that_is_set_up_badly_is_said_once() -> None:
     bad = snapshot.Notice("warn", "redis", "Redis a has no maxmemory")
-    assert list(tier_changes(frame(), frame(bad))) == [Notice("warning", bad.text)]
+    assert list(tier_changes(frame(), frame(bad))) == [LogNotice("warning", bad.text)]
     assert list(tier_changes(frame(bad), frame(bad))) == []
     assert list(tier_changes(frame(), frame(snapshot.Notice("warn", "rpcaccel", "waits for a restart")))) == []

@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.stats.snapshot import Overview
+from rpcaccel.controlplane.stats.snapshot import SupervisorView
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.messages import NodeReport, Report
+from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.tally import Tally
@@ -22,11 +22,11 @@ NOW = 100.0
 class Told:
     """A link of which only the report matters."""
 
-    def __init__(self, report: Report | None) -> None:
+    def __init__(self, report: WorkerReport | None) -> None:
         self._report = report
         self.asked = 0
 
-    def report(self) -> Report | None:
+    def report(self) -> WorkerReport | None:
         self.asked += 1
         return self._report
 
@@ -36,11 +36,11 @@ def node_report(**more: Any) -> NodeReport:
     return NodeReport(**{**plain, "latency": None, "parked": 0.0, "refusal": "", **more})  # type: ignore[arg-type]
 
 
-def report(*nodes: NodeReport, calls: int = 0, warnings: tuple[str, ...] = ()) -> Report:
+def report(*nodes: NodeReport, calls: int = 0, warnings: tuple[str, ...] = ()) -> WorkerReport:
     tally = Tally(["eth_call"])
     for _ in range(calls):
         tally.cell("n", "eth_call", CacheClass.BY_NUMBER).done(1, 0.001)
-    return Report(
+    return WorkerReport(
         worker="w1",
         pid=7,
         revision=3,
@@ -56,10 +56,10 @@ def report(*nodes: NodeReport, calls: int = 0, warnings: tuple[str, ...] = ()) -
 def overview(
     node: dict[str, Any],
     head: NodeHead | None,
-    *reports: Report,
+    *reports: WorkerReport,
     served: int = 10,
     clock: Callable[[], float] = lambda: NOW,
-) -> Overview:
+) -> SupervisorView:
     settings = Settings.model_validate(
         {"networks": {"n": {"nodes": [{"id": "a", "url": "http://user:secret@h.example:1/key", **node}]}}}
     )
@@ -67,7 +67,7 @@ def overview(
     if head is not None:
         heads["n"] = NetworkHeads(network="n", served=Served(head=served, final=served, since=NOW - 2), nodes=(head,))
     links: Any = [Told(made) for made in reports] or [Told(None)]
-    return Overview(
+    return SupervisorView(
         lambda: settings,
         heads,
         links,
@@ -141,7 +141,7 @@ def test_an_address_shows_neither_user_nor_key() -> None:
 def test_a_frame_is_made_of_one_account_of_each_worker() -> None:
     settings = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"]}}})
     links: Any = [Told(report(calls=2)), Told(report(calls=3)), Told(None)]
-    looking = Overview(lambda: settings, {}, links)
+    looking = SupervisorView(lambda: settings, {}, links)
     frame = looking.frame()
     assert [link.asked for link in links] == [1, 1, 1]
     assert (sum(cell.calls for cell in frame.snapshot.cells), len(frame.workers), len(frame.nodes)) == (5, 2, 1)
@@ -151,8 +151,10 @@ def test_a_frame_is_made_of_one_account_of_each_worker() -> None:
 
 def test_the_address_that_calls_are_taken_on_is_told() -> None:
     settings = Settings.model_validate({"listen": "127.0.0.1:0", "networks": {"n": {"nodes": ["http://a.example"]}}})
-    assert Overview(lambda: settings, {}, [], listen=lambda: "127.0.0.1:80").settings()["listen"] == "127.0.0.1:80"
-    assert Overview(lambda: settings, {}, []).settings()["listen"] == "127.0.0.1:0"
+    assert (
+        SupervisorView(lambda: settings, {}, [], listen=lambda: "127.0.0.1:80").settings()["listen"] == "127.0.0.1:80"
+    )
+    assert SupervisorView(lambda: settings, {}, []).settings()["listen"] == "127.0.0.1:0"
 
 
 def test_since_counts_from_the_change_of_state() -> None:
@@ -168,7 +170,7 @@ def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
         listed = [{"id": name, "url": f"http://{name}"} for name in nodes]
         return Settings.model_validate({"networks": {"n": {"nodes": listed}}})
 
-    view = Overview(settings, {}, [], clock=lambda: now[0])
+    view = SupervisorView(settings, {}, [], clock=lambda: now[0])
     view.nodes()
     nodes.remove("b")
     now[0] += 60

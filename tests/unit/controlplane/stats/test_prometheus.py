@@ -5,10 +5,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import rpcaccel
-from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, EXPOSED, render
+from rpcaccel.controlplane.stats.metric_table import EXPOSED
+from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, render
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView, look
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.tally import Source, Tally
+from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_view import SampleView
 from tests.unit.controlplane.stats.test_exposition import as_the_client_writes
 
@@ -49,7 +51,7 @@ def test_ten_thousand_invented_methods_do_not_make_ten_thousand_series() -> None
     before = len(samples(frame_of(tally)))
     for number in range(10_000):
         cell = tally.cell("s0", f"invented_{number}", CacheClass.NEVER)
-        cell.done(Source.NODE, 0.01, 10)
+        cell.done(AnswerSource.NODE, 0.01, 10)
         cell.missed(f"reason {number}")
     found = samples(frame_of(tally))
     assert value(found, "rpcaccel_calls_total", network="s0", method="other", outcome="ok") == 10_000
@@ -60,10 +62,10 @@ def test_ten_thousand_invented_methods_do_not_make_ten_thousand_series() -> None
 def test_outcomes_add_up_to_the_calls() -> None:
     tally = Tally(["eth_call"])
     cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
-    cell.done(Source.MEMORY, 1e-5)
-    cell.done(Source.NODE, 0.2, failed=True)
-    cell.done(Source.REFUSED, 1e-5, failed=True)
-    tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(Source.NODE, 0.1)
+    cell.done(AnswerSource.MEMORY, 1e-5)
+    cell.done(AnswerSource.NODE, 0.2, failed=True)
+    cell.done(AnswerSource.REFUSED, 1e-5, failed=True)
+    tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(AnswerSource.NODE, 0.1)
     found = samples(frame_of(tally))
     outcomes = {
         outcome: value(found, "rpcaccel_calls_total", network="s0", method="eth_call", outcome=outcome)
@@ -74,8 +76,8 @@ def test_outcomes_add_up_to_the_calls() -> None:
 
 def test_latency_is_cumulative_by_method_and_source_over_all_classes() -> None:
     tally = Tally(["eth_call"])
-    tally.cell("s0", "eth_call", CacheClass.HEAD).done(Source.NODE, 0.15)
-    tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(Source.NODE, 70.0)
+    tally.cell("s0", "eth_call", CacheClass.HEAD).done(AnswerSource.NODE, 0.15)
+    tally.cell("s0", "eth_call", CacheClass.BY_NUMBER).done(AnswerSource.NODE, 70.0)
     labels = {"network": "s0", "method": "eth_call", "source": "node"}
     found = samples(frame_of(tally))
     bucket = "rpcaccel_call_seconds_bucket"

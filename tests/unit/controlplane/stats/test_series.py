@@ -4,7 +4,8 @@ import pytest
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import columns, method_past, past
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.tally import Source, Tally
+from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_view import NETWORK, SampleView
 
 
@@ -40,8 +41,8 @@ def test_what_the_cache_saved_is_the_same_in_each_range_that_covers_the_same_pas
     for second in range(100):
         # A miss takes longer and longer, and is seen in one second of ten: means over unlike whiles would be unlike.
         if second % 10 == 5:
-            cell.done(Source.NODE, 0.001 * second, 10)
-        cell.done(Source.MEMORY, 1e-5, 10)
+            cell.done(AnswerSource.NODE, 0.001 * second, 10)
+        cell.done(AnswerSource.MEMORY, 1e-5, 10)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
     document = past(history, "1h")
     assert document is not None

@@ -1,8 +1,9 @@
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, quantiles, rate, ratio, readings
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.histogram import Histogram
-from rpcaccel.core.stats.tally import Source, Step, Tally
+from rpcaccel.core.stats.tally import Tally
 
 
 def test_of_nothing_there_is_no_rate_no_ratio_and_no_percentile() -> None:
@@ -16,8 +17,8 @@ def test_hits_and_misses_never_share_a_latency() -> None:
     tally = Tally(["eth_call"])
     cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
     for _ in range(10):
-        cell.done(Source.MEMORY, 15e-6, 100)
-        cell.done(Source.FLIGHT, 0.04, 100)
+        cell.done(AnswerSource.MEMORY, 15e-6, 100)
+        cell.done(AnswerSource.FLIGHT, 0.04, 100)
     figures = method_figures([cell], Window(10.0, tally.snapshot()))
     assert figures["hit"]["p99"] <= 20e-6
     assert figures["miss"]["p50"] >= 30e-3
@@ -28,8 +29,8 @@ def test_hits_and_misses_never_share_a_latency() -> None:
 def test_refused_calls_lower_neither_hit_ratio_nor_raise_errors() -> None:
     tally = Tally(["eth_call"])
     cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
-    cell.done(Source.MEMORY, 15e-6)
-    cell.done(Source.REFUSED, 15e-6, failed=True)
+    cell.done(AnswerSource.MEMORY, 15e-6)
+    cell.done(AnswerSource.REFUSED, 15e-6, failed=True)
     tally.refused("not JSON")
     told = readings(Window(2.0, tally.snapshot()))
     assert told is not None

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rpcaccel.controlplane.workers.process_link import PendingAnswers
-from rpcaccel.core.messages import Explained, PurgeDone, Recorded
+from rpcaccel.core.messages import ExplainReply, PurgeDone, Recorded
 
 NOTHING = PurgeDone(0, 0, complete=False)
 
@@ -69,7 +69,7 @@ async def test_an_answer_to_something_else_is_none(pending: PendingAnswers) -> N
     asked = asyncio.create_task(pending.answer(sent.append, NOTHING))
     await asyncio.sleep(0)
     with pytest.raises(ValueError, match="Explained as the answer where PurgeDone was due"):
-        pending.settle(Explained(sent[0], None))
+        pending.settle(ExplainReply(sent[0], None))
     pending.end()
     assert await asked == NOTHING
 

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from rpcaccel.controlplane.workers.watchdog import ASLEEP, GRACE, LOOK_EVERY, Watchdog
-from rpcaccel.controlplane.workers.workers import Running
+from rpcaccel.controlplane.workers.workers import RunningWorker
 
 
 class Said:
@@ -37,7 +37,7 @@ class World:
         self.now = 0.0
         self.within = within
         self.links: list[Any] = [Said(at) for at in heard_at]
-        self.running = [Running(link) for link in self.links]
+        self.running = [RunningWorker(link) for link in self.links]
         self.watchdog = Watchdog(lambda: self.running, lambda: self.within, lambda: self.now, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
@@ -46,7 +46,7 @@ class World:
 
     def silent_at(self, now: float) -> list[str]:
         """Who is silent then, looked at as often as it should be."""
-        found: list[Running] = []
+        found: list[RunningWorker] = []
         while self.now < now and not found:
             self.now = min(now, self.now + LOOK_EVERY)
             found = self.watchdog.silent()

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.cache.eviction import CHANCES, HUSKS, POLICIES, Eviction, Lru, S3Fifo, Sieve, Slot
+from rpcaccel.core.cache.eviction import CHANCES, HUSKS, POLICIES, CacheSlot, Eviction, Lru, S3Fifo, Sieve
 from rpcaccel.core.cache.memory import ENTRY_BYTES, MemoryTier
 from rpcaccel.core.plan.rules import CacheClass
 
@@ -16,8 +16,8 @@ def entry(*, expires: float = inf) -> Entry:
     return Entry(result=b"1", cache=CacheClass.HEAD, network="s0", method="m", stored_at=0.0, expires=expires)
 
 
-def slot(name: str, *, uses: int = 0, expires: float = inf) -> Slot:
-    return Slot(name.encode(), entry(expires=expires), 100, uses)
+def slot(name: str, *, uses: int = 0, expires: float = inf) -> CacheSlot:
+    return CacheSlot(name.encode(), entry(expires=expires), 100, uses)
 
 
 def gone(policy: Eviction, count: int, now: float = 0.0) -> list[str]:
@@ -31,7 +31,7 @@ def gone(policy: Eviction, count: int, now: float = 0.0) -> list[str]:
     return names
 
 
-def remove(policy: Eviction, gone_slot: Slot) -> None:
+def remove(policy: Eviction, gone_slot: CacheSlot) -> None:
     policy.forget(gone_slot)
     gone_slot.entry = None
 

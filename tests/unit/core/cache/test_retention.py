@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel import chains
-from rpcaccel.core.cache.retention import TESTS, Keep, Verdict, judge
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.cache.retention import TESTS, Keep, KeepDecision, judge
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 
@@ -44,32 +44,32 @@ def plan(
     )
 
 
-def verdict(made: Plan, result: bytes, *, node_head: int = 100, final: int = 100, doubt: int = 0) -> Verdict:
-    return judge(made, result, node_head, View(head=final, final=final, doubt=doubt), MAX)
+def verdict(made: Plan, result: bytes, *, node_head: int = 100, final: int = 100, doubt: int = 0) -> KeepDecision:
+    return judge(made, result, node_head, ChainSnapshot(head=final, final=final, doubt=doubt), MAX)
 
 
 def test_an_answer_about_a_known_block_is_kept_for_good() -> None:
-    assert verdict(plan(), b'{"to":null,"text":"error"}') == Verdict(Keep.LASTING)
+    assert verdict(plan(), b'{"to":null,"text":"error"}') == KeepDecision(Keep.LASTING)
 
 
 def test_a_call_without_a_key_is_not_kept() -> None:
-    assert verdict(plan(key=None, head_key=None), b"1") == Verdict(Keep.SKIP, "class")
+    assert verdict(plan(key=None, head_key=None), b"1") == KeepDecision(Keep.SKIP, "class")
 
 
 def test_an_answer_longer_than_the_bound_is_not_kept() -> None:
-    assert verdict(plan(), b'"' + b"x" * MAX + b'"') == Verdict(Keep.SKIP, "too-large")
+    assert verdict(plan(), b'"' + b"x" * MAX + b'"') == KeepDecision(Keep.SKIP, "too-large")
 
 
 def test_an_answer_about_a_block_above_the_answering_nodes_head_is_not_kept() -> None:
-    assert verdict(plan(block=101), b'"0x"') == Verdict(Keep.SKIP, "above-head")
-    assert verdict(plan(block=100, depth=1), b"[1]") == Verdict(Keep.SKIP, "above-head")
-    assert verdict(plan(block=50), b"1", node_head=-1) == Verdict(Keep.SKIP, "above-head")
+    assert verdict(plan(block=101), b'"0x"') == KeepDecision(Keep.SKIP, "above-head")
+    assert verdict(plan(block=100, depth=1), b"[1]") == KeepDecision(Keep.SKIP, "above-head")
+    assert verdict(plan(block=50), b"1", node_head=-1) == KeepDecision(Keep.SKIP, "above-head")
     assert verdict(plan(block=100), b"1").keep is Keep.LASTING
 
 
 def test_null_is_kept_at_most_until_the_next_head() -> None:
-    assert verdict(plan(), b"null") == Verdict(Keep.UNTIL_HEAD, "null")
-    assert verdict(plan(head_key=None), b"null") == Verdict(Keep.SKIP, "null")
+    assert verdict(plan(), b"null") == KeepDecision(Keep.UNTIL_HEAD, "null")
+    assert verdict(plan(head_key=None), b"null") == KeepDecision(Keep.SKIP, "null")
 
 
 def test_a_null_that_is_the_constant_of_a_chain_is_kept() -> None:
@@ -88,7 +88,7 @@ def test_a_null_that_is_the_constant_of_a_chain_is_kept() -> None:
 )
 def test_a_result_its_rule_distrusts_is_kept_at_most_until_the_next_head(test: str, result: bytes) -> None:
     distrusting = plan(rule=Rule(method="m", cache=CacheClass.BY_NUMBER, skip=(test,)))
-    assert verdict(distrusting, result) == Verdict(Keep.UNTIL_HEAD, test)
+    assert verdict(distrusting, result) == KeepDecision(Keep.UNTIL_HEAD, test)
     assert verdict(distrusting, b'"0x1"').keep is Keep.LASTING
 
 
@@ -101,7 +101,7 @@ def test_the_genesis_block_has_no_signers_and_that_is_kept() -> None:
 def test_a_pooled_transaction_is_not_kept_at_all(block_hash: bytes) -> None:
     rule = Rule(method="m", cache=CacheClass.FOREVER, skip=("not-mined",))
     pooled = b'{"blockHash":%b,"blockNumber":null}' % block_hash
-    assert verdict(plan(rule=rule, cache=CacheClass.FOREVER, block=None), pooled) == Verdict(Keep.SKIP, "pending")
+    assert verdict(plan(rule=rule, cache=CacheClass.FOREVER, block=None), pooled) == KeepDecision(Keep.SKIP, "pending")
 
 
 def test_a_mined_transaction_is_kept() -> None:
@@ -131,8 +131,8 @@ def test_where_branches_can_be_abandoned_a_transaction_is_kept_once_its_block_is
 def test_a_range_that_came_back_short_is_not_kept() -> None:
     rule = Rule(method="m", cache=CacheClass.BY_NUMBER, split="blocks")
     asked = plan(rule=rule, first_block=10, block=12)
-    assert verdict(asked, b"[1,2]") == Verdict(Keep.SKIP, "short-range")
-    assert verdict(asked, b"7") == Verdict(Keep.SKIP, "short-range")
+    assert verdict(asked, b"[1,2]") == KeepDecision(Keep.SKIP, "short-range")
+    assert verdict(asked, b"7") == KeepDecision(Keep.SKIP, "short-range")
     assert verdict(asked, b"[1,2,3]").keep is Keep.LASTING
     assert verdict(plan(rule=rule, first_block=12, block=10), b"[]").keep is Keep.LASTING
 
@@ -143,7 +143,7 @@ def test_a_range_that_came_back_short_is_not_kept() -> None:
 )
 def test_what_a_lagging_machine_would_say_is_kept_for_good_only_where_none_can_be_so_far_behind(result: bytes) -> None:
     near, deep = plan(block=91), plan(block=90)
-    assert verdict(near, result, doubt=10) == Verdict(Keep.UNTIL_HEAD, "unproven")
+    assert verdict(near, result, doubt=10) == KeepDecision(Keep.UNTIL_HEAD, "unproven")
     assert verdict(near, b'"0x1"', doubt=10).keep is Keep.LASTING, "a machine without the block cannot say it"
     assert verdict(deep, result, doubt=10).keep is Keep.LASTING
     assert verdict(deep, result, doubt=10, node_head=99).keep is Keep.UNTIL_HEAD, "its node is not far above the block"
@@ -159,7 +159,7 @@ def test_an_empty_answer_about_a_block_named_by_its_hash_shows_nothing() -> None
 
 def test_logs_may_lack_the_newest_blocks_whatever_is_among_them() -> None:
     logs = plan(rule=Rule(method="m", cache=CacheClass.BY_NUMBER, split="logs"), first_block=10, block=95)
-    assert verdict(logs, b'[{"blockNumber":"0x5f"}]', doubt=10) == Verdict(Keep.UNTIL_HEAD, "unproven")
+    assert verdict(logs, b'[{"blockNumber":"0x5f"}]', doubt=10) == KeepDecision(Keep.UNTIL_HEAD, "unproven")
     assert verdict(logs, b"[]").keep is Keep.LASTING
 
 
@@ -168,7 +168,7 @@ def test_a_constant_is_no_word_about_a_block() -> None:
 
 
 def test_an_answer_true_at_one_head_goes_under_that_heads_key() -> None:
-    assert verdict(plan(cache=CacheClass.HEAD, key=None, block=None), b"1") == Verdict(Keep.UNTIL_HEAD)
+    assert verdict(plan(cache=CacheClass.HEAD, key=None, block=None), b"1") == KeepDecision(Keep.UNTIL_HEAD)
 
 
 @given(st.binary(max_size=80), st.sampled_from(sorted(TESTS)), st.sampled_from(CacheClass))
@@ -176,7 +176,7 @@ def test_no_result_makes_the_judge_raise(result: bytes, test: str, cache: CacheC
     made = plan(
         rule=Rule(method="m", cache=cache, skip=(test,), split="blocks"), cache=cache, final=False, first_block=1
     )
-    assert isinstance(verdict(made, result), Verdict)
+    assert isinstance(verdict(made, result), KeepDecision)
 
 
 @pytest.mark.parametrize("method", ["eth_getRawTransactionByHash", "debug_getRawTransaction"])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.dispatch.commands import CancelAttempt, Command, DispatchSettings, SetTimer, Settle, StartAttempt
-from rpcaccel.core.dispatch.machine import LEGAL, Dispatch, HedgeAfter, IllegalEvent, State
+from rpcaccel.core.dispatch.machine import LEGAL, CallState, Dispatch, HedgeAfter, IllegalEvent
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -95,7 +95,7 @@ def test_a_good_answer_ends_the_call() -> None:
     assert short(run.start(0.0)) == ["ask a"]
     end = settled(run.answered(1, OK, None, 0.1))
     assert (end.answer, end.failure, end.node and end.node.id) == (OK, None, "a")
-    assert run.state is State.SETTLED
+    assert run.state is CallState.SETTLED
 
 
 def test_a_call_that_began_without_a_machine_goes_on_as_if_it_had_had_one() -> None:
@@ -246,7 +246,7 @@ def test_when_no_node_has_it_yet_it_waits_a_block_and_asks_again() -> None:
     run = machine(1, behind_pause=2.0)
     run.start(0.0)
     assert short(run.answered(1, ERROR, FailureKind.NODE_BEHIND, 0.1)) == ["wait 2"]
-    assert run.state is State.PAUSING
+    assert run.state is CallState.PAUSING
     assert short(run.timer(2.1)) == ["ask a"]
     assert short(run.answered(2, OK, None, 2.2)) == ["end well"]
 
@@ -320,7 +320,7 @@ def test_methods_that_no_table_describes_are_looked_for_until_too_many_of_them_w
         )
         run = machine(call=unknown, budget=budget)
         run.start(0.0)
-        while run.state is State.RUNNING:
+        while run.state is CallState.RUNNING:
             sends += 1
             run.answered(run.attempts, ERROR, FailureKind.METHOD_MISSING, 0.1)
     assert sends == 1000 + 10 * 2
@@ -389,14 +389,14 @@ def test_an_illegal_event_raises_and_changes_nothing() -> None:
     ):
         with pytest.raises(IllegalEvent):
             event()
-    assert (run.state, run.attempts, run.steps) == (State.RUNNING, 1, [])
+    assert (run.state, run.attempts, run.steps) == (CallState.RUNNING, 1, [])
     run.answered(1, OK, None, 0.1)
     with pytest.raises(IllegalEvent):
         run.cancel(0.2)
 
 
 def test_every_state_says_what_is_legal() -> None:
-    assert set(LEGAL) == set(State)
+    assert set(LEGAL) == set(CallState)
 
 
 KINDS = st.sampled_from(sorted(FailureKind))
@@ -465,10 +465,10 @@ def test_no_order_of_events_breaks_the_rules(
         if action == "cancel":
             obey(run.cancel(now))
         elif action == "timer" and run.timer_set:
-            paused = run.state is State.PAUSING
+            paused = run.state is CallState.PAUSING
             obey(run.timer(now), free=paused)
         elif action == "deserted":
-            if run.state is State.RUNNING:
+            if run.state is CallState.RUNNING:
                 obey(run.deserted(now), free=True)
         elif attempt is not None and action != "timer":
             running.pop(attempt)
@@ -484,5 +484,5 @@ def test_no_order_of_events_breaks_the_rules(
         if running or run.timer_set:
             obey(run.cancel(now))
         assert settlements == 1
-    assert run.state is State.SETTLED
+    assert run.state is CallState.SETTLED
     assert not running, "every attempt was reported or cancelled"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.core.dispatch.outcome import Outcome, reason
-from rpcaccel.core.stats.counters import Source, Step
+from rpcaccel.core.stats.counters import AnswerSource, Step
 
 
-def outcome(*steps: tuple[str, float], node: str = "", attempts: int = 0, source: Source = Source.NODE) -> Outcome:
+def outcome(
+    *steps: tuple[str, float], node: str = "", attempts: int = 0, source: AnswerSource = AnswerSource.NODE
+) -> Outcome:
     return Outcome(source=source, result=b"1", steps=steps, node=node, attempts=attempts)
 
 
@@ -22,7 +24,7 @@ def outcome(*steps: tuple[str, float], node: str = "", attempts: int = 0, source
         (outcome((Step.FLIGHT, 3.0)), 3.0, "waited 3.000 s for the same call under way"),
         (outcome((Step.FORWARD, 0.5)), 3.0, "the proxy itself was busy: 2.500 s in no step"),
         (outcome(), 3.0, "the proxy itself was busy"),
-        (outcome(source=Source.REFUSED), 3.0, "refused"),
+        (outcome(source=AnswerSource.REFUSED), 3.0, "refused"),
     ],
 )
 def test_what_took_longest_is_named(ended: Outcome, seconds: float, said: str) -> None:

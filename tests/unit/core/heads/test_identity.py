@@ -1,12 +1,12 @@
 import pytest
 
-from rpcaccel.core.heads.identity import Claims, Verdict, Wanted, judge, most_said, wanted_of
+from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, IdentityCheck, judge, most_said, wanted_of
 
-HARMONY = Wanted(eth_chain_id=1666600000, shard=0)
+HARMONY = ExpectedIdentity(eth_chain_id=1666600000, shard=0)
 
 
 def test_a_node_that_says_what_is_wanted_is_right() -> None:
-    assert judge(Claims(1666600000, 1, 0), HARMONY) == Verdict(True)
+    assert judge(Claims(1666600000, 1, 0), HARMONY) == IdentityCheck(True)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_a_node_that_says_what_is_wanted_is_right() -> None:
     ],
 )
 def test_a_node_of_another_chain_or_shard_is_wrong_and_it_is_said(claims: Claims, why: str) -> None:
-    assert judge(claims, HARMONY) == Verdict(False, why)
+    assert judge(claims, HARMONY) == IdentityCheck(False, why)
 
 
 def test_a_node_that_says_only_a_part_is_judged_by_that() -> None:
@@ -25,7 +25,7 @@ def test_a_node_that_says_only_a_part_is_judged_by_that() -> None:
 
 
 def test_a_node_that_says_nothing_is_neither_right_nor_wrong() -> None:
-    assert judge(Claims(), HARMONY) == Verdict(None, "it does not say which chain it serves")
+    assert judge(Claims(), HARMONY) == IdentityCheck(None, "it does not say which chain it serves")
 
 
 def test_the_id_with_the_most_weight_behind_it_wins_and_the_first_on_a_tie() -> None:
@@ -35,7 +35,7 @@ def test_the_id_with_the_most_weight_behind_it_wins_and_the_first_on_a_tie() -> 
 
 
 def test_a_chain_that_began_with_another_block_is_another_chain_and_one_that_does_not_say_may_be_right() -> None:
-    wanted = Wanted(1, genesis="0x" + "a" * 64)
+    wanted = ExpectedIdentity(1, genesis="0x" + "a" * 64)
     assert judge(Claims(1, genesis="0x" + "a" * 64), wanted).right is True
     assert judge(Claims(1), wanted).right is True
     verdict = judge(Claims(1, genesis="0x" + "b" * 64), wanted)
@@ -50,6 +50,6 @@ def test_what_nodes_have_to_serve_is_what_the_settings_say_and_else_what_most_of
         (Claims(1666700000, shard=0, genesis=theirs), 1.0),
         (Claims(shard=0, genesis=theirs), 1.0),
     ]
-    assert wanted_of(said, None, 0) == Wanted(1666600000, 0, ours)
-    assert wanted_of(said, 1666700000, 0) == Wanted(1666700000, 0, theirs)
-    assert wanted_of([], None, None) == Wanted()
+    assert wanted_of(said, None, 0) == ExpectedIdentity(1666600000, 0, ours)
+    assert wanted_of(said, 1666700000, 0) == ExpectedIdentity(1666700000, 0, theirs)
+    assert wanted_of([], None, None) == ExpectedIdentity()

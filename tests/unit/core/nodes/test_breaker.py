@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.breaker import MOVES, Breaker, BreakerSettings, Permit, State, Verdict
+from rpcaccel.core.nodes.breaker import MOVES, Breaker, BreakerPolicy, BreakerState, Permit, Verdict
 
 
 def tripped(now: float = 0.0, **settings: float) -> Breaker:
-    breaker = Breaker(BreakerSettings(**settings))  # type: ignore[arg-type]
+    breaker = Breaker(BreakerPolicy(**settings))  # type: ignore[arg-type]
     for _ in range(breaker.settings.failures):
         breaker.force(now).close("failure", now)
-    assert breaker.state is State.OPEN
+    assert breaker.state is BreakerState.OPEN
     return breaker
 
 
@@ -22,27 +22,27 @@ def acquired(breaker: Breaker, now: float) -> Permit:
 
 
 def test_a_run_of_failures_trips_it() -> None:
-    breaker = Breaker(BreakerSettings(failures=3))
+    breaker = Breaker(BreakerPolicy(failures=3))
     for verdict in ("failure", "failure", "success", "failure", "failure"):
         acquired(breaker, 1.0).close(verdict, 1.0)  # type: ignore[arg-type]
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
     acquired(breaker, 1.0).close("failure", 1.0)
-    assert breaker.state is State.OPEN
+    assert breaker.state is BreakerState.OPEN
     assert breaker.acquire(1.5) is None
 
 
 def test_half_of_the_calls_failing_trips_it() -> None:
-    breaker = Breaker(BreakerSettings(failures=100, volume=20, ratio=0.5))
+    breaker = Breaker(BreakerPolicy(failures=100, volume=20, ratio=0.5))
     for number in range(20):
         acquired(breaker, 1.0).close("failure" if number % 2 else "success", 1.0)
-    assert breaker.state is State.OPEN
+    assert breaker.state is BreakerState.OPEN
 
 
 def test_what_is_ignored_never_trips_it() -> None:
     breaker = Breaker()
     for _ in range(100):
         acquired(breaker, 1.0).close("ignore", 1.0)
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
 
 
 def test_after_its_rest_one_trial_passes_at_a_time() -> None:
@@ -50,11 +50,11 @@ def test_after_its_rest_one_trial_passes_at_a_time() -> None:
     assert not breaker.allows(0.9)
     assert breaker.allows(1.0)
     trial = acquired(breaker, 1.0)
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
     assert breaker.acquire(1.0) is None
     trial.close("success", 1.1)
     acquired(breaker, 1.1).close("success", 1.2)
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
 
 
 def test_a_failed_trial_opens_it_for_twice_as_long() -> None:
@@ -69,17 +69,17 @@ def test_a_trial_closed_with_ignore_is_given_back() -> None:
     breaker = tripped()
     for _ in range(10):
         acquired(breaker, 2.0).close("ignore", 2.0)
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
     assert breaker.allows(2.0)
 
 
 def test_a_permit_from_before_the_last_move_changes_nothing() -> None:
-    breaker = Breaker(BreakerSettings(failures=1, rest=1.0))
+    breaker = Breaker(BreakerPolicy(failures=1, rest=1.0))
     old = acquired(breaker, 0.0)
     acquired(breaker, 0.0).close("failure", 0.0)
     trial = acquired(breaker, 1.0)
     old.close("failure", 1.0)
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
     assert not breaker.allows(1.0)
     trial.close("success", 1.0)
     assert breaker.allows(1.0)
@@ -95,7 +95,7 @@ def test_a_permit_is_closed_only_once() -> None:
 def test_the_prober_may_invite_it_back() -> None:
     breaker = tripped()
     breaker.probed(0.1, answered=True)
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
     breaker.probed(0.1, answered=True)
     assert breaker.allows(0.1)
 
@@ -107,7 +107,7 @@ def test_while_probes_go_unanswered_no_client_pays_for_a_trial() -> None:
     breaker.force(1000.0).close("failure", 1000.0)  # for want of a better node
     assert not breaker.allows(2000.0)
     breaker.probed(2000.0, answered=True)
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
     assert breaker.allows(2000.0)
     healthy = Breaker()
     healthy.probed(0.0, answered=False)
@@ -119,7 +119,7 @@ def test_a_forced_call_may_end_the_rest_but_not_lengthen_it() -> None:
     breaker.force(1.0).close("failure", 1.0)
     assert breaker.rest_until == 10.0
     breaker.force(2.0).close("success", 2.0)
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
 
 
 def test_a_node_that_was_well_for_long_rests_shortly_again() -> None:
@@ -136,7 +136,7 @@ def test_a_node_that_was_well_for_long_rests_shortly_again() -> None:
 
 
 def test_every_state_can_be_left() -> None:
-    assert {state for state, _ in MOVES} == set(State)
+    assert {state for state, _ in MOVES} == set(BreakerState)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["failure", "ignore", "success"]), st.floats(0.0, 3.0))))
@@ -159,7 +159,7 @@ def test_no_order_of_events_shuts_a_node_out_for_ever(events: list[tuple[int, Ve
     breaker.probed(now, answered=True)
     for _ in range(breaker.settings.passes):
         acquired(breaker, now).close("success", now)
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
 
 
 def test_a_hanging_call_whose_cost_a_client_chose_does_not_hold_the_trial_of_light_ones() -> None:
@@ -169,6 +169,6 @@ def test_a_hanging_call_whose_cost_a_client_chose_does_not_hold_the_trial_of_lig
     assert not breaker.allows(2.0, light=False)
     for _ in range(breaker.settings.passes):
         acquired(breaker, 2.0).close("success", 2.0)
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
     hanging.close("failure", 12.0)
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED

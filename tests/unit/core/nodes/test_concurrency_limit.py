@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.concurrency_limit import Limit, LimitSettings
+from rpcaccel.core.nodes.concurrency_limit import ConcurrencyPolicy, Limit
 
 
 def test_it_starts_at_the_most_and_stays_there_while_all_is_well() -> None:
@@ -42,16 +42,16 @@ def test_a_few_slow_calls_do_not_shut_a_node_down() -> None:
     limit = Limit(512)
     for second in range(20):
         limit.overloaded(1, float(second * 2))
-    assert limit.value == LimitSettings().least
+    assert limit.value == ConcurrencyPolicy().least
 
 
 def test_new_bounds_keep_what_was_learnt() -> None:
     learnt, unhurt = Limit(512), Limit(512)
     learnt.overloaded(100, 1.0)
-    learnt.adopt(1024, LimitSettings())
-    unhurt.adopt(1024, LimitSettings())
+    learnt.adopt(1024, ConcurrencyPolicy())
+    unhurt.adopt(1024, ConcurrencyPolicy())
     assert (learnt.value, unhurt.value) == (70, 1024)
-    learnt.adopt(8, LimitSettings())
+    learnt.adopt(8, ConcurrencyPolicy())
     assert learnt.value == 8
 
 

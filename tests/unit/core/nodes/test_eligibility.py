@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rpcaccel.core.nodes.eligibility import Refusal, best_left, eligible, explain, judge, may_come, rests
+from rpcaccel.core.nodes.eligibility import Ineligibility, best_left, eligible, explain, judge, may_come, rests
 from rpcaccel.core.nodes.node import LACKS_FOR, Node
 from rpcaccel.core.nodes.parking import Parking
-from rpcaccel.core.nodes.quota import Quota, QuotaSettings
+from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
@@ -98,38 +98,41 @@ def test_a_node_of_unknown_head_gets_calls_about_no_block() -> None:
 
 def test_a_node_without_stated_roles_is_held_able_until_it_denies() -> None:
     node, call = Node("a"), plan(needs=("explorer",))
-    assert judge(node, call, 0.0) is Refusal.NONE
+    assert judge(node, call, 0.0) is Ineligibility.NONE
     node.learn(FailureKind.ROLE_MISSING, call, 0.0)
-    assert judge(node, call, 1.0) is Refusal.LACKS
-    assert judge(node, call, LACKS_FOR) is Refusal.NONE
+    assert judge(node, call, 1.0) is Ineligibility.LACKS
+    assert judge(node, call, LACKS_FOR) is Ineligibility.NONE
 
 
 def test_the_shard_of_the_network_is_no_statement_about_other_roles() -> None:
-    assert judge(Node("a", roles=frozenset({"beacon"})), plan(needs=("explorer",)), 0.0) is Refusal.NONE
-    assert judge(Node("a", roles=frozenset({"explorer"})), plan(needs=("beacon-shard",)), 0.0) is Refusal.SAID_TO_LACK
+    assert judge(Node("a", roles=frozenset({"beacon"})), plan(needs=("explorer",)), 0.0) is Ineligibility.NONE
+    assert (
+        judge(Node("a", roles=frozenset({"explorer"})), plan(needs=("beacon-shard",)), 0.0)
+        is Ineligibility.SAID_TO_LACK
+    )
 
 
 def test_a_stated_role_is_trusted_against_what_was_learnt() -> None:
     node = Node("a", roles=frozenset({"archive", "explorer"}))
     node.learn(FailureKind.ROLE_MISSING, plan(needs=("explorer",)), 0.0)
     node.learn(FailureKind.PRUNED, OLD, 0.0)
-    assert judge(node, plan(needs=("explorer",)), 1.0) is Refusal.NONE
-    assert judge(node, OLD, 1.0) is Refusal.NONE
+    assert judge(node, plan(needs=("explorer",)), 1.0) is Ineligibility.NONE
+    assert judge(node, OLD, 1.0) is Ineligibility.NONE
 
 
 def test_pruned_state_does_not_concern_newer_blocks() -> None:
     node = with_state(pruned_below=6, pruned_until=9.0)
-    assert judge(node, plan(block=6, needs=("archive-for-old-state",)), 1.0) is Refusal.NONE
-    assert judge(node, plan(block=5), 1.0) is Refusal.NONE
+    assert judge(node, plan(block=6, needs=("archive-for-old-state",)), 1.0) is Ineligibility.NONE
+    assert judge(node, plan(block=5), 1.0) is Ineligibility.NONE
 
 
 def test_a_method_that_reaches_back_a_little_concerns_no_other_method_and_no_newer_block() -> None:
     node = with_state(windows={"m": (6, 9.0)}, roles=frozenset({"archive"}))
-    assert judge(node, plan(block=5), 1.0) is Refusal.BEYOND_WINDOW
-    assert judge(node, plan(block=5), 9.0) is Refusal.NONE
-    assert judge(node, plan(block=6), 1.0) is Refusal.NONE
-    assert judge(node, plan(method="other", block=5, needs=("archive-for-old-state",)), 1.0) is Refusal.NONE
-    assert judge(node, plan(), 1.0) is Refusal.NONE
+    assert judge(node, plan(block=5), 1.0) is Ineligibility.BEYOND_WINDOW
+    assert judge(node, plan(block=5), 9.0) is Ineligibility.NONE
+    assert judge(node, plan(block=6), 1.0) is Ineligibility.NONE
+    assert judge(node, plan(method="other", block=5, needs=("archive-for-old-state",)), 1.0) is Ineligibility.NONE
+    assert judge(node, plan(), 1.0) is Ineligibility.NONE
     assert eligible([node], plan(block=5), 1.0).forced, "and it is asked when there is nobody else"
 
 
@@ -235,7 +238,7 @@ def test_a_routed_method_goes_to_tagged_nodes_only() -> None:
 
 def test_a_node_that_used_up_its_quota_waits_for_it_to_renew() -> None:
     paid = Node("paid")
-    paid.quota = Quota(QuotaSettings(day=1), now=0.0, epoch=0.0)
+    paid.quota = Quota(QuotaLimits(day=1), now=0.0, epoch=0.0)
     assert eligible([paid], plan(), 0.0).nodes == [paid]
     paid.quota.spend(False, 0.0)
     ((_, why),) = explain([paid], plan(), 86_390.0).refused
@@ -324,7 +327,7 @@ def test_an_invented_method_is_asked_of_one_node_once_all_said_that_they_have_no
         node.learn(FailureKind.METHOD_MISSING, invented, 1.0)
     found = eligible(nodes, invented, 2.0)
     assert (len(found.nodes), found.forced) == (1, True)
-    assert [judge(node, plan("invented_1"), 2.0) for node in nodes] == [Refusal.NONE] * 3
+    assert [judge(node, plan("invented_1"), 2.0) for node in nodes] == [Ineligibility.NONE] * 3
     assert len(eligible(nodes, invented, 2.0 + LACKS_FOR).nodes) == 3
 
 
@@ -338,11 +341,11 @@ def saying(name: str, roles: frozenset[str] = frozenset(), **says: bool) -> Node
 
 
 def test_what_a_node_says_of_itself_counts_until_the_operator_says_otherwise() -> None:
-    assert judge(saying("a", explorer=True), INDEXED, 0.0) is Refusal.NONE
-    assert judge(saying("a", explorer=False), INDEXED, 0.0) is Refusal.SAID_TO_LACK
-    assert judge(saying("a", archive=True), INDEXED, 0.0) is Refusal.NONE, "of the index it says nothing"
-    assert judge(saying("a", frozenset({"explorer"}), explorer=False), INDEXED, 0.0) is Refusal.NONE
-    assert judge(saying("a", frozenset({"archive"}), explorer=True), INDEXED, 0.0) is Refusal.SAID_TO_LACK
+    assert judge(saying("a", explorer=True), INDEXED, 0.0) is Ineligibility.NONE
+    assert judge(saying("a", explorer=False), INDEXED, 0.0) is Ineligibility.SAID_TO_LACK
+    assert judge(saying("a", archive=True), INDEXED, 0.0) is Ineligibility.NONE, "of the index it says nothing"
+    assert judge(saying("a", frozenset({"explorer"}), explorer=False), INDEXED, 0.0) is Ineligibility.NONE
+    assert judge(saying("a", frozenset({"archive"}), explorer=True), INDEXED, 0.0) is Ineligibility.SAID_TO_LACK
 
 
 def test_where_a_node_that_has_the_role_is_away_those_known_to_lack_it_are_not_asked_in_its_place() -> None:

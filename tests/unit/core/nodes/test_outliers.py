@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.outliers import OutlierSettings, look, silent
+from rpcaccel.core.nodes.outliers import OutlierPolicy, look, silent
 from rpcaccel.core.plan.rules import Bulkhead
 
-SETTINGS = OutlierSettings()
+SETTINGS = OutlierPolicy()
 
 
 def answering(id: str, seconds: float = 0.05, *, method: str = "m", count: int = 20, at: float = 100.0) -> Node:
@@ -52,7 +52,7 @@ def test_a_node_that_is_asked_the_hard_questions_is_not_slow() -> None:
 
 
 def test_factor_nought_ejects_nobody() -> None:
-    assert look([answering("a"), answering("slow", 9.0)], 100.0, OutlierSettings(factor=0.0)) == []
+    assert look([answering("a"), answering("slow", 9.0)], 100.0, OutlierPolicy(factor=0.0)) == []
 
 
 def test_a_node_that_holds_its_calls_while_others_answer_is_left_alone() -> None:
@@ -113,9 +113,9 @@ def test_the_last_that_is_well_is_never_ejected() -> None:
 def test_only_a_share_is_out_at_once(count: int, most: int) -> None:
     well = [answering(f"w{number}") for number in range(count - most)]
     slow = [answering(f"s{number}", 90.0) for number in range(most)]
-    found = look([*slow, *well], 100.0, OutlierSettings(by=0.1, factor=2.0))
+    found = look([*slow, *well], 100.0, OutlierPolicy(by=0.1, factor=2.0))
     assert len(found) <= most
-    assert look([*slow, *well], 101.0, OutlierSettings(by=0.1, factor=2.0)) == []
+    assert look([*slow, *well], 101.0, OutlierPolicy(by=0.1, factor=2.0)) == []
 
 
 def test_each_further_time_is_longer_until_there_was_peace() -> None:
@@ -168,7 +168,7 @@ def test_however_bad_they_are_one_is_left(states: list[tuple[float, int, bool, b
         nodes.append(node)
     for step in steps:
         now += step
-        look(nodes, now, OutlierSettings(factor=1.1, by=0.0, share=1.0, samples=1))
+        look(nodes, now, OutlierPolicy(factor=1.1, by=0.0, share=1.0, samples=1))
         counted = [node for node in nodes if not node.drained and node.chain_ok]
         assert not counted or any(now >= node.ejected_until for node in counted)
 

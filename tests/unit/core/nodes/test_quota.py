@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.quota import Brought, Quota, QuotaSettings, runs_out, window_end
+from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits, runs_out, window_end
 
 DAY = 86_400.0
 
@@ -19,7 +19,7 @@ NOON = unix(2026, 2, 10, 12)
 
 
 def quota(*, epoch: float = NOON, **limits: float) -> Quota:
-    return Quota(QuotaSettings(**limits), now=0.0, epoch=epoch)
+    return Quota(QuotaLimits(**limits), now=0.0, epoch=epoch)
 
 
 def test_a_day_that_is_used_up_parks_the_node_until_it_renews() -> None:
@@ -57,7 +57,7 @@ def test_a_second_has_so_many_calls_and_fills_up_again() -> None:
 
 
 def test_a_share_of_less_than_a_call_a_second_still_lets_calls_through() -> None:
-    found = Quota(QuotaSettings(second=2).shared_by(4), now=0.0, epoch=NOON)
+    found = Quota(QuotaLimits(second=2).shared_by(4), now=0.0, epoch=NOON)
     assert found.has_room(0.0)
     found.spend(False, 0.0)
     assert not found.has_room(1.9)
@@ -65,7 +65,7 @@ def test_a_share_of_less_than_a_call_a_second_still_lets_calls_through() -> None
 
 
 def test_without_a_limit_there_is_always_room() -> None:
-    assert not QuotaSettings().limits
+    assert not QuotaLimits().limits
     assert quota().has_room(0.0)
     assert quota().uses(0.0) == ()
     assert quota().parked_until(0.0) is None
@@ -120,7 +120,7 @@ def test_what_was_used_in_another_day_does_not_count() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 3 * DAY)), max_size=50), st.integers(1, 8))
 def test_no_day_is_ever_overdrawn_by_more_than_one_call(calls: list[tuple[bool, float]], workers: int) -> None:
-    settings = QuotaSettings(day=20, heavy=3)
+    settings = QuotaLimits(day=20, heavy=3)
     parts = [Quota(settings.shared_by(workers), now=0.0, epoch=NOON) for _ in range(workers)]
     for index, (heavy, at) in enumerate(sorted(calls, key=lambda call: call[1])):
         part = parts[index % workers]

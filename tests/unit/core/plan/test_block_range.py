@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rpcaccel import chains
 from rpcaccel.core.plan.block_range import Range
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 
@@ -22,7 +22,7 @@ TOPIC = "0x" + "dd" * 32
 def plan(method: str, *params: Any, chain: str = "harmony", head: int = 500, final: int = 500) -> Plan:
     rules = chains.load(chain)
     planner = Planner("net", rules.rules, rules.tags, final_at_once=rules.finality == "instant")
-    view = View(serial=1, head=head, best=head, final=final, finalized=final, eth_chain_id=1, network_id=1)
+    view = ChainSnapshot(serial=1, head=head, best=head, final=final, finalized=final, eth_chain_id=1, network_id=1)
     return planner.plan(method, json.dumps(params, ensure_ascii=False).encode(), view)
 
 
@@ -92,7 +92,7 @@ def test_methods_that_no_rule_says_to_split_are_not_cut() -> None:
 def test_nothing_is_cut_before_it_is_known_which_chain_this_is() -> None:
     rules = chains.load("harmony")
     planner = Planner("net", rules.rules, rules.tags, final_at_once=True)
-    assert planner.plan("hmyv2_getBlocks", b"[1,9,{}]", View(head=50, best=50, final=50)).range is None
+    assert planner.plan("hmyv2_getBlocks", b"[1,9,{}]", ChainSnapshot(head=50, best=50, final=50)).range is None
 
 
 def test_settled_is_what_is_final_and_deep_enough() -> None:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from rpcaccel import chains
 from rpcaccel.core.memo import LEAST, Memos
 from rpcaccel.core.plan import fast_params
-from rpcaccel.core.plan.chain_snapshot import View
-from rpcaccel.core.plan.fast_params import Reader
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.fast_params import ParamsReader
 from rpcaccel.core.plan.params import Shape, read_shape
 from rpcaccel.core.plan.rules import Rule
 
 CHAINS = {name: chains.load(name) for name in ("harmony", "ethereum")}
 RULES = [(rule, chain.tags) for chain in CHAINS.values() for rule in chain.rules]
-VIEWS = (View(), View(head=1000, finalized=900), View(head=7))
+VIEWS = (ChainSnapshot(), ChainSnapshot(head=1000, finalized=900), ChainSnapshot(head=7))
 HASH, ADDRESS = "0x" + "aB" * 32, "0x" + "c0" * 20
 REFERENCES: list[Any] = [
     "latest", "pending", "earliest", "finalized", "safe", "Latest", "0x10", "0x0010", "16", "0x", "", HASH, 16, 0, -1,
@@ -55,7 +55,7 @@ def seen(shape: Shape) -> tuple[Any, ...]:
 @given(st.sampled_from(RULES), st.one_of(texts, odd))
 def test_what_is_read_at_sight_is_what_the_long_way_reads(of: tuple[Rule, frozenset[str]], params: bytes) -> None:
     rule, tags = of
-    found = Reader(rule.method, rule, tags, Memos()).read(params)
+    found = ParamsReader(rule.method, rule, tags, Memos()).read(params)
     if found is not None:
         assert seen(found) == seen(read_shape(rule.method, params, rule, tags))
 
@@ -74,27 +74,27 @@ def test_what_is_read_at_sight_is_what_the_long_way_reads(of: tuple[Rule, frozen
 )
 def test_ordinary_calls_are_read_at_sight(method: str, params: str) -> None:
     chain = CHAINS["harmony"]
-    assert Reader(method, chain.rules.get(method), chain.tags, Memos()).read(params.encode()) is not None
+    assert ParamsReader(method, chain.rules.get(method), chain.tags, Memos()).read(params.encode()) is not None
 
 
 @pytest.mark.parametrize("params", ['["a\\u0041","latest"]', '["é","latest"]', f'["{ADDRESS}"]', '[[],"latest"]'])
 def test_what_is_not_certain_is_left_to_the_long_way(params: str) -> None:
     chain = CHAINS["harmony"]
-    reader = Reader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos())
+    reader = ParamsReader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos())
     assert reader.read(params.encode()) is None
 
 
 def test_long_params_are_left_to_the_long_way() -> None:
     chain = CHAINS["harmony"]
     text = b'["%b"]' % (b"a" * fast_params.LONGEST)
-    reader = Reader("eth_chainId", chain.rules.get("eth_chainId"), chain.tags, Memos())
+    reader = ParamsReader("eth_chainId", chain.rules.get("eth_chainId"), chain.tags, Memos())
     assert reader.read(text) is None
     assert reader.read(text[:-9] + b'"]') is not None
 
 
 def test_remembering_references_is_bounded() -> None:
     chain = CHAINS["harmony"]
-    reader = Reader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos(LEAST))
+    reader = ParamsReader("eth_getBalance", chain.rules.get("eth_getBalance"), chain.tags, Memos(LEAST))
     for number in range(10_000):
         reader.read(b'["a","0x%x"]' % number)
         reader.read(b'["a","%0200x"]' % number)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rpcaccel import chains
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import CacheClass, Override, Rule, RuleTable, apply, overridden
 
-VIEW = View(serial=1, head=100, best=100, final=100, eth_chain_id=1, epoch=1)
+VIEW = ChainSnapshot(serial=1, head=100, best=100, final=100, eth_chain_id=1, epoch=1)
 HARMONY = chains.load("harmony")
 OVERRIDES = st.builds(
     Override,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel import chains
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.params import read_shape
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.rules import BlockArgument, CacheClass, Rule, Spelling
@@ -16,15 +16,15 @@ BALANCE = Rule(method="m", cache=CacheClass.BY_NUMBER, block=BlockArgument(1, Sp
 
 def test_params_that_need_no_change_are_forwarded_byte_for_byte() -> None:
     shape = read_shape("m", b'[ "one1" , "0x1A" ]', BALANCE, TAGS)
-    resolved = shape.resolve(View(head=100))
+    resolved = shape.resolve(ChainSnapshot(head=100))
     assert resolved.params == b'[ "one1" , "0x1A" ]'
     assert resolved.key_params == b'["one1",26]'
 
 
 def test_a_shape_is_resolved_anew_at_each_head() -> None:
     shape = read_shape("m", b'["one1","latest"]', BALANCE, TAGS)
-    assert [shape.resolve(View(head=head)).last for head in (5, 6)] == [5, 6]
-    assert shape.resolve(View()).params == b'["one1","latest"]'
+    assert [shape.resolve(ChainSnapshot(head=head)).last for head in (5, 6)] == [5, 6]
+    assert shape.resolve(ChainSnapshot()).params == b'["one1","latest"]'
 
 
 def test_a_missing_block_argument_without_a_default_is_left_to_the_node_to_refuse() -> None:
@@ -45,7 +45,7 @@ def test_what_is_kept_for_ever_is_named_by_the_call(name: str, params: bytes) ->
     planner = Planner("n", chain.rules, chain.tags, final_at_once=True)
     for rule in chain.rules:
         if rule.cache is CacheClass.FOREVER:
-            plan = planner.plan(rule.method, params, View(head=100, final=100, eth_chain_id=1, network_id=1))
+            plan = planner.plan(rule.method, params, ChainSnapshot(head=100, final=100, eth_chain_id=1, network_id=1))
             assert (plan.key, plan.head_key, plan.flight_key) == (None, None, None), rule.method
             assert plan.params == params
 

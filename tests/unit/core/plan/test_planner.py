@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.core.memo import Memos
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.planner import HashKey, Planner, full_method
 from rpcaccel.core.plan.rules import BlockArgument, CacheClass, LocalAnswer, Rule, RuleTable, Spelling
 
@@ -54,8 +54,8 @@ RULES = [
 ]
 HARMONY_TAGS = frozenset({"latest", "earliest", "pending"})
 ETHEREUM_TAGS = HARMONY_TAGS | {"finalized", "safe"}
-VIEW = View(serial=1, head=100, best=101, final=100, eth_chain_id=1666600000, network_id=1, epoch=7)
-FORKING = View(serial=1, head=100, best=101, final=64, finalized=64, eth_chain_id=1)
+VIEW = ChainSnapshot(serial=1, head=100, best=101, final=100, eth_chain_id=1666600000, network_id=1, epoch=7)
+FORKING = ChainSnapshot(serial=1, head=100, best=101, final=64, finalized=64, eth_chain_id=1)
 
 
 def planner(*, final_at_once: bool = True, hash_key: str = "params", network: str = "net") -> Planner:
@@ -64,7 +64,7 @@ def planner(*, final_at_once: bool = True, hash_key: str = "params", network: st
     return Planner(network, table, tags, final_at_once=final_at_once, hash_key=hash_key)  # type: ignore[arg-type]
 
 
-def key(method: str, params: str, view: View = VIEW, **options: object) -> bytes | None:
+def key(method: str, params: str, view: ChainSnapshot = VIEW, **options: object) -> bytes | None:
     return planner(**options).plan(method, params.encode(), view).key  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_the_proxy_answers_what_it_knows_itself(method: str, answer: bytes) -> N
 
 def test_a_local_answer_needs_the_fact_and_the_params_the_method_takes() -> None:
     assert planner().plan("n_chainId", b"[1]", VIEW).local is None
-    assert planner().plan("n_chainId", b"[]", View()).local is None
+    assert planner().plan("n_chainId", b"[]", ChainSnapshot()).local is None
 
 
 @pytest.mark.parametrize("spelling", ["26", '"26"', '"0x1a"', '"0x1A"', " 26 "])
@@ -111,7 +111,7 @@ def test_a_new_head_gives_latest_a_new_key() -> None:
     makes = planner()
     before = makes.plan("n_call", b'[{},"latest"]', VIEW)
     after = makes.plan(
-        "n_call", b'[{},"latest"]', View(serial=2, head=101, best=101, final=101, eth_chain_id=1666600000)
+        "n_call", b'[{},"latest"]', ChainSnapshot(serial=2, head=101, best=101, final=101, eth_chain_id=1666600000)
     )
     assert before.key != after.key
     assert after.params == b'[{},"0x65"]'
@@ -171,8 +171,8 @@ def test_pending_is_never_kept() -> None:
 
 
 def test_a_block_that_is_not_settled_is_kept_at_one_head_of_one_branch_only() -> None:
-    other_branch = View(serial=2, head=100, best=101, final=64, finalized=64, fork_epoch=1, eth_chain_id=1)
-    doubted = View(serial=3, head=100, best=101, final=64, finalized=64, doubt=37, eth_chain_id=1)
+    other_branch = ChainSnapshot(serial=2, head=100, best=101, final=64, finalized=64, fork_epoch=1, eth_chain_id=1)
+    doubted = ChainSnapshot(serial=3, head=100, best=101, final=64, finalized=64, doubt=37, eth_chain_id=1)
     makes = planner(final_at_once=False)
     plans = [makes.plan("e_call", b'[{},"0x60"]', view) for view in (FORKING, other_branch)]
     assert [plan.key for plan in plans] == [None, None]
@@ -266,12 +266,12 @@ def test_identical_raw_transactions_share_a_flight_and_are_never_kept_or_hedged(
 
 
 def test_nothing_is_kept_before_the_chain_is_known() -> None:
-    assert not planner().plan("n_call", b'[{},"0x1"]', View(serial=1, head=100, best=100, final=100)).kept
-    assert not planner().plan("n_call", b'[{},"latest"]', View(serial=1, eth_chain_id=1)).kept
+    assert not planner().plan("n_call", b'[{},"0x1"]', ChainSnapshot(serial=1, head=100, best=100, final=100)).kept
+    assert not planner().plan("n_call", b'[{},"latest"]', ChainSnapshot(serial=1, eth_chain_id=1)).kept
 
 
 def test_two_networks_and_two_chains_never_share_a_key() -> None:
-    elsewhere = View(serial=1, head=100, best=101, final=100, eth_chain_id=2)
+    elsewhere = ChainSnapshot(serial=1, head=100, best=101, final=100, eth_chain_id=2)
     keys = {key("n_block", "[26,{}]"), key("n_block", "[26,{}]", elsewhere), key("n_block", "[26,{}]", network="b")}
     assert len(keys) == 3
 
@@ -332,8 +332,14 @@ PARAMS = st.lists(
 ).map(lambda items: f"[{','.join(items)}]".encode())
 
 
-@given(st.sampled_from([rule.method for rule in RULES] + ["x_y"]), PARAMS, st.sampled_from([VIEW, FORKING, View()]))
-def test_planning_never_raises_and_never_keeps_what_it_does_not_know(method: str, params: bytes, view: View) -> None:
+@given(
+    st.sampled_from([rule.method for rule in RULES] + ["x_y"]),
+    PARAMS,
+    st.sampled_from([VIEW, FORKING, ChainSnapshot()]),
+)
+def test_planning_never_raises_and_never_keeps_what_it_does_not_know(
+    method: str, params: bytes, view: ChainSnapshot
+) -> None:
     plan = planner().plan(method, params, view)
     if plan.kept:
         assert view.known
@@ -343,7 +349,7 @@ def test_planning_never_raises_and_never_keeps_what_it_does_not_know(method: str
         assert plan.min_head >= min(plan.block, view.best)
 
 
-def flight(method: str, params: str, view: View, *, final_at_once: bool = True) -> bytes | None:
+def flight(method: str, params: str, view: ChainSnapshot, *, final_at_once: bool = True) -> bytes | None:
     return planner(final_at_once=final_at_once).plan(method, params.encode(), view).flight_key
 
 
@@ -356,19 +362,19 @@ def flight(method: str, params: str, view: View, *, final_at_once: bool = True) 
     ],
 )
 def test_who_comes_after_a_new_head_does_not_wait_for_an_answer_that_may_be_older(method: str, params: str) -> None:
-    later = View(serial=2, head=101, best=101, final=101, eth_chain_id=1666600000)
+    later = ChainSnapshot(serial=2, head=101, best=101, final=101, eth_chain_id=1666600000)
     assert flight(method, params, VIEW) != flight(method, params, later)
 
 
 def test_who_comes_after_a_reorganisation_does_not_wait_for_an_answer_of_the_old_branch() -> None:
-    turned = View(serial=2, head=100, best=101, final=64, finalized=64, fork_epoch=1, eth_chain_id=1)
+    turned = ChainSnapshot(serial=2, head=100, best=101, final=64, finalized=64, fork_epoch=1, eth_chain_id=1)
     for method, params in (("n_receipt", f'["{HASH}"]'), ("e_call", '[{"to":"0x1"},"0x60"]')):
         before, after = (flight(method, params, view, final_at_once=False) for view in (FORKING, turned))
         assert before != after
 
 
 def test_what_is_settled_is_one_flight_whatever_the_head() -> None:
-    later = View(serial=2, head=101, best=101, final=101, eth_chain_id=1666600000)
+    later = ChainSnapshot(serial=2, head=101, best=101, final=101, eth_chain_id=1666600000)
     assert flight("n_block", "[99,{}]", VIEW) == flight("n_block", "[99,{}]", later) is not None
 
 
@@ -437,7 +443,7 @@ def test_references_are_counted_too_and_long_ones_not_remembered() -> None:
 def test_a_plan_at_another_view_is_not_remembered() -> None:
     chain = chains.load("harmony")
     planner = Planner("n", chain.rules, chain.tags, final_at_once=True)
-    view = View(serial=1, head=100, best=100, final=100, eth_chain_id=1, network_id=1)
+    view = ChainSnapshot(serial=1, head=100, best=100, final=100, eth_chain_id=1, network_id=1)
     call = ("eth_getBalance", b'["0x01","latest"]')
     assert planner.plan_at(*call, replace(view, head=99)).block == 99
     before = planner.plan(*call, view)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from rpcaccel.core.plan.rules import Route, Routes
+from rpcaccel.core.plan.rules import Routes, TagRoute
 
-ROUTES = Routes([Route(("eth_getLogs", "trace_*"), "archive"), Route(("*_sendRaw*", "trace_call"), "relay")])
+ROUTES = Routes([TagRoute(("eth_getLogs", "trace_*"), "archive"), TagRoute(("*_sendRaw*", "trace_call"), "relay")])
 
 
 def test_the_first_route_that_fits_decides() -> None:
@@ -21,7 +21,7 @@ def test_without_routes_any_node_will_do() -> None:
 
 
 def test_invented_names_do_not_pile_up() -> None:
-    routes = Routes([Route(("a",), "x")])
+    routes = Routes([TagRoute(("a",), "x")])
     for number in range(10_000):
         routes.tag_of(f"m{number}")
     assert len(routes._tags) <= 4096

@@ -1,23 +1,23 @@
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import MAX_REASONS, OTHER, Cell, NodeCell, Source, Step
+from rpcaccel.core.stats.counters import MAX_REASONS, OTHER, AnswerSource, Cell, NodeCell, Step
 from rpcaccel.core.stats.tally import Tally, merge
 
 
 def test_a_call_is_counted_by_where_its_answer_came_from() -> None:
     cell = Cell("s0", "hmyv2_getBlocks", CacheClass.BY_NUMBER)
-    cell.done(Source.MEMORY, 30e-6, 1700)
-    cell.done(Source.NODE, 12e-3, 1700)
-    cell.done(Source.NODE, 40e-3, 90, failed=True)
-    cell.done(Source.REFUSED, 10e-6)
+    cell.done(AnswerSource.MEMORY, 30e-6, 1700)
+    cell.done(AnswerSource.NODE, 12e-3, 1700)
+    cell.done(AnswerSource.NODE, 40e-3, 90, failed=True)
+    cell.done(AnswerSource.REFUSED, 10e-6)
     assert (cell.calls, cell.hits, cell.refused, cell.errors, cell.size) == (4, 1, 1, 1, 3490)
-    assert cell.latency[Source.NODE].count == 2
-    assert cell.latency[Source.REDIS].count == 0
+    assert cell.latency[AnswerSource.NODE].count == 2
+    assert cell.latency[AnswerSource.REDIS].count == 0
 
 
 def test_a_flight_spares_a_node_call_but_is_no_hit() -> None:
     cell = Cell("s0", "eth_call", CacheClass.HEAD)
-    cell.done(Source.FLIGHT, 12e-3)
+    cell.done(AnswerSource.FLIGHT, 12e-3)
     assert (cell.calls, cell.hits) == (1, 0)
 
 
@@ -57,4 +57,12 @@ def test_a_node_counts_attempts_answers_and_failures_by_kind() -> None:
 
 
 def test_a_source_is_called_by_its_word() -> None:
-    assert [source.label for source in Source] == ["local", "memory", "redis", "flight", "node", "partial", "refused"]
+    assert [source.label for source in AnswerSource] == [
+        "local",
+        "memory",
+        "redis",
+        "flight",
+        "node",
+        "partial",
+        "refused",
+    ]

@@ -3,30 +3,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.tally import (
+from rpcaccel.core.stats.counters import (
     OTHER,
+    AnswerSource,
     ClientCell,
     NetworkCell,
     NodeCell,
-    Source,
     Step,
-    Tally,
     TallySnapshot,
     Tier,
-    delta,
-    ended,
-    merge,
 )
+from rpcaccel.core.stats.tally import Tally, delta, ended, merge
 
 METHODS = ("hmyv2_getBlocks", "hmyv2_getBalance", "eth_call")
 
-Deeds = list[tuple[str, str, CacheClass, Source, int, bool]]
+Deeds = list[tuple[str, str, CacheClass, AnswerSource, int, bool]]
 DEEDS = st.lists(
     st.tuples(
         st.sampled_from(["s0", "s1"]),
         st.sampled_from([*METHODS, "made_up"]),
         st.sampled_from(list(CacheClass)),
-        st.sampled_from(list(Source)),
+        st.sampled_from(list(AnswerSource)),
         st.integers(0, 64),
         st.booleans(),
     ),
@@ -40,12 +37,12 @@ def perform(tally: Tally, deeds: Deeds) -> None:
         cell = tally.cell(network, method, cache)
         # Powers of two add up exactly, so that sums can be compared in any order.
         cell.done(source, size / 1024, size, failed)
-        if source is Source.NODE:
+        if source is AnswerSource.NODE:
             cell.missed("not-there")
             tally.node(network, f"n{size % 3}").sent(retry=failed)
             tally.node(network, f"n{size % 3}").answered(size / 1024, size)
             tally.step(Step.FORWARD, size / 1024)
-        if source is Source.REFUSED:
+        if source is AnswerSource.REFUSED:
             tally.refused("busy")
 
 
@@ -69,7 +66,7 @@ def figures(snapshot: TallySnapshot) -> object:
 def test_ten_thousand_invented_methods_share_one_cell() -> None:
     tally = Tally(METHODS)
     for number in range(10_000):
-        tally.cell("s0", f"invented_{number}", CacheClass.NEVER).done(Source.NODE, 0.01)
+        tally.cell("s0", f"invented_{number}", CacheClass.NEVER).done(AnswerSource.NODE, 0.01)
     (cell,) = tally.snapshot().cells
     assert (cell.method, cell.calls) == (OTHER, 10_000)
 
@@ -92,10 +89,10 @@ def test_the_same_cell_is_given_each_time() -> None:
 
 def test_a_snapshot_does_not_change_while_counting_goes_on() -> None:
     tally = Tally(METHODS)
-    perform(tally, [("s0", "eth_call", CacheClass.HEAD, Source.NODE, 8, False)])
+    perform(tally, [("s0", "eth_call", CacheClass.HEAD, AnswerSource.NODE, 8, False)])
     snapshot = tally.snapshot()
     before = figures(snapshot)
-    perform(tally, [("s0", "eth_call", CacheClass.HEAD, Source.NODE, 8, True)])
+    perform(tally, [("s0", "eth_call", CacheClass.HEAD, AnswerSource.NODE, 8, True)])
     tally.refused("parse")
     assert figures(snapshot) == before
 
@@ -120,12 +117,15 @@ def test_the_difference_of_two_snapshots_is_what_happened_between(one: Deeds, tw
 
 
 def test_what_was_not_called_meanwhile_is_neither_copied_nor_told() -> None:
-    idle, busy = ("s0", "eth_call", CacheClass.HEAD, Source.NODE, 8, False), ("s0", "eth_getLogs", CacheClass.HEAD)
+    idle, busy = (
+        ("s0", "eth_call", CacheClass.HEAD, AnswerSource.NODE, 8, False),
+        ("s0", "eth_getLogs", CacheClass.HEAD),
+    )
     tally = Tally([idle[1], busy[1]])
     tally.network("s0")
-    perform(tally, [idle, (*busy, Source.NODE, 8, False)])
+    perform(tally, [idle, (*busy, AnswerSource.NODE, 8, False)])
     before = tally.snapshot()
-    perform(tally, [(*busy, Source.NODE, 8, False)])
+    perform(tally, [(*busy, AnswerSource.NODE, 8, False)])
     now = tally.snapshot()
     assert [cell is was for cell, was in zip(now.cells, before.cells, strict=True)] == [True, False]
     (called,) = delta(now, before).cells
@@ -137,7 +137,7 @@ def test_what_was_not_called_meanwhile_is_neither_copied_nor_told() -> None:
 
 
 def test_a_counter_that_began_anew_counts_as_all_new() -> None:
-    deed = ("s0", "eth_call", CacheClass.HEAD, Source.NODE, 8, True)
+    deed = ("s0", "eth_call", CacheClass.HEAD, AnswerSource.NODE, 8, True)
     passed = delta(worked([deed]), worked([deed] * 5))
     assert passed.cells[0].calls == 1
     assert passed.cells[0].errors == 1
@@ -168,7 +168,7 @@ def test_own_tiers_add_up_and_a_shared_tier_is_counted_once() -> None:
 def test_of_a_tally_that_has_ended_the_counters_stay_and_no_gauge() -> None:
     tally = Tally(["eth_call"])
     tally.in_flight, tally.connections, tally.requests = 3, 7, 100
-    tally.cell("s0", "eth_call", CacheClass.HEAD).done(Source.NODE, 0.1)
+    tally.cell("s0", "eth_call", CacheClass.HEAD).done(AnswerSource.NODE, 0.1)
     node, network, tier, client = tally.node("s0", "a"), tally.network("s0"), tally.tier("memory"), tally.client("c")
     node.calls, node.in_flight, node.connections_open, node.connections_idle = 5, 2, 4, 1
     network.forced, network.in_room = 6, 2

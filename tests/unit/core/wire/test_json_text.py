@@ -15,7 +15,7 @@ from rpcaccel import chains
 from rpcaccel.core.cache import retention
 from rpcaccel.core.heads import recent_writes
 from rpcaccel.core.plan import filter_id, range_segments
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
 from rpcaccel.core.plan.range_segments import Piece
@@ -160,7 +160,7 @@ DEEP_LIST = b"[%b,%b]" % (DEEP, DEEP)
 
 def plans(params: bytes) -> list[Plan]:
     """A plan of every method of every chain, with these params."""
-    view = View(serial=1, head=100, best=100, final=100, eth_chain_id=1)
+    view = ChainSnapshot(serial=1, head=100, best=100, final=100, eth_chain_id=1)
     found = []
     for name in chains.names():
         chain = chains.load(name)

@@ -12,14 +12,14 @@ from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.heads.served_head import Served
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.networks.state import State
+from rpcaccel.dataplane.networks.state import WorkerState
 from rpcaccel.simnode.server.factories import ethereum_chain, running
-from rpcaccel.stores.base import NoStore, Purged
+from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.proxy import proxying
 
 ETHEREUM = {"network": "eth", "net": {"chain": "ethereum"}}
@@ -48,10 +48,10 @@ class Tier(NoStore):
         self.may_end = asyncio.Event()
         self.may_end.set()
 
-    async def purge(self, selection: Selection, *, dry: bool = False) -> Purged:
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
         await self.may_end.wait()
         self.purged.append(selection)
-        return Purged(0, complete=self.up)
+        return PurgeResult(0, complete=self.up)
 
 
 class World:
@@ -61,11 +61,11 @@ class World:
         self.memory, self.tier = MemoryTier(1 << 20, 1 << 18), Tier()
         self.flights: list[asyncio.Future[Any]] = []
         self.restarts = ChainRestarts(self.memory, self.tier, lambda: self.flights, again=0.0)
-        state = State(Tally(), lambda: 0.0, random.Random(1))
+        state = WorkerState(Tally(), lambda: 0.0, random.Random(1))
         build = state.build()
         settings = NetworkSettings.model_validate({"chain": "ethereum", "nodes": ["http://127.0.0.1:1"]})
         self.network: Network = build._network("eth", settings, 1)
-        self.network.sight.see(View(head=1000, final=900))
+        self.network.sight.see(ChainSnapshot(head=1000, final=900))
         self.put()
 
     def put(self) -> None:
@@ -89,9 +89,9 @@ async def test_as_long_as_nothing_is_in_doubt_everything_stays(world: World) -> 
 
 
 async def test_a_doubt_from_before_a_workers_first_head_is_none_of_its_own(world: World) -> None:
-    world.network.sight.see(View())
+    world.network.sight.see(ChainSnapshot())
     assert not world.restarts.look(world.network, Served(10, 4, doubted=3))
-    world.network.sight.see(View(head=10))
+    world.network.sight.see(ChainSnapshot(head=10))
     assert not world.restarts.look(world.network, Served(11, 5, doubted=3))
     assert world.restarts.look(world.network, Served(2, 0, doubted=4))
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.server import SimNode
 from tests.support.proxy import Proxy, Reply, proxying
@@ -37,7 +37,7 @@ async def same(proxy: Proxy, method: str, *params: Any) -> Reply:
     """Ask the proxy, and a node that nobody counts: the answers are the same to the byte."""
     reply = await proxy.call(method, *params)
     witness = SimNode(proxy.nodes[0].chain, name="witness")
-    assert reply.body == await witness.brain.reply(Call(method, orjson.dumps(params), b"1"))
+    assert reply.body == await witness.brain.reply(RequestItem(method, orjson.dumps(params), b"1"))
     return reply
 
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.engine.single_flight import Flight, Flights
 
-ANSWER = Outcome(source=Source.NODE, result=b"1")
+ANSWER = Outcome(source=AnswerSource.NODE, result=b"1")
 
 
 class Slow:

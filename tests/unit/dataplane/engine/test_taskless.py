@@ -15,7 +15,7 @@ from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.single_flight import Flight
 from rpcaccel.dataplane.engine.taskless import TasklessFetch
@@ -90,7 +90,7 @@ async def test_what_the_second_tier_has_is_given_and_fills_memory() -> None:
         assert keys == plan.shared_keys
         tell()
         outcome = await ended(waiting.future)
-        assert (outcome.source, outcome.result) == (Source.REDIS, b'"0x77"')
+        assert (outcome.source, outcome.result) == (AnswerSource.REDIS, b'"0x77"')
         assert engine.memory.peek(keys[0], engine.now()) is not None
         assert nodes[0].counts.calls == 0
 
@@ -104,7 +104,7 @@ async def test_what_it_has_not_is_asked_of_a_node(down: bool) -> None:
         assert waiting is not None
         for _, tell in tier.asked:
             tell()
-        assert (await ended(waiting.future)).source is Source.NODE
+        assert (await ended(waiting.future)).source is AnswerSource.NODE
         assert nodes[0].counts.calls == 1
 
 
@@ -140,7 +140,7 @@ async def test_a_node_is_asked_without_a_task_but_the_one_that_sends() -> None:
         waiting = engine.join(network, network.plan(*BLOCK))
         assert waiting is not None
         assert len(asyncio.all_tasks()) == before + 1
-        assert (await ended(waiting.future)).source is Source.NODE
+        assert (await ended(waiting.future)).source is AnswerSource.NODE
         assert len(nodes) == 1
 
 
@@ -154,7 +154,7 @@ async def test_with_no_node_at_hand_the_call_waits_for_one_in_a_task() -> None:
         await asyncio.sleep(0)
         node.drained = False
         network.see(network.view)
-        assert (await ended(waiting.future)).source is Source.NODE
+        assert (await ended(waiting.future)).source is AnswerSource.NODE
 
 
 async def test_what_is_asked_for_again_is_no_part_of_the_trace_of_who_brought_the_answer() -> None:
@@ -171,7 +171,7 @@ async def test_what_is_asked_for_again_is_no_part_of_the_trace_of_who_brought_th
         context = copy_context()
         context.run(CURRENT.set, others)
         context.run(fetch._arrived, Forwarded(answer=Answer(result=b"1"), failure=None))
-        assert (await ended(waiting.future)).source is Source.NODE
+        assert (await ended(waiting.future)).source is AnswerSource.NODE
         assert others.asked == []
 
 
@@ -186,7 +186,7 @@ async def test_a_call_that_landed_leaves_nothing_to_the_garbage_collector() -> N
         try:
             waiting = engine.join(network, network.plan(*BLOCK))
             assert waiting is not None
-            assert (await ended(waiting.future)).source is Source.NODE
+            assert (await ended(waiting.future)).source is AnswerSource.NODE
             await asyncio.sleep(0)
             left = [thing for thing in gc.get_objects() if isinstance(thing, ours) and thing not in before]
         finally:

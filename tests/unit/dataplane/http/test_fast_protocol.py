@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.dataplane.http.fast_protocol import Lane
+from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.properties import examples
@@ -74,7 +74,7 @@ async def line(proxy: Proxy) -> AsyncIterator[Line]:
         writer.close()
 
 
-def lane_of(proxy: Proxy) -> Lane:
+def lane_of(proxy: Proxy) -> FastProtocol:
     """The lane of the newest connection that said something."""
     return max(proxy.worker._lanes.open, key=lambda lane: lane._touched)
 

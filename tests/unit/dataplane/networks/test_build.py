@@ -16,9 +16,9 @@ from rpcaccel.core.nodes.quota import Quota
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks.build import _CONNECTOR_FIELDS
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.networks.state import State
+from rpcaccel.dataplane.networks.state import WorkerState
 from rpcaccel.dataplane.upstream.http_messages import Endpoint
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.worker import Worker
 
 BEFORE: dict[str, Any] = {
@@ -79,7 +79,7 @@ def seen(network: Network) -> dict[str, Any]:
     }
 
 
-class Watched(Upstream):
+class Watched(HttpNodeClient):
     """Tells whether it was closed."""
 
     closed = False
@@ -107,7 +107,7 @@ async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_o
         return opened[-1]
 
     worker = Worker("w1", first)
-    worker.state = State(tally, time.monotonic, random.Random(1), connect=connect)
+    worker.state = WorkerState(tally, time.monotonic, random.Random(1), connect=connect)
     worker.adopt(first, 1)
     network = worker.state.networks["one"]
     before, cells = seen(network), tally.snapshot().nodes
@@ -123,7 +123,7 @@ async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_o
 
 
 async def test_what_is_made_is_in_force_only_once_it_is_adopted() -> None:
-    state = State(Tally(), time.monotonic, random.Random(1))
+    state = WorkerState(Tally(), time.monotonic, random.Random(1))
     for number, said in enumerate((BEFORE, AFTER), 1):
         build = state.build()
         build.make(settings(one=said))
@@ -144,7 +144,7 @@ async def test_what_is_made_is_in_force_only_once_it_is_adopted() -> None:
 
 
 async def test_a_build_keeps_nothing_of_the_revisions_before_it() -> None:
-    state, builds = State(Tally(), time.monotonic, random.Random(1)), []
+    state, builds = WorkerState(Tally(), time.monotonic, random.Random(1)), []
     for revision in (1, 2):
         builds.append(state.build())
         builds[-1].make(settings(one=BEFORE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rpcaccel.core.plan.chain_snapshot import View
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 
@@ -15,7 +15,7 @@ async def test_who_waits_for_a_change_goes_on_when_it_comes_or_when_time_is_up()
         assert not await network.wait_for_change(0.0)
         waiting = [asyncio.create_task(network.wait_for_change(10)) for _ in range(3)]
         await asyncio.sleep(0)
-        network.see(View(serial=99))
+        network.see(ChainSnapshot(serial=99))
         assert await asyncio.gather(*waiting) == [True] * 3
         assert not await network.wait_for_change(0.0)
 

@@ -18,7 +18,7 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass
-from rpcaccel.core.stats.counters import Source, Step
+from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.rpc.access_log import AccessLog, access_log
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
@@ -115,7 +115,7 @@ def test_a_slow_call_is_written_once() -> None:
     structlog.configure(wrapper_class=structlog.BoundLogger, processors=[], logger_factory=lambda *_: written)
     log = AccessLog(LogSettings(access=True, slow=0.1))
     plan = Plan(network="s0", method="m", rule=UNKNOWN, params=b"[]", asked=b"[]", cache=CacheClass.NEVER)
-    log.answered("s0", plan, Outcome(source=Source.NODE, result=b"1", steps=((Step.FORWARD, 0.2),)), 0.2)
+    log.answered("s0", plan, Outcome(source=AnswerSource.NODE, result=b"1", steps=((Step.FORWARD, 0.2),)), 0.2)
     assert [call.method_name for call in written.calls] == ["warning"]
 
 

@@ -15,7 +15,7 @@ import pytest
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
-from rpcaccel.dataplane.rpc.routes import Route
+from rpcaccel.dataplane.rpc.routes import PathRoute
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -133,7 +133,7 @@ def batch_of(numbers: Sequence[int], first: int = 0) -> bytes:
     return b"[%b]" % b",".join(BLOCK % (first + at, number) for at, number in enumerate(numbers))
 
 
-async def sizes(answering: Calls, route: Route) -> int:
+async def sizes(answering: Calls, route: PathRoute) -> int:
     """Bytes of one block, as a node has just said it."""
     answered = await answering.answer(BLOCK % (1, 26), route, b"")
     return len(answered.outcomes[0].result or b"")
@@ -147,7 +147,7 @@ def ends(body: bytes) -> list[tuple[int, int]]:
 async def test_what_a_batch_has_no_room_for_is_answered_with_an_error_each_in_order() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         answering, routes = calls(proxy)
-        route: Route = routes["/"]  # type: ignore[assignment]
+        route: PathRoute = routes["/"]  # type: ignore[assignment]
         size = await sizes(answering, route)
         answering, _ = calls(proxy, max_batch_answer=3 * size + 10)
         for _ in range(3):  # the long way, and by what is known since
@@ -160,7 +160,7 @@ async def test_what_a_batch_has_no_room_for_is_answered_with_an_error_each_in_or
 async def test_nothing_more_is_fetched_for_a_batch_that_has_no_room() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         answering, routes = calls(proxy)
-        route: Route = routes["/"]  # type: ignore[assignment]
+        route: PathRoute = routes["/"]  # type: ignore[assignment]
         size = await sizes(answering, route)
         answering, _ = calls(proxy, max_batch_answer=size * 2, batch_at_once=2)
         before = proxy.asked("hmyv2_getBlockByNumber")
@@ -183,7 +183,7 @@ async def test_what_was_done_is_told_though_the_batch_has_no_room_left() -> None
 async def test_answers_that_nobody_is_shown_are_not_held_and_take_no_room() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         answering, routes = calls(proxy)
-        route: Route = routes["/"]  # type: ignore[assignment]
+        route: PathRoute = routes["/"]  # type: ignore[assignment]
         size = await sizes(answering, route)
         answering, _ = calls(proxy, max_batch_answer=size + 10)
         silent = [(BLOCK % (1, number)).replace(b'"id":1,', b"") for number in (26, 27, 28)]
@@ -195,7 +195,7 @@ async def test_answers_that_nobody_is_shown_are_not_held_and_take_no_room() -> N
 async def test_a_batch_of_kept_answers_is_put_together_in_one_copy() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         answering, routes = calls(proxy, max_batch_answer=10_000_000)
-        route: Route = routes["/"]  # type: ignore[assignment]
+        route: PathRoute = routes["/"]  # type: ignore[assignment]
         plan = route.network.plan("hmyv2_getBlockByNumber", b'[26,{"fullTx":true}]')
         entry = Entry(result=b'"%b"' % (b"x" * 1_000_000), cache=plan.cache, network="n", method="m", stored_at=0.0)
         assert plan.key is not None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.block_range import Range
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.wire import call_template
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.hit_memo import Known, KnownCalls
@@ -20,7 +20,7 @@ from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 
 TEXT = b'{"jsonrpc":"2.0","id":%d,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-HIT = Outcome(source=Source.MEMORY, result=b"1")
+HIT = Outcome(source=AnswerSource.MEMORY, result=b"1")
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ async def test_what_is_no_plain_text_is_not(network: Network, text: bytes) -> No
     assert learnt(known, network, text) is None
 
 
-@pytest.mark.parametrize("source", [Source.REFUSED, Source.PARTIAL, Source.NODE])
-async def test_nor_what_was_answered_otherwise(network: Network, source: Source) -> None:
+@pytest.mark.parametrize("source", [AnswerSource.REFUSED, AnswerSource.PARTIAL, AnswerSource.NODE])
+async def test_nor_what_was_answered_otherwise(network: Network, source: AnswerSource) -> None:
     assert learnt(KnownCalls(network.memos), network, TEXT % 1, Outcome(source=source, result=b"1")) is None
 
 

@@ -12,14 +12,14 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.recorder import LARGEST, PATIENCE, Recorder
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
 
 KEY = client_limits.make(bytes(32))
-GOOD = Outcome(source=Source.NODE, result=b"1")
+GOOD = Outcome(source=AnswerSource.NODE, result=b"1")
 RULE = Rule(method="eth_gasPrice", cache=CacheClass.HEAD)
 PLAN = Plan(network="s0", method="eth_gasPrice", rule=RULE, params=b"[]", asked=b"[]", cache=CacheClass.HEAD)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
-from rpcaccel.core.stats.counters import Source
+from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc import response_headers
 
 
@@ -25,7 +25,7 @@ def batch(outcomes: list[Outcome], shown: response_headers.Shown, seconds: float
 
 
 MISS = Outcome(
-    source=Source.NODE, result=b"1", node="a", block=7, attempts=2, steps=(("redis", 0.0012), ("forward", 0.25))
+    source=AnswerSource.NODE, result=b"1", node="a", block=7, attempts=2, steps=(("redis", 0.0012), ("forward", 0.25))
 )
 
 
@@ -48,26 +48,26 @@ def test_several_attempts_are_told_with_their_beginning_and_end() -> None:
 
 
 def test_the_set_can_be_reduced_but_the_time_to_come_back_is_always_said() -> None:
-    busy = Outcome(source=Source.NODE, error=b"{}", retry_after=0.2)
+    busy = Outcome(source=AnswerSource.NODE, error=b"{}", retry_after=0.2)
     assert call(busy, "cache", 0.1) == {"Retry-After": "1", "X-Rpcaccel-Cache": "miss"}
     assert call(busy, "none", 0.1) == {"Retry-After": "1"}
 
 
 def test_a_hit_names_no_node() -> None:
-    hit = call(Outcome(source=Source.MEMORY, result=b"1", block=7), "all", 0.001)
+    hit = call(Outcome(source=AnswerSource.MEMORY, result=b"1", block=7), "all", 0.001)
     assert hit["X-Rpcaccel-Cache"] == "memory"
     assert "X-Rpcaccel-Node" not in hit
     assert "X-Rpcaccel-Attempts" not in hit
 
 
 def test_a_range_put_together_says_how_many_blocks_were_known() -> None:
-    part = Outcome(source=Source.PARTIAL, result=b"[]", node="a, b", cached=(37, 40))
+    part = Outcome(source=AnswerSource.PARTIAL, result=b"[]", node="a, b", cached=(37, 40))
     assert call(part, "cache", 0.1) == {"X-Rpcaccel-Cache": "partial; cached=37; of=40"}
     assert batch([part], "cache", 0.1) == {"X-Rpcaccel-Cache": "partial=1"}
 
 
 def test_a_batch_is_summed_up() -> None:
-    hit = Outcome(source=Source.MEMORY, result=b"1", block=6)
+    hit = Outcome(source=AnswerSource.MEMORY, result=b"1", block=6)
     assert batch([MISS, hit, hit], "all", 0.25) == {
         "X-Rpcaccel-Cache": "memory=2, miss=1",
         "X-Rpcaccel-Node": "a",
@@ -75,7 +75,7 @@ def test_a_batch_is_summed_up() -> None:
         "X-Rpcaccel-Attempts": "2",
         "Server-Timing": "total;dur=250.00",
     }
-    headless = Outcome(source=Source.REFUSED, error=b"{}")
+    headless = Outcome(source=AnswerSource.REFUSED, error=b"{}")
     assert batch([headless, MISS, hit, headless, MISS], "all", 0.25)["X-Rpcaccel-Block"] == "6"
     assert "X-Rpcaccel-Block" not in batch([headless], "all", 0.25)
     assert batch([MISS], "cache", 0.25) == {"X-Rpcaccel-Cache": "miss=1"}
@@ -87,11 +87,13 @@ def test_the_time_a_client_gives_is_a_duration(told: str, seconds: float | None)
     assert response_headers.seconds_given(told) == seconds
 
 
-@pytest.mark.parametrize("source", [Source.LOCAL, Source.MEMORY])
+@pytest.mark.parametrize("source", [AnswerSource.LOCAL, AnswerSource.MEMORY])
 @pytest.mark.parametrize("seconds", [0.0, 4.9e-6, response_headers.SHOWN, 1.23e-5, 0.5])
 @pytest.mark.parametrize("shown", ["all", "cache", "none"])
-def test_a_known_hit_is_told_as_any_other(source: Source, seconds: float, shown: response_headers.Shown) -> None:
+def test_a_known_hit_is_told_as_any_other(source: AnswerSource, seconds: float, shown: response_headers.Shown) -> None:
     time = response_headers.hundredths(seconds)
     lines = response_headers.for_call(Outcome(source=source, result=b"1", block=7), shown, seconds)
-    assert response_headers.of_hit(source is Source.LOCAL, 7, shown, time) == f"HTTP/1.1 200 OK\r\n{lines}".encode()
+    assert (
+        response_headers.of_hit(source is AnswerSource.LOCAL, 7, shown, time) == f"HTTP/1.1 200 OK\r\n{lines}".encode()
+    )
     assert (time == 0) == (seconds < response_headers.SHOWN)

@@ -15,7 +15,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.attempts import Attempts
-from rpcaccel.dataplane.upstream.pool import Pool
+from rpcaccel.dataplane.upstream.pool import NodePool
 
 PLAN = Plan(
     network="n",
@@ -42,7 +42,7 @@ class Says:
 
 def attempts(reply: Answer | Failure | None, plan: Plan = PLAN) -> tuple[Attempts, Node, NodeCell]:
     node, cell = Node("a"), NodeCell("n", "a")
-    pool = Pool(
+    pool = NodePool(
         nodes=[node],
         balancer=balancers.load("smooth_weighted"),
         upstreams={"a": Says(reply)},

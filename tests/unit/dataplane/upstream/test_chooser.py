@@ -4,7 +4,7 @@ from random import Random
 
 from rpcaccel import balancers
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.quota import Quota, QuotaSettings
+from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind
@@ -130,7 +130,7 @@ def test_how_many_may_be_asked_counts_the_least_bad_when_none_is_fit() -> None:
 
 def test_a_quota_that_is_used_up_tells_the_client_how_long() -> None:
     node = Node("a")
-    node.quota = Quota(QuotaSettings(day=1), now=0.0, epoch=0.0)
+    node.quota = Quota(QuotaLimits(day=1), now=0.0, epoch=0.0)
     node.quota.spend(False, 0.0)
     failure = choosing(node).nobody(86_000.0)
     assert (failure.kind, failure.retry_after) == (FailureKind.RATE_LIMITED, 400.0)

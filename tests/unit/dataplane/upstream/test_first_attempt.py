@@ -10,7 +10,7 @@ import pytest
 from rpcaccel.core.dispatch.batching import Gathering
 from rpcaccel.core.dispatch.commands import Hedging
 from rpcaccel.core.dispatch.retry_budget import Budget
-from rpcaccel.core.nodes.quota import Quota, QuotaSettings
+from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule, RuleTable
 from rpcaccel.core.replies.failure import FailureKind
@@ -247,6 +247,6 @@ async def test_what_cannot_begin_so_does_nothing() -> None:
 @instantly
 async def test_a_quota_is_spent() -> None:
     world = World(Scripted(WELL))
-    world.nodes[0].quota = quota = Quota(QuotaSettings(second=1), now=world.pool.clock(), epoch=0.0)
+    world.nodes[0].quota = quota = Quota(QuotaLimits(second=1), now=world.pool.clock(), epoch=0.0)
     await Run(world, gathered=True).end()
     assert "1 today" in repr(quota)

@@ -8,15 +8,15 @@ import pytest
 
 from rpcaccel import balancers
 from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
-from rpcaccel.core.nodes.breaker import State
+from rpcaccel.core.nodes.breaker import BreakerState
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.nodes.quota import Quota, QuotaSettings
+from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.forward import Forwarded, forward
-from rpcaccel.dataplane.upstream.pool import Pool, WaitQueue
+from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
 from tests.support.instant_time import instantly
 
 Reply = Answer | Failure
@@ -87,7 +87,7 @@ class World:
         self.nodes = [Node("abcdef"[number], timeout=2.0) for number in range(len(scripts))]
         balancer = balancers.load("smooth_weighted")
         balancer.adopt(self.nodes)
-        self.pool = Pool(
+        self.pool = NodePool(
             nodes=self.nodes,
             balancer=balancer,
             upstreams={node.id: script for node, script in zip(self.nodes, scripts, strict=True)},
@@ -192,7 +192,7 @@ async def test_a_dead_node_is_passed_over_and_then_left_alone() -> None:
     assert [(leg.node, leg.end) for leg in first.legs] == [("a", "connect"), ("b", "answered")]
     for _ in range(199):
         assert (await world.call()).failure is None
-    assert world.nodes[0].breaker.state is State.OPEN
+    assert world.nodes[0].breaker.state is BreakerState.OPEN
     assert dead.asked == 5
     world.assert_nothing_is_left_open()
 
@@ -272,7 +272,7 @@ async def test_the_least_bad_is_asked_when_all_are_out_and_recovery_needs_nobody
     world = World(Scripted(*[breaks(FailureKind.CONNECT, sent=False)] * 6, WELL))
     kinds = [found.failure.kind if found.failure else None for found in [await world.call() for _ in range(8)]]
     assert kinds == [FailureKind.CONNECT] * 6 + [None, None]
-    assert world.nodes[0].breaker.state is State.CLOSED
+    assert world.nodes[0].breaker.state is BreakerState.CLOSED
 
 
 @instantly
@@ -411,7 +411,7 @@ async def test_a_call_that_waited_in_vain_is_told_that_the_nodes_are_busy() -> N
 async def test_a_used_up_second_is_waited_for() -> None:
     world = World(Scripted(WELL))
     now = world.pool.clock()
-    world.nodes[0].quota = Quota(QuotaSettings(second=20), now=now, epoch=0.0)
+    world.nodes[0].quota = Quota(QuotaLimits(second=20), now=now, epoch=0.0)
     found = await asyncio.gather(*(world.call() for _ in range(25)))
     assert all(one.failure is None for one in found)
     assert world.pool.clock() - now >= 0.2

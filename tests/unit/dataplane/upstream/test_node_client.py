@@ -7,7 +7,7 @@ import json
 
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.dataplane.upstream.node_client import Upstream
+from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from tests.support.dataplane.raw_node import (
     LONG,
     OK,
@@ -214,7 +214,7 @@ async def test_never_more_connections_than_allowed(node: RawNode, connect: Conne
 async def test_counters_can_be_carried_over(node: RawNode, connect: Connect) -> None:
     before = connect()
     await ask(before)
-    after = Upstream(Settings(Hidden(f"http://127.0.0.1:{node.port}/")), counters=before.counters)
+    after = HttpNodeClient(Settings(Hidden(f"http://127.0.0.1:{node.port}/")), counters=before.counters)
     await ask(after)
     await after.close()
     assert before.counters.requests == 2

@@ -13,7 +13,7 @@ from rpcaccel.simnode.methods.block_args import (
     FINALIZED,
     LATEST,
     BlockHash,
-    Unreadable,
+    UnreadableArgument,
     block_hash,
     geth_number_or_hash,
     hex_or_tag,
@@ -63,7 +63,7 @@ def test_leading_zeros_make_harmony_read_decimal() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused_in_the_nodes_words(reader: Callable[[Raw], Any], value: Any, text: str) -> None:
-    with pytest.raises(Unreadable, match=text):
+    with pytest.raises(UnreadableArgument, match=text):
         reader(raw(value))
 
 

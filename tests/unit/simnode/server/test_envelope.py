@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.simnode.server.envelope import Call, DropConnection, failure, first_value, parse, success
+from rpcaccel.simnode.server.envelope import DropConnection, RequestItem, failure, first_value, parse, success
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -14,7 +14,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 def test_id_and_params_stay_the_bytes_that_were_sent(call_id: object, params: object) -> None:
     sent_id, sent_params = msgspec.json.encode(str(call_id)), msgspec.json.encode(str(params))
     body = b'{ "params" :%b , "id": %b, "other":1,"method":"m" }' % (sent_params, sent_id)
-    assert parse(body).calls == [Call("m", sent_params, sent_id)]
+    assert parse(body).calls == [RequestItem("m", sent_params, sent_id)]
 
 
 @given(st.binary())
@@ -26,7 +26,7 @@ def test_no_body_does_worse_than_a_parse_error_or_a_dropped_connection(body: byt
 
 
 def test_what_follows_the_first_value_is_ignored() -> None:
-    assert parse(b'[{"id":1,"method":"m"}] tail').calls == [Call("m", b"", b"1")]
+    assert parse(b'[{"id":1,"method":"m"}] tail').calls == [RequestItem("m", b"", b"1")]
     assert first_value(b'{"a":1}{') == b'{"a":1}'
     with pytest.raises(msgspec.DecodeError):
         first_value(b"{")

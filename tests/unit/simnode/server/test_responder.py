@@ -17,9 +17,9 @@ from rpcaccel.simnode.chain.blocks import ChainSpec
 from rpcaccel.simnode.chain.chain import SimChain
 from rpcaccel.simnode.chain.clock import ByClock, ManualClock
 from rpcaccel.simnode.methods.registry import RpcError
-from rpcaccel.simnode.server.envelope import Call
+from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import harmony_chain, knobs
-from rpcaccel.simnode.server.responder import Brain
+from rpcaccel.simnode.server.responder import Responder
 from rpcaccel.simnode.server.server import SimNode
 
 EDGES = json.loads(Path(__file__).with_name("edges.json").read_text())
@@ -42,7 +42,7 @@ def _cast(node: SimNode, params: Any) -> Any:
 @pytest.mark.parametrize(("method", "params", "expected"), EDGES)
 async def test_the_edges_are_those_of_a_real_node(method: str, params: Any, expected: Any, node: SimNode) -> None:
     written = b"" if params is None else json.dumps(_cast(node, params)).encode()
-    reply = json.loads(await node.brain.reply(Call(method, written, b"1")) or b"")
+    reply = json.loads(await node.brain.reply(RequestItem(method, written, b"1")) or b"")
     if "code" in expected:
         assert reply["error"] == expected
     elif "result" in expected:
@@ -56,8 +56,8 @@ async def test_the_edges_are_those_of_a_real_node(method: str, params: Any, expe
 
 
 async def test_an_invalid_request_keeps_its_id_and_a_notification_is_run_and_not_answered(node: SimNode) -> None:
-    assert b'"id":7,"error":{"code":-32600' in (await node.brain.reply(Call("", b"", b"7")) or b"")
-    assert await node.brain.reply(Call("hmyv2_blockNumber", b"", None)) is None
+    assert b'"id":7,"error":{"code":-32600' in (await node.brain.reply(RequestItem("", b"", b"7")) or b"")
+    assert await node.brain.reply(RequestItem("hmyv2_blockNumber", b"", None)) is None
     assert (node.counts.asked("hmyv2_blockNumber"), node.counts.notifications, node.counts.errors) == (1, 1, 1)
 
 
@@ -112,8 +112,8 @@ async def test_a_missing_method_is_missing_on_that_node_alone(chain: SimChain) -
 
 async def test_a_limited_method_waits_on_the_clock_and_is_refused_past_five_seconds(chain: SimChain) -> None:
     clock = ManualClock()
-    brain = Brain(chain, "limited", knobs(), clock)
-    call = Call("hmyv2_getAllValidatorInformation", b"[0]", b"1")
+    brain = Responder(chain, "limited", knobs(), clock)
+    call = RequestItem("hmyv2_getAllValidatorInformation", b"[0]", b"1")
     assert b'"result"' in (await brain.reply(call) or b"")
     replies = [brain.reply(call) for _ in range(20)]
     tasks = [asyncio.ensure_future(reply) for reply in replies]
@@ -126,9 +126,9 @@ async def test_a_limited_method_waits_on_the_clock_and_is_refused_past_five_seco
 
 async def test_work_is_waited_for_on_the_nodes_clock(chain: SimChain) -> None:
     clock = ManualClock()
-    brain = Brain(chain, "slow", knobs(work=0.1, method_work={"hmyv2_call": "1s"}), clock)
-    quick = asyncio.ensure_future(brain.reply(Call("hmyv2_blockNumber", b"", b"1")))
-    slow = asyncio.ensure_future(brain.reply(Call("hmyv2_gasPrice", b"[]", b"1")))
+    brain = Responder(chain, "slow", knobs(work=0.1, method_work={"hmyv2_call": "1s"}), clock)
+    quick = asyncio.ensure_future(brain.reply(RequestItem("hmyv2_blockNumber", b"", b"1")))
+    slow = asyncio.ensure_future(brain.reply(RequestItem("hmyv2_gasPrice", b"[]", b"1")))
     await asyncio.sleep(0)
     clock.advance(0.1)
     assert await quick
@@ -140,11 +140,13 @@ async def test_two_nodes_at_one_height_answer_byte_for_byte_alike(number: int, f
     chain = harmony_chain(180)
     options = {"fullTx": full, "withSigners": signers and number > 0, "inclStaking": True}
     calls = [
-        Call("hmyv2_getBlockByNumber", json.dumps([number, options]).encode(), b"1"),
-        Call("eth_getBlockByNumber", json.dumps([hex(number), full]).encode(), b"1"),
-        Call("hmyv2_getHeaderByNumber", json.dumps([number]).encode(), b"1"),
-        Call("hmyv2_getBlockSigners", json.dumps([number]).encode(), b"1"),
-        Call("hmyv2_getBalanceByBlockNumber", json.dumps([to_one(chain.generator.accounts[1]), number]).encode(), b"1"),
+        RequestItem("hmyv2_getBlockByNumber", json.dumps([number, options]).encode(), b"1"),
+        RequestItem("eth_getBlockByNumber", json.dumps([hex(number), full]).encode(), b"1"),
+        RequestItem("hmyv2_getHeaderByNumber", json.dumps([number]).encode(), b"1"),
+        RequestItem("hmyv2_getBlockSigners", json.dumps([number]).encode(), b"1"),
+        RequestItem(
+            "hmyv2_getBalanceByBlockNumber", json.dumps([to_one(chain.generator.accounts[1]), number]).encode(), b"1"
+        ),
     ]
     one, other = SimNode(chain, name="a"), SimNode(harmony_chain(190), name="b")
     for call in calls:

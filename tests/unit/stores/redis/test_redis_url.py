@@ -8,32 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.stores.redis.redis_url import SCHEMES, Target, parse
+from rpcaccel.stores.redis.redis_url import SCHEMES, RedisTarget, parse
 
 
 @pytest.mark.parametrize(
     ("url", "target"),
     [
-        ("redis://h", Target("single", (("h", 6379),))),
-        ("redis://h:7000/2", Target("single", (("h", 7000),), db=2)),
-        ("redis://h?db=5", Target("single", (("h", 6379),), db=5)),
-        ("redis://:p%40ss@h", Target("single", (("h", 6379),), password="p@ss")),
-        ("redis://ann:pw@[::1]:7000", Target("single", (("::1", 7000),), username="ann", password="pw")),
+        ("redis://h", RedisTarget("single", (("h", 6379),))),
+        ("redis://h:7000/2", RedisTarget("single", (("h", 7000),), db=2)),
+        ("redis://h?db=5", RedisTarget("single", (("h", 6379),), db=5)),
+        ("redis://:p%40ss@h", RedisTarget("single", (("h", 6379),), password="p@ss")),
+        ("redis://ann:pw@[::1]:7000", RedisTarget("single", (("::1", 7000),), username="ann", password="pw")),
         (
             "rediss://h?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
-            Target(
+            RedisTarget(
                 "single",
                 (("h", 6379),),
                 tls=True,
                 tls_options=(("ssl_ca_certs", "/ca.pem"), ("ssl_check_hostname", False)),
             ),
         ),
-        ("unix:///run/redis.sock", Target("unix", path="/run/redis.sock")),
-        ("unix:///run/a%20b.sock?db=3&password=x", Target("unix", path="/run/a b.sock", db=3, password="x")),
-        ("unix://:pw@/run/redis.sock", Target("unix", path="/run/redis.sock", password="pw")),
+        ("unix:///run/redis.sock", RedisTarget("unix", path="/run/redis.sock")),
+        ("unix:///run/a%20b.sock?db=3&password=x", RedisTarget("unix", path="/run/a b.sock", db=3, password="x")),
+        ("unix://:pw@/run/redis.sock", RedisTarget("unix", path="/run/redis.sock", password="pw")),
         (
             "redis+sentinel://:pw@a,b:7000,[::1]/main/4?sentinel_password=s",
-            Target(
+            RedisTarget(
                 "sentinel",
                 (("a", 26379), ("b", 7000), ("::1", 26379)),
                 service="main",
@@ -42,11 +42,11 @@ from rpcaccel.stores.redis.redis_url import SCHEMES, Target, parse
                 sentinel_password="s",
             ),
         ),
-        ("redis+cluster://a:7000,b", Target("cluster", (("a", 7000), ("b", 6379)))),
-        ("rediss+cluster://a", Target("cluster", (("a", 6379),), tls=True)),
+        ("redis+cluster://a:7000,b", RedisTarget("cluster", (("a", 7000), ("b", 6379)))),
+        ("rediss+cluster://a", RedisTarget("cluster", (("a", 6379),), tls=True)),
     ],
 )
-def test_an_address_says_where_redis_is(url: str, target: Target) -> None:
+def test_an_address_says_where_redis_is(url: str, target: RedisTarget) -> None:
     assert parse(url) == target
 
 
