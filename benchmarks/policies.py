@@ -29,7 +29,7 @@ from benchmarks import pages
 from benchmarks.traces import TRACES, Request
 from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine, percent
-from rpcaccel.config.types import parse_size
+from rpcaccel.config.value_types import parse_size
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.eviction import POLICIES
 from rpcaccel.core.cache.memory import ENTRY_BYTES, MemoryTier

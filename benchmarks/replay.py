@@ -29,7 +29,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import HITS, AnswerSource
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support import services
 from tests.support.proxy import Proxy, proxying
 from tests.support.services import RedisServer

@@ -9,7 +9,7 @@ INTERRUPTED = 130
 def main() -> NoReturn:
     """Run the program and exit as `rpcaccel.cli.app.main` does."""
     try:
-        from rpcaccel.cli.app import main as run  # noqa: PLC0415 -- this is what may be interrupted
+        from rpcaccel.cli.main import main as run  # noqa: PLC0415 -- this is what may be interrupted
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     run()

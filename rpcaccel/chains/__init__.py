@@ -4,6 +4,6 @@
 """
 
 from rpcaccel.chains.chain import Chain, Identity, KnownNetwork, Probe, RangeLimit
-from rpcaccel.chains.load import ChainError, load, names, read
+from rpcaccel.chains.chain_tables import ChainError, load, names, read
 
 __all__ = ["Chain", "ChainError", "Identity", "KnownNetwork", "Probe", "RangeLimit", "load", "names", "read"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rpcaccel.config.types import format_size
+from rpcaccel.config.value_types import format_size
 
 if TYPE_CHECKING:
     from rpcaccel.config.model import Settings

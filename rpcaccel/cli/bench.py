@@ -13,7 +13,7 @@ from rpcaccel.bench.load.client import LoadTarget, parse
 from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, written
 from rpcaccel.bench.report.report import Report
 from rpcaccel.cli import admin_client, progress_bar
-from rpcaccel.config.types import parse_duration
+from rpcaccel.config.value_types import parse_duration
 
 if TYPE_CHECKING:
     from rpcaccel.bench.load.progress import Watch

@@ -16,7 +16,7 @@ from rpcaccel.config.load import UrlNetwork
 if TYPE_CHECKING:
     from rpcaccel.config.model import Settings
     from rpcaccel.controlplane.supervisor import RunningInfo
-    from rpcaccel.simnode.server.server import SimNode
+    from rpcaccel.simnode.server.sim_server import SimNode
 
 TRY = (
     "curl -s http://{}/ -H 'Content-Type: application/json'"

@@ -20,7 +20,7 @@ import typer
 
 from rpcaccel import __version__
 from rpcaccel.cli import admin_client, bench, progress_bar
-from rpcaccel.config.types import parse_size
+from rpcaccel.config.value_types import parse_size
 from rpcaccel.simnode.chain.addresses import parse as read
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 

@@ -16,7 +16,7 @@ from rpcaccel.controlplane.workers.sockets import ListenError, reason_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rpcaccel.simnode.server.server import SimNode
+    from rpcaccel.simnode.server.sim_server import SimNode
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -58,9 +58,9 @@ def simnode(
 def build(kind: str, spec: dict[str, Any], *, port: int, **positions: Any) -> SimNode:
     """The node, not started. Raises ValueError for what cannot be simulated."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
-    from rpcaccel.simnode.chain.chain import SimChain
+    from rpcaccel.simnode.chain.sim_chain import SimChain
     from rpcaccel.simnode.server.factories import ethereum_spec, knobs
-    from rpcaccel.simnode.server.server import SimNode
+    from rpcaccel.simnode.server.sim_server import SimNode
 
     made = ethereum_spec(**spec) if kind == "ethereum" else ChainSpec(**spec)
     return SimNode(SimChain(made), name=f"sim-{kind}", port=port, knobs=knobs(**positions))

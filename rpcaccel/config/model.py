@@ -11,7 +11,7 @@ from rpcaccel.config.names import NAME, NODE_ID, CrossFault, default_id, named_n
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
 from rpcaccel.config.secrets import HeaderText, NodeUrl, PasswordHash, RedisUrl
 from rpcaccel.config.sections import ClientsSettings, LogSettings, Section, TracingSettings
-from rpcaccel.config.types import (
+from rpcaccel.config.value_types import (
     BalancerName,
     ChainName,
     Duration,

@@ -18,8 +18,8 @@ from rpcaccel.config.errors import Fault, dotted
 from rpcaccel.config.model import MemorySettings, Settings
 from rpcaccel.config.schema import Kind, kind_at
 from rpcaccel.config.secrets import REVEAL
-from rpcaccel.config.types import format_size
 from rpcaccel.config.validate import Judge, validate
+from rpcaccel.config.value_types import format_size
 
 
 def to_document(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from rpcaccel.config.sections import Section
-from rpcaccel.config.types import Duration, MethodPatterns, Number, Tag, Tags, Whole, WorkerTimeout
+from rpcaccel.config.value_types import Duration, MethodPatterns, Number, Tag, Tags, Whole, WorkerTimeout
 from rpcaccel.core.replies.error_rules import ErrorRule, ErrorTable, reach
 from rpcaccel.core.replies.failure import FailureKind
 

@@ -18,7 +18,7 @@ from rpcaccel.config.errors import annotation_at
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.config.names import NODE_TEXT
 from rpcaccel.config.secrets import RedisUrl
-from rpcaccel.config.types import parse_duration, parse_size
+from rpcaccel.config.value_types import parse_duration, parse_size
 
 Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
 """What a field for it takes: bytes, seconds, a whole or any number, yes or no, one of `choices`, texts, a text."""

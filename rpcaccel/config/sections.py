@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from rpcaccel.config.names import NAME
-from rpcaccel.config.types import Duration, MethodPatterns, Number, Whole, listed, trace_receiver
+from rpcaccel.config.value_types import Duration, MethodPatterns, Number, Whole, listed, trace_receiver
 from rpcaccel.core.client_limits import ANONYMOUS, Limits
 
 

@@ -20,7 +20,7 @@ from rpcaccel.config.errors import ConfigError, Fault, Path, dotted, from_pydant
 from rpcaccel.config.model import AdminSettings, MemorySettings, NetworkSettings, Settings
 from rpcaccel.config.names import named_nodes, repeats
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
-from rpcaccel.config.types import listed, methods_of
+from rpcaccel.config.value_types import listed, methods_of
 from rpcaccel.stores.redis import redis_url
 
 OPEN = (

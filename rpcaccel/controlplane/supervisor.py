@@ -18,7 +18,7 @@ from msgspec import Struct
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
@@ -56,7 +56,7 @@ class RunningInfo(Struct, frozen=True):
 
 
 class Supervisor:
-    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.routes.Control."""
+    """Everything that runs, from `start` to `stop`. Implements controlplane.admin.admin_routes.Control."""
 
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings, origin, check=self._hindered)

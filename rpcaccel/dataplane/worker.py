@@ -34,12 +34,12 @@ from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.slow_clients import keep_watch
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.networks.state import WorkerState
+from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Admission
 from rpcaccel.dataplane.rpc.calls import Calls
 from rpcaccel.dataplane.rpc.observer import Observer, Observers
+from rpcaccel.dataplane.rpc.path_routes import routes
 from rpcaccel.dataplane.rpc.recorder import Recorder
-from rpcaccel.dataplane.rpc.routes import routes
 from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
 BACKLOG = 1024

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from rpcaccel.simnode.server.factories import harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, Fleets, GatedNode
 from tests.support.running import LOCAL, Evm, Running, Serve, found

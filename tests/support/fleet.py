@@ -17,7 +17,7 @@ import aiohttp
 
 from rpcaccel.simnode.server.envelope import Parsed
 from rpcaccel.simnode.server.factories import harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import LOCAL, Running, found, until
 from tests.support.services import Program
 

@@ -16,7 +16,7 @@ import orjson
 from rpcaccel.config.model import Settings
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.dataplane.worker import Worker
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 HARMONY_ID = 1666700000
 PATIENT_REDIS = {"read_timeout": 10, "write_timeout": 10, "connect_timeout": 10}

@@ -20,7 +20,7 @@ def sample_settings(**more: Any) -> Settings:
 
 
 class SampleControl:
-    """Implements controlplane.admin.routes.Control; `refusal` is what its one worker answers to a revision."""
+    """Implements controlplane.admin.admin_routes.Control; `refusal` is what its one worker answers to a revision."""
 
     def __init__(self, settings: Settings | None = None, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings or sample_settings(), origin)

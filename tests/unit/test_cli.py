@@ -14,7 +14,7 @@ import typer.main
 
 import rpcaccel
 from rpcaccel import __main__
-from rpcaccel.cli import app
+from rpcaccel.cli import main
 
 ROOT = Path(rpcaccel.__file__).parent.parent
 
@@ -45,7 +45,7 @@ def test_a_bad_configuration_is_a_few_lines_and_exit_code_2(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
 def test_help_lists_commands_and_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(arguments) == 0
+    assert main.run(arguments) == 0
     out = capsys.readouterr().out
     for text in ("serve", "demo", "check", "simnode", "Examples", "rpcaccel serve https://"):
         assert text in out
@@ -53,14 +53,14 @@ def test_help_lists_commands_and_examples(arguments: list[str], capsys: pytest.C
 
 @pytest.mark.parametrize("command", ["serve", "demo", "check", "explain", "purge", "simnode"])
 def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run([command, "--help"]) == 0
+    assert main.run([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert "Examples" in out
     assert f"rpcaccel {command}" in out
 
 
 def test_examples_in_help_stand_a_line_each_in_a_narrow_terminal() -> None:
-    commands = typer.main.get_command(app.app)
+    commands = typer.main.get_command(main.app)
     texts = [command.help or "" for command in every(commands)]
     examples = [text.partition("Examples:\n")[2] for text in texts if "Examples:" in text]
     assert len(examples) > 20
@@ -75,7 +75,7 @@ def every(command: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("arguments", [["nope"], ["--nope"], ["serve", "--nope"], ["demo", "extra"]])
 def test_wrong_usage_is_two_lines_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(arguments) == 2
+    assert main.run(arguments) == 2
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 2)
     command = "" if arguments[0].startswith(("nope", "-")) else f"{arguments[0]} "
@@ -83,7 +83,7 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(arguments: list[str], capsys: 
 
 
 def test_a_group_without_its_command_shows_its_help_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["settings"]) == 2
+    assert main.run(["settings"]) == 2
     out, err = capsys.readouterr()
     assert "undo" in out
     assert err == ""
@@ -98,7 +98,7 @@ def broken_command() -> list[BaseException]:
     """A command of the test's own that raises what is put into the list."""
     raised: list[BaseException] = []
 
-    @app.app.command("broken-for-a-test", hidden=True)
+    @main.app.command("broken-for-a-test", hidden=True)
     def command() -> None:
         broken(raised[0])
 
@@ -109,7 +109,7 @@ def test_a_bug_is_one_line_without_what_it_quotes(
     broken_command: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken_command.append(KeyError("hunter2"))
-    assert app.run(["broken-for-a-test"]) == app.BUG
+    assert main.run(["broken-for-a-test"]) == main.BUG
     said = "rpcaccel: KeyError: this is a bug, run with RPCACCEL_DEBUG=1 for the traceback\n"
     assert capsys.readouterr().err == said
 
@@ -120,25 +120,25 @@ def test_a_bug_has_its_traceback_for_who_asks(
     monkeypatch.setenv("RPCACCEL_DEBUG", "1")
     broken_command.append(KeyError("x"))
     with pytest.raises(KeyError):
-        app.run(["broken-for-a-test"])
+        main.run(["broken-for-a-test"])
 
 
 def test_an_interruption_is_no_error(broken_command: list[BaseException]) -> None:
     broken_command.append(KeyboardInterrupt())
-    assert app.run(["broken-for-a-test"]) == app.INTERRUPTED
+    assert main.run(["broken-for-a-test"]) == main.INTERRUPTED
 
 
 def test_an_operating_system_error_says_what_the_system_said(
     broken_command: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken_command.append(PermissionError(13, "Permission denied"))
-    assert app.run(["broken-for-a-test"]) == app.BUG
+    assert main.run(["broken-for-a-test"]) == main.BUG
     assert "Permission denied" in capsys.readouterr().err
 
 
 def test_a_disk_that_is_full_is_no_bug(broken_command: list[BaseException], capsys: pytest.CaptureFixture[str]) -> None:
     broken_command.append(OSError(28, "No space left on device"))
-    assert app.run(["broken-for-a-test"]) == app.WRONG
+    assert main.run(["broken-for-a-test"]) == main.WRONG
     assert capsys.readouterr().err == "rpcaccel: cannot write: No space left on device\n"
 
 
@@ -156,7 +156,7 @@ def test_a_letter_that_the_terminal_has_not_got_is_replaced() -> None:
 
 @pytest.mark.parametrize("command", [[], ["serve"], ["settings"], ["bench", "rate"], ["weight"]])
 def test_a_flag_in_help_takes_nothing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    app.run([*command, "--help"])
+    main.run([*command, "--help"])
     out = capsys.readouterr().out
     assert "--help" in out
     for kind in ("<bool>", "<str>", "<list"):
@@ -166,10 +166,10 @@ def test_a_flag_in_help_takes_nothing(command: list[str], capsys: pytest.Capture
 def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupts(MetaPathFinder):
         def find_spec(self, name: str, _path: object, _target: object = None) -> None:
-            if name == "rpcaccel.cli.app":
+            if name == "rpcaccel.cli.main":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "rpcaccel.cli.app")
+    monkeypatch.delitem(sys.modules, "rpcaccel.cli.main")
     interrupts = Interrupts()
     sys.meta_path.insert(0, interrupts)
     try:
@@ -177,7 +177,7 @@ def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(monkeypatch: pytest.
             __main__.main()
     finally:
         sys.meta_path.remove(interrupts)
-    assert ended.value.code == app.INTERRUPTED
+    assert ended.value.code == main.INTERRUPTED
 
 
 def test_main_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_main_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     argv, sys.argv = sys.argv, ["rpcaccel", "--version"]
     try:
         with pytest.raises(SystemExit) as ended:
-            app.main()
+            main.main()
     finally:
         sys.argv = argv
     assert ended.value.code == 0

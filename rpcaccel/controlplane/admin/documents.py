@@ -13,7 +13,7 @@ from msgspec import structs
 
 import rpcaccel
 from rpcaccel import balancers
-from rpcaccel.controlplane.admin.types import (
+from rpcaccel.controlplane.admin.api_types import (
     Attention,
     Cache,
     Methods,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rpcaccel.controlplane.admin import documents
-from rpcaccel.controlplane.admin.routes import Control
+from rpcaccel.controlplane.admin.admin_routes import Control
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame

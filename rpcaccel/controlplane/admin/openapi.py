@@ -12,12 +12,12 @@ from msgspec import Struct
 
 import rpcaccel
 from rpcaccel.config.schema import schema as config_schema
-from rpcaccel.controlplane.admin import types
+from rpcaccel.controlplane.admin import api_types
+from rpcaccel.controlplane.admin.admin_routes import AdminRoute
 from rpcaccel.controlplane.admin.auth import COOKIE, PROOF
 from rpcaccel.controlplane.admin.clients import Clients
 from rpcaccel.controlplane.admin.diagnostics import ExplainRequest, Trial
 from rpcaccel.controlplane.admin.problems import TITLES
-from rpcaccel.controlplane.admin.routes import AdminRoute
 from rpcaccel.controlplane.settings.audit import Change
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
 from rpcaccel.controlplane.stats.series import MethodPast, Past
@@ -57,26 +57,26 @@ _STRUCTS: dict[str, type[Struct]] = {
 }
 """Bodies as they are read."""
 _TOLD: dict[str, type] = {
-    "overview": types.Overview,
-    "nodes": types.Nodes,
-    "methods": types.Methods,
-    "cache": types.Cache,
+    "overview": api_types.Overview,
+    "nodes": api_types.Nodes,
+    "methods": api_types.Methods,
+    "cache": api_types.Cache,
     "query_routes.past": Past,
     "query_routes.method": MethodPast,
     "clients": Clients,
-    "query_routes.run": types.Ran,
-    "explain": types.ExplainedCall,
-    "purge": types.Purged,
-    "record": types.RecordedCalls,
-    "errors": types.UnclassedErrors,
-    "try_error": types.Treatment,
-    "change_routes.key": types.NewKey,
-    "change_routes.workers": types.WorkerList,
-    "change_routes.difference": types.Difference,
-    "change_routes.described": types.SettingsDescribed,
-    "change_routes.probe": types.ProbeOutcome,
-    "session.show": types.Session,
-    "session.begin": types.Session,
+    "query_routes.run": api_types.Ran,
+    "explain": api_types.ExplainedCall,
+    "purge": api_types.Purged,
+    "record": api_types.RecordedCalls,
+    "errors": api_types.UnclassedErrors,
+    "try_error": api_types.Treatment,
+    "change_routes.key": api_types.NewKey,
+    "change_routes.workers": api_types.WorkerList,
+    "change_routes.difference": api_types.Difference,
+    "change_routes.described": api_types.SettingsDescribed,
+    "change_routes.probe": api_types.ProbeOutcome,
+    "session.show": api_types.Session,
+    "session.begin": api_types.Session,
 }
 """Answers as they are made, or held against by tests."""
 _ANSWERS: dict[str, str] = {
@@ -137,7 +137,7 @@ def _operation(route: AdminRoute, handler: Any) -> dict[str, Any]:
         named = _ANSWERS.get(route.handler)
         schema = _to(named) if named else _OBJECT if kind.endswith("json") else {}
         if route.handler == "change_routes.patch":
-            schema = {"anyOf": [schema, _to(types.Preview.__name__)]}
+            schema = {"anyOf": [schema, _to(api_types.Preview.__name__)]}
         answer["content"] = {kind: {"schema": schema or {"type": "string"}}}
     found: dict[str, Any] = {
         "operationId": route.handler.replace(".", "_"),
@@ -183,7 +183,7 @@ def _parameters(route: AdminRoute) -> list[dict[str, Any]]:
 
 def _schemas() -> dict[str, Any]:
     (reference, *_), defined = msgspec.json.schema_components(
-        [Change, *_STRUCTS.values(), *_TOLD.values(), types.Preview], ref_template="#/components/schemas/{name}"
+        [Change, *_STRUCTS.values(), *_TOLD.values(), api_types.Preview], ref_template="#/components/schemas/{name}"
     )
     line = {"allOf": [reference], "properties": {"undo": {"type": "boolean"}}}
     file = config_schema()

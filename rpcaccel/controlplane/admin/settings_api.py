@@ -14,8 +14,8 @@ from aiohttp import web
 
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
+from rpcaccel.controlplane.admin.admin_routes import Control
 from rpcaccel.controlplane.admin.problems import ProblemError
-from rpcaccel.controlplane.admin.routes import Control
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.export import to_toml
 from rpcaccel.controlplane.settings.ledger import (

@@ -32,7 +32,7 @@ from rpcaccel.dataplane.engine.single_flight import Flights, PendingOutcome
 from rpcaccel.dataplane.engine.sticky import preferring
 from rpcaccel.dataplane.engine.taskless import TasklessFetches
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.broadcast import Broadcasts
+from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
 from rpcaccel.dataplane.upstream.forward import Forwarded, forward
 from rpcaccel.stores.base import Store
 

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from rpcaccel.core.wire.http_head import read_head
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
+from rpcaccel.dataplane.http.aiohttp_server import server
 from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import RequestHead, Shortcut
-from rpcaccel.dataplane.http.server import server
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 

@@ -26,7 +26,7 @@ from rpcaccel.dataplane.rpc import observer, response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER
 from rpcaccel.dataplane.rpc.admission import Admission, Headers
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
-from rpcaccel.dataplane.rpc.routes import PathRoute
+from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"

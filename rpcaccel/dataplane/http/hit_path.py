@@ -21,8 +21,8 @@ from rpcaccel.dataplane.http.handler import GZIP, INLINE_GZIP, RequestHandler, t
 from rpcaccel.dataplane.rpc import response_headers
 from rpcaccel.dataplane.rpc.admission import Admission
 from rpcaccel.dataplane.rpc.hit_memo import Known
+from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
-from rpcaccel.dataplane.rpc.routes import PathRoute
 
 _ID = b'{"jsonrpc":"2.0","id":'
 _AROUND = len(_ID) + len(RESULT) + len(b"}")

@@ -22,7 +22,7 @@ from rpcaccel.dataplane.engine.results import out_of_time
 from rpcaccel.dataplane.engine.single_flight import PendingOutcome
 from rpcaccel.dataplane.rpc.hit_memo import Known
 from rpcaccel.dataplane.rpc.observer import Observer
-from rpcaccel.dataplane.rpc.routes import PathRoute
+from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 _UNTIMED = PARSED_OF - 1
 TURN = 0.0005

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Literal
 
-from rpcaccel.config.types import parse_duration
+from rpcaccel.config.value_types import parse_duration
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
 from rpcaccel.core.stats.counters import AnswerSource
 

@@ -30,7 +30,7 @@ from aiohttp.http import HttpProcessingError, RawResponseMessage
 from msgspec.structs import replace
 from yarl import URL
 
-from rpcaccel.config.types import format_size
+from rpcaccel.config.value_types import format_size
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.connector import Attempt, Counters, CountingConnector

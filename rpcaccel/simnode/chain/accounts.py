@@ -6,7 +6,7 @@ Every answer differs from block to block, so that an answer from another height 
 from __future__ import annotations
 
 from rpcaccel.simnode.chain.blocks import ACCOUNTS, CONTRACT_FROM, CONTRACT_GAS, GAS_PRICE, TRANSFER_GAS, VALUE
-from rpcaccel.simnode.chain.chain import Branch, SimChain
+from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
 
 REVERT = bytes.fromhex("deadbeef")
 """A call whose data starts with this reverts with the reason "simulated"."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.chain.blocks import GAS_PRICE, Generator, Tx
-from rpcaccel.simnode.chain.chain import Block, Branch
+from rpcaccel.simnode.chain.sim_chain import Block, Branch
 from rpcaccel.simnode.methods.registry import text
 
 ZERO_HASH = "0x" + "00" * 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpcaccel.simnode.chain.blocks import Tx
-from rpcaccel.simnode.chain.chain import Block
+from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import json_views
 from rpcaccel.simnode.methods.registry import MethodCall
 

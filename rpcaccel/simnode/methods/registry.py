@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rpcaccel.simnode.chain.blocks import ChainSpec, Tx
-from rpcaccel.simnode.chain.chain import Block, Branch, SimChain
+from rpcaccel.simnode.chain.sim_chain import Block, Branch, SimChain
 from rpcaccel.simnode.methods.block_args import UnreadableArgument, decoded
 from rpcaccel.simnode.methods.node_identity import Local
 

@@ -6,18 +6,18 @@ import json
 from random import Random
 from typing import Any
 
-from rpcaccel.simnode.chain.chain import Branch, SimChain
 from rpcaccel.simnode.chain.clock import Clock
 from rpcaccel.simnode.chain.knobs import Knobs
+from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
 from rpcaccel.simnode.methods import (  # noqa: F401 - each file fills its kind's method table
-    blocks,
-    ethereum,
-    ethereum_state,
-    filters,
-    node_status,
-    staking,
-    state,
-    transactions,
+    block_methods,
+    ethereum_methods,
+    ethereum_state_methods,
+    filter_methods,
+    node_methods,
+    staking_methods,
+    state_methods,
+    transaction_methods,
 )
 from rpcaccel.simnode.methods.node_identity import Local
 from rpcaccel.simnode.methods.registry import (

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from rpcaccel.stores.base import StoreSettings
-from rpcaccel.stores.redis.server import Server
+from rpcaccel.stores.redis.redis_server import Server
 from rpcaccel.stores.redis.store import topology
 
 KEPT = 1000

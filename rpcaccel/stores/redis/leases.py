@@ -15,7 +15,7 @@ from typing import Any
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.stores.base import NoLease
 from rpcaccel.stores.redis.reads import Reads
-from rpcaccel.stores.redis.server import Server, Topology
+from rpcaccel.stores.redis.redis_server import Server, Topology
 from rpcaccel.stores.redis.writes import Writes
 from rpcaccel.stores.tasks import cancel_and_wait
 

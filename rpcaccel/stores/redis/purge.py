@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import PurgeResult
-from rpcaccel.stores.redis.server import Server, Topology
+from rpcaccel.stores.redis.redis_server import Server, Topology
 
 STEP = 1000
 """Keys a SCAN step looks at."""

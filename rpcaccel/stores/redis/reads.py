@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from rpcaccel.stores.redis.server import Route, Server, Topology
+from rpcaccel.stores.redis.redis_server import Route, Server, Topology
 from rpcaccel.stores.tasks import cancel_and_wait
 
 CHUNK = 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from rpcaccel.stores.redis.server import Server, Topology
+from rpcaccel.stores.redis.redis_server import Server, Topology
 
 LIFE = 60.0
 """Seconds that a counter outlives its last use."""

@@ -15,8 +15,8 @@ from rpcaccel.stores.base import Lease, PurgeResult, StoreSettings, StoreStats
 from rpcaccel.stores.redis.leases import Leases
 from rpcaccel.stores.redis.purge import purge
 from rpcaccel.stores.redis.reads import Reads, Waiting
+from rpcaccel.stores.redis.redis_server import Topology
 from rpcaccel.stores.redis.redis_url import parse
-from rpcaccel.stores.redis.server import Topology
 from rpcaccel.stores.redis.spend_counters import Spending
 from rpcaccel.stores.redis.topology import Cluster, PrimaryAndReplicas
 from rpcaccel.stores.redis.writes import Writes, Zstd

@@ -17,8 +17,8 @@ from redis.exceptions import RedisClusterException
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.connect import cluster, sentinel, single
+from rpcaccel.stores.redis.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server
 from rpcaccel.stores.redis.redis_url import RedisTarget
-from rpcaccel.stores.redis.server import FIRST_PROBE, LONGEST_PROBE, Route, Server
 from rpcaccel.stores.tasks import cancel_and_wait
 
 

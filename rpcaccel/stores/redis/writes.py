@@ -13,7 +13,7 @@ from typing import NamedTuple
 import zstandard
 
 from rpcaccel.core.cache.entry import Entry, Selection, encode
-from rpcaccel.stores.redis.server import Server, Topology, Write
+from rpcaccel.stores.redis.redis_server import Server, Topology, Write
 from rpcaccel.stores.tasks import cancel_and_wait
 
 LEVEL = 1

@@ -15,8 +15,8 @@ import pytest
 
 from rpcaccel.simnode.chain.accounts import REVERT
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.chain import SimChain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.chain.sim_chain import SimChain
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.services import Program
 from tests.support.storm import CALLS, Storm, storm
 

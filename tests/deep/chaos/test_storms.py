@@ -13,9 +13,9 @@ import pytest
 
 from rpcaccel.core.messages import NodeReport
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.services import Program, RedisServer
 from tests.support.storm import CALLS, PATIENCE, PATIENCE_A_CALL, Storm, Wave, storm
 from tests.support.waiting import until

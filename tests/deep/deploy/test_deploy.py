@@ -25,7 +25,7 @@ import typer
 import yaml
 from packaging.requirements import Requirement
 
-from rpcaccel.cli.app import app
+from rpcaccel.cli.main import app
 from rpcaccel.config.load import load
 from rpcaccel.config.patch import to_table
 from rpcaccel.config.secrets import PasswordHash, hash_password

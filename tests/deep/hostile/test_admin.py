@@ -12,8 +12,8 @@ import pytest
 import structlog
 
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.app import Admin
-from rpcaccel.controlplane.admin.routes import ROUTES
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.factories import harmony_nodes, running
 from tests.support import waiting
 from tests.support.fleet import STEADY, Fleet

@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fleet import STEADY
 from tests.support.running import LOCAL, Running, found, until
 from tests.support.services import Anvil, Program

@@ -17,7 +17,7 @@ import pytest
 
 from rpcaccel.controlplane.stats.process_usage import usage
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.e2e.cli.test_lifecycle import children
 from tests.support import waiting
 from tests.support.fleet import Fleet

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fixtures import shared
 from tests.support.running import HARMONY, QUICK, Serve
 

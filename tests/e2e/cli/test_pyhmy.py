@@ -12,7 +12,7 @@ from pyhmy import account, blockchain, staking, transaction
 from pyhmy.rpc.exceptions import RPCError
 
 from rpcaccel.simnode.chain.addresses import to_one
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fleet import Fleet
 from tests.support.proxy import HARMONY_ID
 

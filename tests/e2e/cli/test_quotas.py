@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rpcaccel.controlplane.nodes.quotas import Kept, QuotaFile
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import Running, Serve, until
 
 

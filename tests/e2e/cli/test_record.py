@@ -14,7 +14,7 @@ import pytest
 from benchmarks.peers import get, post
 from rpcaccel.bench.runs import recording
 from rpcaccel.bench.runs.recording import Line
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from tests.support.fleet import Fleet
 from tests.support.running import Running
 from tests.support.services import Program, free_port, wait_until

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from benchmarks.responder import Responder
 from rpcaccel.bench.runs.recording import Line, RecordingHeader, encode
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from tests.e2e.cli.test_record import Recorded
 from tests.support.fleet import Fleet
 from tests.support.services import Program

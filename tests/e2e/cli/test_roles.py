@@ -9,7 +9,7 @@ from typing import Any
 import pytest_asyncio
 
 from rpcaccel.simnode.server.factories import harmony_chain, knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet, GatedNode, fleet_of
 from tests.support.proxy import Reply

@@ -11,7 +11,7 @@ import pytest
 
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.server.factories import harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fleet import Fleet
 from tests.support.running import HARMONY, QUICK, Serve, until
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.browser import Visitor, browsing, visiting
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl

@@ -8,7 +8,7 @@ from aiohttp import web
 from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

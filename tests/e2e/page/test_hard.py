@@ -4,7 +4,7 @@ a choice."""
 import pytest
 from playwright.async_api import Route, expect
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from tests.e2e.page.tuning import weight

@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.browser import Visitor
 
 TOP = "element => element.getBoundingClientRect().top"

@@ -2,7 +2,7 @@
 
 from playwright.async_api import Page, expect
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.e2e.page.tuning import in_force, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

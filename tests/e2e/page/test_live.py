@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.browser import VIEWS, Visitor, visiting
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet

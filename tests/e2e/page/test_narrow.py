@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
 from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl

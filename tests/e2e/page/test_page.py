@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.core.replies.failure import FailureKind, policy
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared

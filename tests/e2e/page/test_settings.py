@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from rpcaccel.config.schema import described
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.core import client_limits
 from tests.e2e.page.tuning import apply, field, log_in, reader

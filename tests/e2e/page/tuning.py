@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.browser import Visitor
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import NETWORK, SampleView

@@ -14,7 +14,7 @@ import tomlkit
 from structlog.testing import capture_logs
 
 from rpcaccel.cli import options
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.config.patch import merge
 from rpcaccel.controlplane.settings.ledger import Origin

@@ -20,7 +20,7 @@ from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
 from rpcaccel.core.messages import Spent
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
 
 ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}

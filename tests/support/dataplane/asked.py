@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.chain.blocks import Generator
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 
 TAGS = {"harmony": ("latest",), "ethereum": ("latest", "finalized", "safe")}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rpcaccel import chains
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY, Registry
 
 REGISTRIES: dict[str, Registry] = {"harmony": HARMONY, "ethereum": ETHEREUM}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, running
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import proxying
 
 HEAD = 90

@@ -20,7 +20,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.calls import Answered
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.dataplane.asked import Asked, draw
 from tests.support.dataplane.world import DEPTH, Host, World, network_of
 

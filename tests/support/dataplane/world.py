@@ -22,19 +22,19 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.networks.state import WorkerState
+from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
-from rpcaccel.dataplane.rpc.routes import PathRoute
+from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.simnode.chain.blocks import Tx
-from rpcaccel.simnode.chain.chain import SimChain
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.chain.raw_tx import RawTransaction
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
 
 HEAD = 50

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from rpcaccel.stores.redis.server import Route, Server, Write
+from rpcaccel.stores.redis.redis_server import Route, Server, Write
 
 
 class ScriptedServer(Server):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rpcaccel.cli.app import run
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.cli.main import run
+from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 

@@ -17,7 +17,7 @@ from benchmarks.responder import Responder
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.report.report import Report
 from rpcaccel.cli import bench
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from tests.support.services import Program, free_port
 from tests.support.serving import responding_apart
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rpcaccel.cli.app import run
 from rpcaccel.cli.check import cells, split
+from rpcaccel.cli.main import run
 from rpcaccel.cli.probe import Finding
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes, running
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import validated
 from rpcaccel.controlplane.supervisor import RunningInfo
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 def settings_for(nodes: Sequence[SimNode]) -> Settings:

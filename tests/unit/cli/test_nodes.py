@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from rpcaccel.cli.nodes import table
 from tests.support.sample_control import SampleControl
 from tests.unit.cli.conftest import Ask

@@ -6,7 +6,7 @@ import tomllib
 
 from typer.testing import CliRunner
 
-from rpcaccel.cli.app import app
+from rpcaccel.cli.main import app
 from rpcaccel.config.model import AdminSettings
 
 

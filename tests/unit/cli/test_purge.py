@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rpcaccel.cli.app import app, run
+from rpcaccel.cli.main import app, run
 
 
 class AdminSide:

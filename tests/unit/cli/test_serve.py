@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 
 
 @pytest.mark.parametrize(

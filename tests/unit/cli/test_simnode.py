@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from rpcaccel.cli.simnode import build, serve
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.secrets import NodeUrl

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rpcaccel.config.types import known_balancer, known_chain, trace_receiver
+from rpcaccel.config.value_types import known_balancer, known_chain, trace_receiver
 
 
 def test_names_there_are_pass() -> None:

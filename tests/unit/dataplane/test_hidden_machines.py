@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rpcaccel.config.model import NetworkSettings, Settings
 from rpcaccel.core.plan.range_segments import cut
 from rpcaccel.simnode.chain.knobs import Knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.dataplane.asked import Asked, draw
 from tests.support.dataplane.witness import said
 from tests.support.dataplane.world import World

@@ -8,7 +8,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.nodes.parking import LONGEST
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import Proxy, proxying
 
 ONE = "one1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqquvvxs"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from rpcaccel.cli.app import app, run
+from rpcaccel.cli.main import app, run
 from rpcaccel.config.load import PREFIX, load
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.stats.metric_table import EXPOSED

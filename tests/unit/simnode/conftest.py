@@ -9,10 +9,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 Ask = Callable[..., Awaitable[Any]]
 

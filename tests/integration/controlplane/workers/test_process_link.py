@@ -23,7 +23,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Drain, Hint
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
 from tests.support.sample_control import sample_settings
 

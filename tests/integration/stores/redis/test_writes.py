@@ -12,7 +12,7 @@ import pytest
 
 from rpcaccel.core.cache.entry import Entry, Selection, decode
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.stores.redis.server import Server
+from rpcaccel.stores.redis.redis_server import Server
 from rpcaccel.stores.redis.writes import CHUNK, LONGEST_LIFE, QUEUE_BYTES, THREAD_FROM, Writes, Zstd
 from tests.support.stores.fakes import ScriptedServer, ScriptedTopology, broken, never
 from tests.support.stores.settings import an_entry

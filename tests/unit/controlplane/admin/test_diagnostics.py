@@ -6,7 +6,7 @@ from itertools import count
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.auth import PROOF
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
 from rpcaccel.controlplane.stats.history import History

@@ -16,9 +16,9 @@ import structlog
 from aiohttp.test_utils import TestClient, TestServer
 
 from rpcaccel.config.secrets import hash_password
-from rpcaccel.controlplane.admin.app import Admin, Page
+from rpcaccel.controlplane.admin.admin_app import Admin, Page
+from rpcaccel.controlplane.admin.admin_routes import ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.auth import LINES, FailedLogins
-from rpcaccel.controlplane.admin.routes import ROUTES, AdminRoute
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.admin.routes import ROUTES
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, unclassed
 from tests.support.described_answers import problems
 from tests.support.sample_view import NETWORK, SampleView

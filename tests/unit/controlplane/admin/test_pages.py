@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from rpcaccel.controlplane.admin.app import dashboard_home, page_files
+from rpcaccel.controlplane.admin.admin_app import dashboard_home, page_files
 
 
 def written(home: Path, *names: str) -> Path:

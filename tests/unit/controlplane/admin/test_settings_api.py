@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.admin.app import Admin
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import LARGEST, ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin
 from rpcaccel.controlplane.settings.state_file import StateFile

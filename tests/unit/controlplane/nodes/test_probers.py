@@ -9,7 +9,7 @@ from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Hint
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
 
 

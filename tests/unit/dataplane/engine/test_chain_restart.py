@@ -17,7 +17,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.networks.state import WorkerState
+from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.simnode.server.factories import ethereum_chain, running
 from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.proxy import proxying

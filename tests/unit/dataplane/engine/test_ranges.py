@@ -13,7 +13,7 @@ import pytest
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import Proxy, Reply, proxying
 
 BLOCKS = "hmyv2_getBlocks"

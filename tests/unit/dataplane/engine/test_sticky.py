@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import Proxy, proxying
 
 NOT_FOUND = {"code": -32000, "message": "filter not found"}

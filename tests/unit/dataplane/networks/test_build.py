@@ -16,7 +16,7 @@ from rpcaccel.core.nodes.quota import Quota
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks.build import _CONNECTOR_FIELDS
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.networks.state import WorkerState
+from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.upstream.http_messages import Endpoint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.worker import Worker

@@ -15,7 +15,7 @@ import pytest
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
-from rpcaccel.dataplane.rpc.routes import PathRoute
+from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 

@@ -19,7 +19,7 @@ from rpcaccel.dataplane.rpc.tracing import ENDING
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from rpcaccel.simnode.chain.knobs import Latency
 from rpcaccel.simnode.server.factories import harmony_chain, harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import proxying
 from tests.support.receiver import Receiver, receiving
 from tests.support.services import ROOT, free_port

@@ -7,7 +7,7 @@ from eth_account import Account
 from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.methods.lookup import fits
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 KEY = "0x" + "11" * 32
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 async def test_figures_of_the_network_turn_with_the_head(chain: SimChain, node: SimNode) -> None:

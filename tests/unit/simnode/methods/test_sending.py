@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 KEY = "0x" + "11" * 32
 SENDER = Account.from_key(KEY).address

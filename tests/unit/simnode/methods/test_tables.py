@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rpcaccel.simnode.methods.registry import ETHEREUM, HARMONY
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 SEED = (
     "hmyv2_blockNumber hmyv2_getBlockSigners hmyv2_getBlocks hmyv2_getBalanceByBlockNumber "

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.simnode.chain.knobs import FAULTS
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 Post = Callable[..., Awaitable[tuple[int, bytes]]]
 HEAD = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber", "params": []}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rpcaccel.simnode.chain.addresses import to_one
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import harmony_chain, knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 FULL = {"fullTx": True, "inclStaking": True}
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from rpcaccel.simnode.chain.addresses import to_one
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
-from rpcaccel.simnode.methods.staking import DELEGATED
+from rpcaccel.simnode.methods.staking_methods import DELEGATED
 from rpcaccel.simnode.server.factories import knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 async def test_metadata_and_peers_differ_between_nodes_of_one_head(chain: SimChain) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from rpcaccel.stores.redis.server import FAILURES, Server
+from rpcaccel.stores.redis.redis_server import FAILURES, Server
 from tests.support.services import RedisServer
 from tests.support.stores.fakes import ScriptedServer, broken
 from tests.support.waiting import until

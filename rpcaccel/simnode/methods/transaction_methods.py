@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.blocks import Tx
-from rpcaccel.simnode.chain.chain import Block
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas, read
+from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import json_views, lookup
 from rpcaccel.simnode.methods.block_args import block_hash, number
-from rpcaccel.simnode.methods.blocks import CRASHED, account, known
+from rpcaccel.simnode.methods.block_methods import CRASHED, account, known
 from rpcaccel.simnode.methods.json_views import GAS_LIMIT, hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,

@@ -2,8 +2,8 @@
 
 from operator import attrgetter
 
-from rpcaccel.controlplane.admin.app import Admin
-from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES
 from tests.support.sample_view import SampleView
 
 

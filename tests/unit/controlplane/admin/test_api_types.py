@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rpcaccel.controlplane.admin import documents
+from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.clients import clients
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.admin.routes import ROUTES
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import method_past, past
 from rpcaccel.controlplane.stats.snapshot import Frame, look

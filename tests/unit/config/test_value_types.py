@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from rpcaccel.config.types import (
+from rpcaccel.config.value_types import (
     Duration,
     ListenText,
     MethodPatterns,

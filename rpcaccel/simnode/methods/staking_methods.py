@@ -12,9 +12,9 @@ from typing import Any
 
 from rpcaccel.simnode.chain.addresses import to_one
 from rpcaccel.simnode.methods.block_args import number
-from rpcaccel.simnode.methods.blocks import TOO_HIGH, account, known
+from rpcaccel.simnode.methods.block_methods import TOO_HIGH, account, known
 from rpcaccel.simnode.methods.registry import CHAIN, HARMONY, STAKING, MethodCall, anything, failed, string, text, uint
-from rpcaccel.simnode.methods.state import pruned
+from rpcaccel.simnode.methods.state_methods import pruned
 
 SELF_STAKE = 10_000 * 10**18
 DELEGATED = 100 * 10**18

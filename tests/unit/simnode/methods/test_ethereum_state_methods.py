@@ -8,7 +8,7 @@ from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import ethereum_chain, knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 CHAIN = ethereum_chain(178)
 WHO, CONTRACT = to_hex(CHAIN.generator.accounts[0]), to_hex(CHAIN.generator.contract)

@@ -127,7 +127,7 @@ def known_balancer(name: str) -> str:
 
 def methods_of(chain: str) -> frozenset[str]:
     """The methods that the chain's table names."""
-    from rpcaccel.chains.load import load  # noqa: PLC0415 -- likewise
+    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
 
     return frozenset(rule.method for rule in load(chain).rules)
 

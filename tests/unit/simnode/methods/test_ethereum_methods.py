@@ -4,7 +4,7 @@ import pytest
 
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import ethereum_chain, knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 async def test_tags_name_the_depths_of_finality(geth: SimNode) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from rpcaccel.core.dispatch.commands import Hedging
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.simnode.server.factories import harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.dataplane.raw_node import Call, RawNode
 from tests.support.proxy import proxying, settings_for
 from tests.support.waiting import until

@@ -29,11 +29,11 @@ from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import clients, documents, openapi
+from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
 from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, problem
-from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, AdminRoute, Control
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import node_errors, prometheus
@@ -44,7 +44,7 @@ from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
 from rpcaccel.controlplane.workers.sockets import name_asked, tls_context
 from rpcaccel.core.wire.forwarded_for import Trust
-from rpcaccel.dataplane.http.server import Quiet
+from rpcaccel.dataplane.http.aiohttp_server import Quiet
 from rpcaccel.dataplane.rpc.recorder import PATIENCE
 
 TYPES = {

@@ -6,10 +6,10 @@ import pytest
 
 from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
-from rpcaccel.simnode.chain.chain import SimChain
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import knobs
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from typing import Any, cast
 import msgspec
 from aiohttp import web
 
-from rpcaccel.simnode.chain.chain import SimChain
 from rpcaccel.simnode.chain.clock import Clock, WallClock
 from rpcaccel.simnode.chain.knobs import Knobs
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.counts import Counts
 from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConnection, Parsed, cut, parse, plain, send
 from rpcaccel.simnode.server.faults import Faulty

@@ -11,7 +11,7 @@ from eth_account import Account
 from rpcaccel.simnode.chain import raw_tx
 from rpcaccel.simnode.chain.keccak import keccak256
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fleet import GatedNode, gated_nodes
 from tests.support.proxy import HARMONY_ID, Proxy, Reply, proxying
 from tests.support.waiting import until

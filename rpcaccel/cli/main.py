@@ -15,13 +15,13 @@ import typer.main
 from rpcaccel import __version__
 from rpcaccel.cli import bench
 from rpcaccel.cli.check import check
+from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain
 from rpcaccel.cli.nodes import drain, nodes, weight
 from rpcaccel.cli.purge import purge
 from rpcaccel.cli.record import record
 from rpcaccel.cli.replay import replay
-from rpcaccel.cli.secrets import key, passwd
 from rpcaccel.cli.serve import serve
 from rpcaccel.cli.settings import settings
 from rpcaccel.cli.simnode import simnode

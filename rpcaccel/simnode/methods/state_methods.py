@@ -16,7 +16,7 @@ from rpcaccel.simnode.methods.block_args import (
     number_or_hash,
     optional_number_or_hash,
 )
-from rpcaccel.simnode.methods.blocks import CRASHED, TOO_HIGH, account, known
+from rpcaccel.simnode.methods.block_methods import CRASHED, TOO_HIGH, account, known
 from rpcaccel.simnode.methods.json_views import hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,

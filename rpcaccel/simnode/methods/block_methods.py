@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rpcaccel.simnode.chain.addresses import parse, to_one
-from rpcaccel.simnode.chain.chain import Block
+from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import json_views
 from rpcaccel.simnode.methods.block_args import LATEST, PENDING, block_hash, number
 from rpcaccel.simnode.methods.json_views import Shown, hex0

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Raw
 
 from rpcaccel.simnode.chain import accounts as state
-from rpcaccel.simnode.chain.chain import Block
 from rpcaccel.simnode.chain.keccak import keccak256
-from rpcaccel.simnode.methods import filters, json_views, lookup
+from rpcaccel.simnode.chain.sim_chain import Block
+from rpcaccel.simnode.methods import filter_methods, json_views, lookup
 from rpcaccel.simnode.methods.block_args import (
     FINALIZED,
     LATEST,
@@ -27,7 +27,7 @@ from rpcaccel.simnode.methods.block_args import (
     hex_or_tag_raw,
 )
 from rpcaccel.simnode.methods.json_views import Shown, hex0
-from rpcaccel.simnode.methods.node_status import eth_chain_id
+from rpcaccel.simnode.methods.node_methods import eth_chain_id
 from rpcaccel.simnode.methods.registry import (
     ETH,
     ETHEREUM,
@@ -42,7 +42,7 @@ from rpcaccel.simnode.methods.registry import (
     string,
     text,
 )
-from rpcaccel.simnode.methods.transactions import GETH_TEXTS, send
+from rpcaccel.simnode.methods.transaction_methods import GETH_TEXTS, send
 
 
 def number(raw: Raw) -> int:
@@ -259,10 +259,10 @@ def pool_status(asked: MethodCall) -> bytes:
     return text({"pending": hex(len(lookup.pending(asked))), "queued": "0x0"})
 
 
-serve("getLogs", call_object)(filters.get_logs)
-serve("newFilter", call_object)(filters.new_filter)
-serve("newBlockFilter")(filters.new_block_filter)
-serve("newPendingTransactionFilter")(filters.new_pending_filter)
-serve("getFilterChanges", string)(filters.get_filter_changes)
-serve("getFilterLogs", string)(filters.get_filter_logs)
-serve("uninstallFilter", string)(filters.uninstall_filter)
+serve("getLogs", call_object)(filter_methods.get_logs)
+serve("newFilter", call_object)(filter_methods.new_filter)
+serve("newBlockFilter")(filter_methods.new_block_filter)
+serve("newPendingTransactionFilter")(filter_methods.new_pending_filter)
+serve("getFilterChanges", string)(filter_methods.get_filter_changes)
+serve("getFilterLogs", string)(filter_methods.get_filter_logs)
+serve("uninstallFilter", string)(filter_methods.uninstall_filter)

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from rpcaccel.cli.app import run
+from rpcaccel.cli.main import run
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
 

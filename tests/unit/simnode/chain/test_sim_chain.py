@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain import raw_tx
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.chain import SimChain
 from rpcaccel.simnode.chain.clock import ByHand
+from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 
 KEY = "0x" + "11" * 32

@@ -11,10 +11,10 @@ from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
 from rpcaccel.simnode.chain.keccak import keccak256
 from rpcaccel.simnode.methods.block_args import LATEST, PENDING, Reference, geth_number_or_hash
-from rpcaccel.simnode.methods.ethereum import address, height_of, serve
+from rpcaccel.simnode.methods.ethereum_methods import address, height_of, serve
 from rpcaccel.simnode.methods.json_views import hex0
 from rpcaccel.simnode.methods.registry import MethodCall, RpcError, anything, call_object, failed, string, text
-from rpcaccel.simnode.methods.state import call_data
+from rpcaccel.simnode.methods.state_methods import call_data
 
 
 def state_height(asked: MethodCall, reference: Reference) -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import harmony_chain
-from rpcaccel.simnode.server.server import SimNode
+from rpcaccel.simnode.server.sim_server import SimNode
 
 HEADERS = ("hmyv2_getBlockByNumber", "hmyv2_getHeaderByNumber", "hmyv2_getFullHeader", "hmyv2_latestHeader")
 

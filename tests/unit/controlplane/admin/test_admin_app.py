@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 import structlog
 
-from rpcaccel.controlplane.admin.app import Admin, Page
+from rpcaccel.controlplane.admin.admin_app import Admin, Page
+from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.problems import TITLES
-from rpcaccel.controlplane.admin.routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.settings_api import LARGEST
 from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.sample_control import SampleControl
