@@ -11,7 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.dataplane.http.aiohttp_protocol import Connection, Listener
-from rpcaccel.dataplane.http.handler import HttpReply, RequestHandler
+from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
 
 LINGER = 1.0
 """Seconds for which what a client still sends is read and dropped after it was refused."""
@@ -61,7 +61,7 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
     )
 
 
-def _response(reply: HttpReply, named: dict[str, str]) -> web.StreamResponse:
+def _response(reply: HttpAnswer, named: dict[str, str]) -> web.StreamResponse:
     """The body goes with it, but for one in parts: those are written one after the other, as the client takes them."""
     if not reply.shared:
         return web.Response(status=reply.status, headers=named, body=reply.body)
@@ -75,28 +75,28 @@ def _last(request: web.BaseRequest) -> bool:
     return isinstance(request.protocol, Connection) and request.protocol.answers()
 
 
-async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpReply:
+async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer:
     named = request.headers
     if request.method != "POST":
         return front.other(request.method, request.path, named)
     if sum(len(name) + len(value) for name, value in request.raw_headers) > front.settings.max_header:
         return front.header_too_large(named)
     visit = front.enter(request.path, named, request.remote)
-    if isinstance(visit, HttpReply):
+    if isinstance(visit, HttpAnswer):
         return visit
     try:
         body = await _read(front, request)
-        if isinstance(body, HttpReply):
+        if isinstance(body, HttpAnswer):
             return body
-        reply: HttpReply | Awaitable[HttpReply | Awaitable[HttpReply]] = front.answer(visit, body)
-        while not isinstance(reply, HttpReply):
+        reply: HttpAnswer | Awaitable[HttpAnswer | Awaitable[HttpAnswer]] = front.answer(visit, body)
+        while not isinstance(reply, HttpAnswer):
             reply = await reply
         return reply
     finally:
         front.leave(visit)
 
 
-async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | HttpReply:
+async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | HttpAnswer:
     """The body, within its limits of bytes (after gzip) and seconds."""
     limit, chunks, size = front.settings.max_body, [], 0
     if (request.content_length or 0) > limit:
@@ -119,7 +119,7 @@ async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | Http
     return b"".join(chunks)
 
 
-def _framing(front: RequestHandler, request: web.BaseRequest) -> HttpReply | None:
+def _framing(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer | None:
     """Say what is refused of the request's framing; answer Expect (RFC 9110 section 10.1.1, RFC 9112 section 6)."""
     told = request.headers
     coding = told.get("Transfer-Encoding")
@@ -139,7 +139,7 @@ def _framing(front: RequestHandler, request: web.BaseRequest) -> HttpReply | Non
     return None
 
 
-def _malformed(front: RequestHandler, request: web.BaseRequest, status: int, message: str) -> HttpReply:
+def _malformed(front: RequestHandler, request: web.BaseRequest, status: int, message: str) -> HttpAnswer:
     return front.refuse(request.headers, "malformed-http", status, Invalid(jsonrpc.INVALID_REQUEST, message))
 
 

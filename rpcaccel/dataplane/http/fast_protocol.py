@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 from rpcaccel.core.wire.http_head import END, HttpHead
 from rpcaccel.dataplane.engine.single_flight import PendingOutcome
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
-from rpcaccel.dataplane.http.handler import HttpReply, RequestHandler, Visit
+from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Named, RequestHead, Shortcut
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 
@@ -203,7 +203,7 @@ class FastProtocol(asyncio.Protocol):
         """Answer one whole request, with nothing before it and nothing behind."""
         yard, transport = self._yard, self.transport
         front = yard.front
-        visit: Visit | HttpReply | None = None
+        visit: Visit | HttpAnswer | None = None
         try:
             answer = yard.shortcut.answer(asked, body, self._peer)
             if answer is not None and transport is not None:
@@ -217,10 +217,10 @@ class FastProtocol(asyncio.Protocol):
                 self._hand_over(asked.text + body)
                 return
             visit = front.enter(asked.path, asked.headers, self._peer)
-            reply = visit if isinstance(visit, HttpReply) else front.answer(visit, body)
+            reply = visit if isinstance(visit, HttpAnswer) else front.answer(visit, body)
         except Exception:
             reply = front.failed()
-        if not isinstance(reply, HttpReply):
+        if not isinstance(reply, HttpAnswer):
             self._end_with(cast(Visit, visit), reply)
             return
         if isinstance(visit, Visit):
@@ -228,9 +228,9 @@ class FastProtocol(asyncio.Protocol):
         self._write(reply)
         self._last = asked
 
-    def _end_with(self, visit: Visit, reply: HttpReply | PendingOutcome[Any] | Awaitable[HttpReply]) -> bool:
+    def _end_with(self, visit: Visit, reply: HttpAnswer | PendingOutcome[Any] | Awaitable[HttpAnswer]) -> bool:
         """Write the reply, or see to it that it is written once it is there. Was it?"""
-        if isinstance(reply, HttpReply):
+        if isinstance(reply, HttpAnswer):
             self._left(visit)
             self._write(reply)
             return True
@@ -271,7 +271,7 @@ class FastProtocol(asyncio.Protocol):
         if self._ended and self.task is None and not (self._owed or self._stays):
             self.transport.close()
 
-    def _write(self, reply: HttpReply) -> None:
+    def _write(self, reply: HttpAnswer) -> None:
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -339,5 +339,5 @@ class FastProtocol(asyncio.Protocol):
             self.transport.close()
 
 
-def _as_it_is(reply: HttpReply) -> HttpReply:
+def _as_it_is(reply: HttpAnswer) -> HttpAnswer:
     return reply

@@ -40,7 +40,7 @@ INLINE_GZIP = 64 * 1024
 """Bytes. Longer answers are compressed in a thread, so that no other call waits for it."""
 
 
-class HttpReply(Struct, frozen=True, gc=False):
+class HttpAnswer(Struct, frozen=True, gc=False):
     """An HTTP answer; Content-Length and Date are added where it is written out."""
 
     status: int
@@ -97,7 +97,7 @@ class RequestHandler:
         """Are lines written about calls?"""
         return self._calls.access is not None
 
-    def enter(self, path: str, named: Headers, peer: str | None) -> Visit | HttpReply:
+    def enter(self, path: str, named: Headers, peer: str | None) -> Visit | HttpAnswer:
         """Let a POST in, or turn it away."""
         started = self.clock()
         admission = self._admission
@@ -130,7 +130,7 @@ class RequestHandler:
 
     def answer(
         self, visit: Visit, body: bytes
-    ) -> HttpReply | PendingOutcome[HttpReply | Awaitable[HttpReply]] | Awaitable[HttpReply]:
+    ) -> HttpAnswer | PendingOutcome[HttpAnswer | Awaitable[HttpAnswer]] | Awaitable[HttpAnswer]:
         """Answer a body: at once where nothing has to be waited for, without a task where a flight is."""
         self._tally.bytes_in += len(body)
         observer.forget()
@@ -149,11 +149,11 @@ class RequestHandler:
             return answered.then(partial(self._reply, visit))
         return self._answer_later(visit, answered)
 
-    async def _answer_later(self, visit: Visit, waited_for: Awaitable[Answered]) -> HttpReply:
+    async def _answer_later(self, visit: Visit, waited_for: Awaitable[Answered]) -> HttpAnswer:
         reply = self._reply(visit, await waited_for)
-        return reply if isinstance(reply, HttpReply) else await reply
+        return reply if isinstance(reply, HttpAnswer) else await reply
 
-    def _reply(self, visit: Visit, answered: Answered) -> HttpReply | Awaitable[HttpReply]:
+    def _reply(self, visit: Visit, answered: Answered) -> HttpAnswer | Awaitable[HttpAnswer]:
         seconds, shown = self.clock() - visit.started, self.settings.headers
         if answered.batch:
             told = response_headers.for_batch(answered.outcomes, shown, seconds)
@@ -171,19 +171,19 @@ class RequestHandler:
             return self._packed(visit, answered.http, pack(body), told)
         return self._pack_later(visit, answered, told)
 
-    async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> HttpReply:
+    async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> HttpAnswer:
         body = await asyncio.to_thread(lambda: pack(answered.whole()))
         return self._packed(visit, answered.http, body, told)
 
-    def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> HttpReply:
+    def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> HttpAnswer:
         return self.finish(visit.headers, status, body, told + GZIP, vary="Accept-Encoding")
 
-    def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> HttpReply:
+    def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> HttpAnswer:
         """An answer to a request that cannot be read on: the connection ends with it."""
         self._tally.refused(reason)
         return self.finish(named, status, jsonrpc.refusal(invalid), "", close=True)
 
-    def failed(self) -> HttpReply:
+    def failed(self) -> HttpAnswer:
         """The answer when it is our fault: a bug, of which a client learns nothing."""
         self._tally.refused("bug")
         told = Invalid(jsonrpc.INTERNAL_ERROR, "internal error")
@@ -197,27 +197,27 @@ class RequestHandler:
         """A client was let go of."""
         self._tally.refused(why)
 
-    def _not_understood(self, named: Headers) -> HttpReply:
+    def _not_understood(self, named: Headers) -> HttpAnswer:
         self._tally.refused("malformed")
         message = f"{response_headers.TIMEOUT} takes a duration above nothing, such as 2s or 500ms"
         return self.finish(named, 400, jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)), "")
 
-    def header_too_large(self, named: Headers) -> HttpReply:
+    def header_too_large(self, named: Headers) -> HttpAnswer:
         """The answer to a header over the limit (RFC 6585 section 5)."""
         message = f"the header is larger than {self.settings.max_header} bytes"
         return self.refuse(named, "header-too-large", 431, Invalid(jsonrpc.INVALID_REQUEST, message))
 
-    def too_large(self, named: Headers) -> HttpReply:
+    def too_large(self, named: Headers) -> HttpAnswer:
         """The answer to a body over the limit."""
         message = f"the body is larger than {self.settings.max_body} bytes"
         return self.refuse(named, "body-too-large", 413, Invalid(jsonrpc.INVALID_REQUEST, message))
 
-    def too_slow(self, named: Headers) -> HttpReply:
+    def too_slow(self, named: Headers) -> HttpAnswer:
         """The answer to a body that does not come."""
         message = f"the request did not arrive within {self.settings.read_timeout:g} s"
         return self.refuse(named, "slow-client", 408, Invalid(jsonrpc.INVALID_REQUEST, message))
 
-    def other(self, method: str, path: str, named: Headers) -> HttpReply:
+    def other(self, method: str, path: str, named: Headers) -> HttpAnswer:
         """Everything that is not a call: health, preflight, and a word for those who came with a browser."""
         if method == "OPTIONS":
             return self._preflight(named)
@@ -248,7 +248,7 @@ class RequestHandler:
         content_type: str = JSON,
         close: bool = False,
         shared: tuple[bytes, ...] = (),
-    ) -> HttpReply:
+    ) -> HttpAnswer:
         """An answer with the headers that every answer has."""
         origin = named.get("origin", "")
         if origin:
@@ -258,7 +258,7 @@ class RequestHandler:
         if vary:
             told += f"Vary: {vary}\r\n"
         rest = _OURS_JSON if content_type is JSON else f"Content-Type: {content_type}\r\n{_OURS}"
-        return HttpReply(status, told + rest, body, close or self.draining, shared)
+        return HttpAnswer(status, told + rest, body, close or self.draining, shared)
 
     def _allow(self, origin: str) -> tuple[str, str]:
         """Cross-origin header lines (Fetch standard) for the origins the settings allow; and what they vary by."""
@@ -269,7 +269,7 @@ class RequestHandler:
         lines = f"Access-Control-Allow-Origin: {'*' if every else origin}\r\n"
         return f"{lines}Access-Control-Expose-Headers: {response_headers.EXPOSED}\r\n", "" if every else "Origin"
 
-    def _preflight(self, named: Headers) -> HttpReply:
+    def _preflight(self, named: Headers) -> HttpAnswer:
         told, varies = self._allow(named.get("origin", ""))
         if told:
             wanted = named.get("access-control-request-headers", "Content-Type")
@@ -277,9 +277,9 @@ class RequestHandler:
             told += f"Access-Control-Allow-Headers: {wanted}\r\nAccess-Control-Max-Age: 86400\r\n"
         if varies:
             told += f"Vary: {varies}\r\n"
-        return HttpReply(204, told + _OURS, b"", self.draining)
+        return HttpAnswer(204, told + _OURS, b"", self.draining)
 
-    def _turned_away(self, named: Headers, refusal: LimitRefusal) -> HttpReply:
+    def _turned_away(self, named: Headers, refusal: LimitRefusal) -> HttpAnswer:
         told = ""
         if refusal.retry_after is not None:
             told += f"Retry-After: {max(1, ceil(refusal.retry_after))}\r\n"
@@ -287,7 +287,7 @@ class RequestHandler:
             told += "WWW-Authenticate: Bearer\r\n"
         return self.finish(named, refusal.http, jsonrpc.error_reply(b"null", refusal.error), told)
 
-    def _text(self, status: int, text: str, named: Headers | None = None, told: str = "") -> HttpReply:
+    def _text(self, status: int, text: str, named: Headers | None = None, told: str = "") -> HttpAnswer:
         named = named if named is not None else NO_HEADERS
         return self.finish(named, status, text.encode() + b"\n", told, content_type=TEXT)
 

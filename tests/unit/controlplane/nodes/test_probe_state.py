@@ -73,7 +73,7 @@ def test_a_head_that_stands_while_others_move_is_told() -> None:
     node.see(5, 0.1, 60.0)
     assert node.note(60.0, 0, 45.0) == ""
     assert node.note(60.0, 3, 45.0) == "its head has not moved for 50 s"
-    assert repr(node) == "<Probed a head 5, 0 fails, right: None>"
+    assert repr(node) == "<ProbeState a head 5, 0 fails, right: None>"
 
 
 def test_roles_that_a_node_does_not_say_are_those_it_said_before_unless_it_was_away() -> None:

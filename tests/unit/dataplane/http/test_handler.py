@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from rpcaccel.dataplane.http.handler import NO_HEADERS, HttpReply, RequestHandler, Visit
+from rpcaccel.dataplane.http.handler import NO_HEADERS, HttpAnswer, RequestHandler, Visit
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -17,7 +17,7 @@ async def test_a_hit_is_answered_at_once_and_a_miss_is_waited_for() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         front = front_of(proxy)
         body = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-        for expected in (Awaitable, HttpReply):
+        for expected in (Awaitable, HttpAnswer):
             visit = front.enter("/", NO_HEADERS, "127.0.0.1")
             assert isinstance(visit, Visit)
             reply = front.answer(visit, body)
@@ -31,7 +31,7 @@ async def test_a_hit_is_answered_at_once_and_a_miss_is_waited_for() -> None:
 async def test_a_path_that_is_not_served_is_turned_away_at_the_door() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         reply = front_of(proxy).enter("/nowhere", NO_HEADERS, None)
-        assert isinstance(reply, HttpReply)
+        assert isinstance(reply, HttpAnswer)
         assert (reply.status, reply.close) == (404, False)
 
 

@@ -28,7 +28,7 @@ def test_a_bucket_fills_again_and_each_namespace_has_its_own() -> None:
         limiters.wait("all_validators", "v1", 0.0, small=True, rate=0.0)
     assert limiters.wait("all_validators", "v2", 0.0, small=True, rate=0.0) == 0.0
     assert limiters.wait("all_validators", "v1", 100.0, small=True, rate=0.0) == 0.0
-    assert repr(GoTokenBucket(1.0, 3.0)) == "<Bucket 3/3>"
+    assert repr(GoTokenBucket(1.0, 3.0)) == "<GoTokenBucket 3/3>"
 
 
 def test_limiters_can_be_switched_off_and_the_configurable_one_on() -> None:

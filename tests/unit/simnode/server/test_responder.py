@@ -70,7 +70,7 @@ async def test_lag_and_stall_hold_the_head_back(chain: SimChain, node: SimNode) 
     assert node.head == 178
     node.knobs.stall = False
     assert node.head == 183
-    assert repr(node.brain) == "<Brain alone head 183>"
+    assert repr(node.brain) == "<Responder alone head 183>"
     assert SimNode(chain, knobs=knobs(stall=True)).head == 183
 
 
