@@ -68,7 +68,7 @@ async def test_an_answer_to_something_else_is_none(pending: PendingAnswers) -> N
     sent = Sent()
     asked = asyncio.create_task(pending.answer(sent.append, NOTHING))
     await asyncio.sleep(0)
-    with pytest.raises(ValueError, match="Explained as the answer where PurgeDone was due"):
+    with pytest.raises(ValueError, match="ExplainReply as the answer where PurgeDone was due"):
         pending.settle(ExplainReply(sent[0], None))
     pending.end()
     assert await asked == NOTHING
