@@ -27,7 +27,7 @@ from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.networks.network import Network, Sight
-from rpcaccel.dataplane.upstream.batcher import Gatherer
+from rpcaccel.dataplane.upstream.batcher import Batcher
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
 
@@ -56,14 +56,14 @@ class Means:
 class Build:
     """One revision's networks, and what is needed to reach their nodes."""
 
-    __slots__ = ("_before", "_means", "_settling", "gatherers", "networks", "opened", "upstreams")
+    __slots__ = ("_before", "_means", "_settling", "batchers", "networks", "opened", "upstreams")
 
     def __init__(self, means: Means, before: Build | None = None) -> None:
         """`before`: what is in force, and carried over by id."""
         self.networks: dict[str, Network] = {}
         self.upstreams: dict[Key, tuple[tuple[Any, ...], HttpNodeClient]] = {}
         """With what each was made from."""
-        self.gatherers: dict[Key, Gatherer] = {}
+        self.batchers: dict[Key, Batcher] = {}
         self.opened: list[HttpNodeClient] = []
         """Those that are new with this revision: to be closed when it is refused."""
         self._means = means
@@ -143,16 +143,16 @@ class Build:
         else:
             node.quota.settings = limits
 
-    def _sender(self, network: str, node: NodeSettings, chain: Chain) -> HttpNodeClient | Gatherer:
+    def _sender(self, network: str, node: NodeSettings, chain: Chain) -> HttpNodeClient | Batcher:
         """What calls to the node go through; the same one as before as long as its connector is."""
         key, upstream = (network, node.id), self._upstream(network, node)
         if not node.gather:
             return upstream
-        gatherer = None if self._before is None else self._before.gatherers.get(key)
-        if gatherer is None or gatherer.upstream is not upstream:
-            gatherer = Gatherer(upstream, chain.rules, node.max_connections, self._means.clock, Gathering())
-        self.gatherers[key] = gatherer
-        return gatherer
+        batcher = None if self._before is None else self._before.batchers.get(key)
+        if batcher is None or batcher.client is not upstream:
+            batcher = Batcher(upstream, chain.rules, node.max_connections, self._means.clock, Gathering())
+        self.batchers[key] = batcher
+        return batcher
 
     def _upstream(self, network: str, node: NodeSettings) -> HttpNodeClient:
         key = (network, node.id)

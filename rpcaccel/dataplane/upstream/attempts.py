@@ -17,6 +17,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.dataplane.upstream.pool import NodeClient, NodePool
 from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
+from rpcaccel.dataplane.upstream.trace_context import FORWARDED
 
 Reply = tuple[Answer | Failure, FailureKind | None]
 """What came back, and how it was judged; None: well."""
@@ -188,5 +189,20 @@ class Attempts:
 
 async def ask(upstream: NodeClient, plan: Plan, start: StartAttempt) -> Answer | Failure:
     """Send a call to a node and wait for its reply; noted in the trace that the call belongs to, if it does."""
-    reply, traced = upstream.send(plan.method, plan.params, timeout=start.timeout), TRACED.get()
+    reply, traced = _wait(upstream, plan, start), TRACED.get()
     return await (reply if traced is None else traced.attempt(plan.method, start, reply))
+
+
+async def _wait(client: NodeClient, plan: Plan, start: StartAttempt) -> Answer | Failure:
+    reply: asyncio.Future[Answer | Failure] = asyncio.get_running_loop().create_future()
+
+    def done(told: Answer | Failure) -> None:
+        if not reply.done():
+            reply.set_result(told)
+
+    under_way = client.call(plan.method, plan.params, timeout=start.timeout, done=done, span=FORWARDED.get())
+    try:
+        return await reply
+    except asyncio.CancelledError:
+        under_way.cancel()
+        raise

@@ -1,17 +1,21 @@
-"""One node's sockets: aiohttp's TCPConnector, counting what it does, and knowing whether a socket was used before.
+"""The connections to one node: aiohttp's TCPConnector opens, pools and closes them; a request is asked by a protocol of
+ours, which a connection has for as long as it is held.
 
-An attempt follows how far it came by being what aiohttp calls the trace of a connection.
+This is the only file that relies on what aiohttp does not document (`NodeConnection` and `CountingConnector` say what).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from enum import Enum
+from typing import Any, Protocol
 
 from aiohttp import ClientRequest, ClientTimeout, TCPConnector
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
+
+from rpcaccel.core.wire.http_reply import HttpReplyReader, Malformed, TooLong
 
 _clock = time.perf_counter
 
@@ -124,6 +128,11 @@ class Attempt(Trace):
     async def send_connection_queued_end(self) -> None:
         self._counters.queue_seconds += _clock() - self._since
 
+    def served_otherwise(self) -> None:
+        """Another connection came free before this one was there."""
+        if self.phase == "queued":
+            self._counters.queue_seconds += _clock() - self._since
+
     async def send_connection_create_start(self) -> None:
         self.phase, self._since, self._dns = "connect", _clock(), 0.0
 
@@ -160,8 +169,6 @@ class CountingConnector(TCPConnector):
             self._counters.reused += 1
         else:
             self._count_new(connection, tls=request.is_ssl())
-        self._counters.in_use += 1
-        connection.add_callback(self._count_released)
         attempt.phase, attempt.connected = "sent", _clock()
         return connection
 
@@ -174,10 +181,170 @@ class CountingConnector(TCPConnector):
             self._counters.open += 1
             closed.add_done_callback(self._count_closed)
 
-    def _count_released(self) -> None:
-        self._counters.in_use -= 1
-
     def _count_closed(self, closed: asyncio.Future[None]) -> None:
         self._counters.open -= 1
         if not closed.cancelled():
             closed.exception()  # looked at, so that asyncio does not complain that nobody did
+
+
+class Owner(Protocol):
+    """Whoever asks by a connection, and is told what came of what was asked."""
+
+    def replied(self, connection: NodeConnection, asked: Any, reply: HttpReplyReader) -> None:
+        """The whole reply to `asked` came; the connection is idle or closed."""
+        ...
+
+    def broke(self, connection: NodeConnection, asked: Any, reply: HttpReplyReader, trouble: Exception) -> None:
+        """No reply to `asked` will come: Malformed or TooLong, or a ConnectionError when the connection ended."""
+        ...
+
+
+class ConnectionState(Enum):
+    """What a connection to a node is doing."""
+
+    IDLE = "idle"
+    ASKED = "asked"
+    """A request was written, and not all of its reply came."""
+    CLOSED = "closed"
+    GIVEN_BACK = "given back"
+
+
+LEGAL: dict[ConnectionState, frozenset[str]] = {
+    ConnectionState.IDLE: frozenset({"ask", "give back", "close", "data", "lost"}),
+    ConnectionState.ASKED: frozenset({"close", "data", "lost"}),
+    ConnectionState.CLOSED: frozenset({"close", "data", "lost"}),
+    ConnectionState.GIVEN_BACK: frozenset(),
+}
+"""Which events are legal in which state: what a caller does, and what the transport tells. Data while idle close the
+connection, since nobody asked for them; a closed one ignores whatever it is still told."""
+_IDLE, _ASKED, _CLOSED, _GIVEN_BACK = ConnectionState
+
+
+class NodeConnection(asyncio.Protocol):
+    """A connection of aiohttp's pool while this process speaks on it: one request, its reply, the next request.
+
+    aiohttp opens the connection, keeps it when it is idle for long, and closes it. In between the transport is told
+    to this protocol. What is relied on of aiohttp without being documented, each held by a test:
+    `Connection.protocol` is the transport's protocol and does nothing while it is told nothing; its `connection_lost`
+    tells `closed` and makes `Connection.transport` None; its `should_close` says that something came unasked, and its
+    `_tail` what;
+    `Connection.release` keeps a connection whose protocol was told nothing, and `Connection.close` keeps none.
+    """
+
+    __slots__ = ("_asked", "_connection", "_early", "_most", "_owner", "_protocol", "_transport", "headed",
+                 "idle_since", "reply", "state")  # fmt: skip
+
+    def __init__(self, connection: Connection, owner: Owner, most: int, *, reused: bool) -> None:
+        """Take over a connection that the pool gave out. Raises ConnectionResetError when it ended, or when it was used
+        before and was spoken on since; it is closed then.
+
+        Args:
+            most: bytes that the body of a reply may have.
+        """
+        protocol, transport = connection.protocol, connection.transport
+        if protocol is None or transport is None or (reused and protocol.should_close):
+            connection.close()
+            raise ConnectionResetError
+        self._early = protocol._tail
+        """What a node said on a new connection before it was asked: the answer, if it is one."""
+        self.state = _IDLE
+        self.idle_since = 0.0
+        """When it became idle, in the seconds of whoever keeps it."""
+        self._connection = connection
+        self._protocol = protocol
+        self._transport = transport
+        self._most = most
+        self._owner = owner
+        self._asked: Any = None
+        self.reply = HttpReplyReader(most)
+        """As far as it came of the reply to what was asked last."""
+        self.headed = 0.0
+        """When its head was there; 0.0: not yet."""
+        transport.set_protocol(self)
+
+    def __repr__(self) -> str:
+        return f"<connection to a node, {self.state.value}>"
+
+    @property
+    def usable(self) -> bool:
+        """May a request be written now?"""
+        return self.state is _IDLE and not self._transport.is_closing()
+
+    def ask(self, request: bytes, asked: object) -> None:
+        """Write a whole request; the owner is told later what came of `asked`, which stands for it."""
+        self._expect("ask")
+        self.state = _ASKED
+        self._asked = asked
+        self.reply, self.headed = HttpReplyReader(self._most), 0.0
+        self._transport.write(request)
+        if self._early:
+            asyncio.get_running_loop().call_soon(self._hear_early)
+
+    def give_back(self) -> None:
+        """The pool may have the connection."""
+        self._expect("give back")
+        self.state = _GIVEN_BACK
+        self._transport.set_protocol(self._protocol)
+        self._connection.release()
+
+    def close(self) -> None:
+        """Close the connection, and tell nobody. What was not sent by then is not sent, since nobody waits for its
+        answer: TLS does not tell how much that is."""
+        self._expect("close")
+        self._asked = None
+        if self.state is not _CLOSED:
+            self.state = _CLOSED
+            self._transport.abort()
+            self._connection.close()
+
+    def data_received(self, data: bytes) -> None:
+        """The node sent something."""
+        if self.state is not _ASKED:
+            self.close()
+            return
+        reply, asked = self.reply, self._asked
+        try:
+            whole = reply.feed(data)
+        except (Malformed, TooLong) as trouble:
+            self.close()
+            self._owner.broke(self, asked, reply, trouble)
+            return
+        if not self.headed and reply.status:
+            self.headed = _clock()
+        if whole:
+            if reply.keep and not self._transport.get_write_buffer_size():  # else the node did not wait for all of it
+                self.state, self._asked = _IDLE, None
+            else:
+                self.close()
+            self._owner.replied(self, asked, reply)
+
+    def _hear_early(self) -> None:
+        early, self._early = self._early, b""
+        if self.state is _ASKED:
+            self.data_received(early)
+
+    def eof_received(self) -> bool:
+        """The node sends no more, so the transport is to be closed."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection ended."""
+        reply, asked, was_asked = self.reply, self._asked, self.state is _ASKED
+        self.state, self._asked = _CLOSED, None
+        self._protocol.connection_lost(exc)
+        self._connection.close()
+        if not was_asked:
+            return
+        trouble: Exception = ConnectionResetError()
+        try:
+            whole = reply.end()
+        except Malformed as error:
+            whole, trouble = False, error
+        if whole:
+            self._owner.replied(self, asked, reply)
+        else:
+            self._owner.broke(self, asked, reply, trouble)
+
+    def _expect(self, event: str) -> None:
+        if event not in LEGAL[self.state]:
+            raise RuntimeError(f"{event} on a connection that is {self.state.value}")

@@ -19,7 +19,6 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.attempts import Attempts, Booking, CutAs, Reply, ask
-from rpcaccel.dataplane.upstream.batcher import Gatherer, may_travel_together
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.forward import Forwarded, concluded, drive
 from rpcaccel.dataplane.upstream.hedging import hedged, report
@@ -56,9 +55,9 @@ class FirstAttempt:
         """Cuts the attempt off."""
         start = booking.start
         upstream = pool.upstreams[start.node.id]
-        if isinstance(upstream, Gatherer) and may_travel_together(plan.rule) and TRACED.get() is None:
-            offered = upstream.offer(plan.method, plan.params, start.timeout, self._replied)
-            self._leave = partial(upstream.leave, offered)
+        if TRACED.get() is None:
+            under_way = upstream.call(plan.method, plan.params, timeout=start.timeout, done=self._replied)
+            self._leave = under_way.cancel
         else:
             self._leave = asyncio.get_running_loop().create_task(self._send(upstream)).cancel
 
@@ -91,7 +90,7 @@ class FirstAttempt:
         self._take_over(machine, attempts, partial(self._beside, machine, attempts, deserted=deserted))
 
     async def _send(self, upstream: NodeClient) -> None:
-        """Where the call is not for company."""
+        """Where the call is traced."""
         try:
             reply = await ask(upstream, self._plan, self._booking.start)
         except Exception as error:

@@ -1,15 +1,9 @@
 """One node over HTTP: calls out as bytes, answers back as raw JSON, and every way in which that fails as a value.
 
 The only file that knows aiohttp's client errors: foreign exceptions are translated here, once. Nothing is ever sent
-twice from here: aiohttp repeats idempotent HTTP methods only, and a call is a POST.
-
-One request and its reply on a connection of aiohttp's pool, without what its session makes for each: a request, a
-response, cookies, a task for the body, a timer. That is most of the time a lone call takes.
-
-aiohttp still pools and opens connections, and reads replies: its parser, its limits, unpacking and back-pressure. Of
-what it does not document, this relies on `Connection.protocol`: `set_response_params` readies it for a reply,
-`len` is the replies nobody has read, `read` gives the next one's head and body or raises, `set_exception` makes it
-raise, and `Connection.release` keeps no connection on which anything is left (`should_close`). The tests hold each.
+twice from here. A request needs no task: it is written on a connection that is held, and its reply is told by a
+callback. A connection is held for LINGER seconds after a reply before aiohttp's pool has it back, and only the opening
+of one, or taking it out of the pool, is a task.
 """
 
 from __future__ import annotations
@@ -19,21 +13,23 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
+from typing import TypeVar
 
 import aiohttp
-from aiohttp import StreamReader
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import Connection
-from aiohttp.http import HttpProcessingError, RawResponseMessage
 from msgspec.structs import replace
 from yarl import URL
 
 from rpcaccel.config.value_types import format_size
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.dataplane.upstream.connector import Attempt, Counters, CountingConnector
+from rpcaccel.core.wire.http_reply import RATIO, HttpReplyReader, Malformed, TooLong
+from rpcaccel.dataplane.upstream.connector import Attempt, Counters, CountingConnector, NodeConnection
 from rpcaccel.dataplane.upstream.http_messages import (
     Endpoint,
     HttpReply,
@@ -48,106 +44,16 @@ from rpcaccel.dataplane.upstream.pool import Deadlines
 from rpcaccel.dataplane.upstream.redaction import Secrecy
 from rpcaccel.dataplane.upstream.trace_context import FORWARDED
 
-RATIO = 200
-"""Bytes that one byte of a packed body may unpack to. gzip can make 1,000 of one; the most repetitive of honest answers
-are traces that show a contract's memory at each step."""
-UNPACKED_FREELY = 32 << 20
-"""Bytes up to which a body may unpack at any ratio."""
-_MOST_INTERIM = 32
-_SWITCHING_PROTOCOLS = 101
-_FINAL = 200
-
-
-class TooLongError(Exception):
-    """A reply is longer than it may be; the text says how long that is."""
-
-
-class Exchange:
-    """What goes out and comes back once. Whoever has taken the connection makes it before the next await, and ends it
-    by `finish` or `break_off` in any case; both are synchronous."""
-
-    __slots__ = ("_body", "_connection", "_trouble")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._body: StreamReader | None = None
-        self._trouble: Exception | None = None
-
-    def __repr__(self) -> str:
-        return f"<Exchange on {self._connection}>"
-
-    async def ask(self, request: bytes) -> RawResponseMessage:
-        """Write a request, head and body; returns the reply's head, whatever came before it passed over (1xx, RFC 9110
-        section 15.2). Raises what the connection met, what `fail` was told, and HttpProcessingError for a reply that
-        does not begin."""
-        protocol, transport = self._connection.protocol, self._connection.transport
-        if protocol is None or transport is None or len(protocol):  # gone, or it spoke without having been asked
-            raise ConnectionResetError
-        protocol.set_response_params(read_until_eof=True)
-        transport.write(request)
-        for _ in range(_MOST_INTERIM):
-            message, self._body = await protocol.read()
-            if self._trouble is not None:
-                raise self._trouble
-            if message.code >= _FINAL or message.code == _SWITCHING_PROTOCOLS:
-                return message
-        raise HttpProcessingError(message="interim replies without an end")
-
-    async def read(self, most: int) -> bytes:
-        """The body to its end, unpacked. Raises TooLongError for one of more than `most` bytes, or packed too well.
-
-        The body is read as it comes, and not by the reader's own `read`, which takes in whatever comes and switches off
-        aiohttp's bound of what is unpacked at once.
-        """
-        body = self._body
-        if body is None:
-            return b""
-        if body.is_eof():  # all of it is in the reader's buffer, which is much smaller than any bound
-            return body.read_nowait()
-        pieces: list[bytes] = []
-        size = 0
-        while piece := await body.readany():
-            pieces.append(piece)
-            size += len(piece)
-            if size > most:
-                raise TooLongError(f"longer than {format_size(most)}")
-            if size > UNPACKED_FREELY and size > RATIO * body.total_raw_bytes:
-                raise TooLongError(f"packed so that each byte makes more than {RATIO}")
-        return b"".join(pieces)
-
-    def fail(self, trouble: Exception) -> None:
-        """Whoever waits for the reply, or will, meets this trouble: its time is over, or the node was taken away."""
-        self._trouble = trouble
-        if (protocol := self._connection.protocol) is not None:
-            protocol.set_exception(trouble)
-        if self._body is not None:
-            self._body.set_exception(trouble)
-
-    def finish(self) -> None:
-        """The reply was read: the connection goes back to the pool, unless it is of no more use."""
-        transport = self._connection.transport
-        if transport is not None and transport.get_write_buffer_size():  # answered before it was asked to the end
-            self.break_off()
-        else:
-            self._connection.release()
-
-    def break_off(self) -> None:
-        """Close the connection. What was not sent by then is not sent, since nobody waits for its answer: TLS does not
-        tell how much that is."""
-        if (transport := self._connection.transport) is not None:
-            transport.abort()
-        self._connection.close()
-        self._body = self._trouble = None  # an exception knows the frames it went through, and they know this
-
-
+LINGER = 0.5
+"""Seconds for which an idle connection is held before the pool has it back."""
 _clock = time.perf_counter
 _DNS_SECONDS = 30
 _EXACT = 86_400.0
 """aiohttp rounds timers longer than this many seconds up to whole ones; a deadline must be met, so none is longer."""
 _TLS_LEAKS = sys.version_info < (3, 12, 7) or (3, 13) <= sys.version_info < (3, 13, 1)
 """Pythons on which closed TLS transports may stay open (python/cpython#118960) unless aiohttp aborts them."""
-_TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError, TooLongError)
-"""What aiohttp raises, and Exchange; UnicodeError comes from the IDNA encoding of a name that is none."""
+_TROUBLE = (aiohttp.ClientError, OSError, UnicodeError)
+"""What taking a connection raises; UnicodeError comes from the IDNA encoding of a name that is none."""
 _BEFORE_SENDING = {
     "start": (FailureKind.CONNECT, "no connection to"),
     "queued": (FailureKind.BUSY, "no free connection to"),
@@ -155,10 +61,45 @@ _BEFORE_SENDING = {
     "connect": (FailureKind.CONNECT, "no connection to"),
 }
 """By phase: what trouble means as long as there was no socket, so that nothing was sent."""
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+Told = Callable[[HttpReply | Failure], None]
+Done = Callable[[Answer | Failure], None]
+"""Told the reply to a call, once and not before the call that asked has returned. Must not raise."""
+BatchDone = Callable[[list[Answer | Failure]], None]
+
+
+class Post:
+    """One HTTP request under way: it waits for a connection, and then for its reply."""
+
+    __slots__ = ("_client", "attempt", "connected", "connection", "reused", "started", "taker", "text", "timeout",
+                 "told")  # fmt: skip
+
+    def __init__(self, client: HttpNodeClient, text: bytes, timeout: float, told: Told) -> None:
+        self._client = client
+        self.text = text
+        self.timeout = timeout
+        """Seconds from its beginning to its end."""
+        self.told: Told | None = told
+        """None once it was told, or nobody wants the reply."""
+        self.started = self.connected = _clock()
+        self.connection: NodeConnection | None = None
+        """None as long as it waits for one."""
+        self.reused = True
+        """Was the connection used before?"""
+        self.attempt: Attempt | None = None
+        self.taker: asyncio.Task[None] | None = None
+        """How far the opening of a connection came, and what opens it; None where one was there."""
+
+    def __repr__(self) -> str:
+        return f"<post {'asked' if self.connection else 'waiting'} for {_clock() - self.started:.3f} s>"
+
+    def cancel(self) -> None:
+        """Nobody wants the reply any more: the connection is closed, or not waited for."""
+        self._client.leave(self)
 
 
 class HttpNodeClient:
-    """The session of one node. Made inside a running loop; `send` raises nothing but its caller's cancellation."""
+    """Calls to one node. Made inside a running loop; what `call` and `batch` are told is never an exception."""
 
     def __init__(
         self, settings: Endpoint, *, counters: Counters | None = None, resolver: AbstractResolver | None = None
@@ -188,31 +129,51 @@ class HttpNodeClient:
             timeout_ceil_threshold=_EXACT,
             enable_cleanup_closed=_TLS_LEAKS,
         )
-        self._under_way: Deadlines[Exchange] = Deadlines(_too_late)
+        self._under_way: Deadlines[Post] = Deadlines(self._too_late)
+        self._waiting: dict[Post, None] = {}
+        """Requests without a connection, in order."""
+        self._takers: set[asyncio.Task[None]] = set()
+        self._idle: list[NodeConnection] = []
+        """Connections that are held, the longest idle first."""
+        self._linger = min(LINGER, settings.keepalive)
+        self._giving_back: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<HttpNodeClient {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
 
-    async def send(self, method: str, params: bytes, *, timeout: float, id: int | None = None) -> Answer | Failure:
-        """One call, sent once at the most. `params` is raw JSON; within `timeout` seconds there is a value."""
-        number = next(self._ids) if id is None else id
-        reply = await self._post(call_text(number, method, params), timeout)
-        if isinstance(reply, Failure):
-            return reply
-        return self._finish(weigh(reply, read_reply(reply, number)))
+    def call(
+        self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "", id: int | None = None
+    ) -> Post:
+        """One call, sent once at the most; within `timeout` seconds `done` is told. `params` is raw JSON.
 
-    async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
-        """Several (method, params) as one HTTP request, matched by id; the list has the order of `calls`."""
-        if not calls:
-            return []
+        Args:
+            span: what the node is told of the trace that the call belongs to (a traceparent); empty: nothing.
+        """
+        number = next(self._ids) if id is None else id
+        return self._post(call_text(number, method, params), timeout, partial(self._read_one, done, number), span)
+
+    def batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float, done: BatchDone) -> Post:
+        """Several (method, params), at least one, as one HTTP request, matched by id; `done` is told the replies in
+        the order of `calls`."""
         numbers = [next(self._ids) for _ in calls]
         self.counters.batches += 1
         self.counters.gathered += len(calls)
         texts = [call_text(number, *call) for number, call in zip(numbers, calls, strict=True)]
-        reply = await self._post(b"[" + b",".join(texts) + b"]", timeout)
-        if isinstance(reply, Failure):
-            return [reply for _ in calls]
-        return [self._finish(weigh(reply, answer)) for answer in read_batch(reply, numbers)]
+        body = b"[" + b",".join(texts) + b"]"
+        return self._post(body, timeout, partial(self._read_all, done, numbers), "")
+
+    async def send(self, method: str, params: bytes, *, timeout: float, id: int | None = None) -> Answer | Failure:
+        """One call, waited for. Raises nothing but its caller's cancellation."""
+        reply: asyncio.Future[Answer | Failure] = asyncio.get_running_loop().create_future()
+        post = self.call(method, params, timeout=timeout, done=partial(_set, reply), span=FORWARDED.get(), id=id)
+        return await _landed(reply, post)
+
+    async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
+        """A batch, waited for."""
+        if not calls:
+            return []
+        replies: asyncio.Future[list[Answer | Failure]] = asyncio.get_running_loop().create_future()
+        return await _landed(replies, self.batch(calls, timeout=timeout, done=partial(_set, replies)))
 
     async def warm(self, count: int | None = None) -> int:
         """Open connections (as many as the settings say if None) without sending a byte; returns how many came up."""
@@ -234,86 +195,213 @@ class HttpNodeClient:
             await asyncio.sleep(grace)
         finally:
             self._closing = True
-            for exchange in [*self._under_way]:  # what is not finished is cut off: a failure for its own caller
-                exchange.fail(ConnectionAbortedError())
+            for post in [*self._under_way]:  # what is not finished is cut off: a failure for its own caller
+                self._break_off(post, ConnectionAbortedError())
+            for post in [*self._waiting]:
+                sent = post.attempt is not None and post.attempt.phase == "sent"
+                self._settle(post, self._failure(FailureKind.BUSY, "the node was taken out of use", sent=sent))
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
+            if self._giving_back is not None:
+                self._giving_back.cancel()
+            for taker in self._takers:
+                taker.cancel()
             await self._connector.close()
+            await asyncio.gather(*self._takers, return_exceptions=True)
 
     async def _open(self, opened: list[Connection]) -> None:
         with suppress(*_TROUBLE):  # the first call meets the same trouble and tells it
             opened.append(await self._connector.take(self._request, Attempt(self.counters), self._limits))
 
-    async def _post(self, body: bytes, timeout: float) -> HttpReply | Failure:
-        """One HTTP request, read to its end."""
-        if (refusal := self._refusal(timeout)) is not None:
-            return refusal
-        attempt = Attempt(self.counters)
-        limits = self._limits if timeout == self._limits.total else self._limits_of(timeout)
-        try:
-            return await self._exchange(post_text(self._head, body, FORWARDED.get()), attempt, limits, timeout)
-        except _TROUBLE as error:
-            error.__traceback__ = None  # knows the frames that hold what was read, and one of them knows the error
-            return self._translate(error, attempt, limits)
-        except asyncio.CancelledError:
-            if self._closing and not _cancelled_by_the_caller():
-                # Not our caller but the closing connector cancelled what this call was waiting for.
-                return self._failure(FailureKind.BUSY, "the node was taken out of use", sent=attempt.phase == "sent")
-            raise
-        finally:
-            self.counters.requests += 1
-            self.counters.bytes_out += len(body)
+    def leave(self, post: Post) -> None:
+        """Nobody wants the reply of a request any more."""
+        post.told = None
+        if post.taker is not None:
+            post.taker.cancel()
+        if post.connection is not None:
+            post.connection.close()
+        self._settle(post, None)
 
-    async def _exchange(
-        self, text: bytes, attempt: Attempt, limits: aiohttp.ClientTimeout, timeout: float
-    ) -> HttpReply:
-        """Send a request and read what comes back, on a connection that is the pool's again, or closed, in any case."""
-        exchange = Exchange(await self._connector.take(self._request, attempt, limits))
-        self._under_way.add(exchange, timeout - (attempt.connected - attempt.started))
-        try:
-            message = await exchange.ask(text)
-            headed = _clock()
-            attempt.phase = "replying"
-            body = await exchange.read(self._max_answer)
-        except BaseException:
-            exchange.break_off()
-            raise
-        finally:
-            self._under_way.drop(exchange)
-        exchange.finish()
-        done = _clock()
-        self.counters.count_reply(attempt.connected, headed, done, len(body))
-        return HttpReply(message.code, message.headers, body, done - attempt.started)
+    # -- a request ------------------------------------------------------------------------------------------------
 
-    def _refusal(self, timeout: float) -> Failure | None:
+    def _post(self, body: bytes, timeout: float, told: Told, span: str) -> Post:
+        """One HTTP request, its reply read to its end."""
+        self.counters.requests += 1
+        self.counters.bytes_out += len(body)
+        post = Post(self, post_text(self._head, body, span), timeout, told)
+        loop = asyncio.get_running_loop()
         if self._closing:
-            return self._failure(FailureKind.BUSY, "the node is being taken out of use", sent=False)
-        if timeout <= 0:  # aiohttp takes 0 for "no limit"
-            return self._failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
+            failure = self._failure(FailureKind.BUSY, "the node is being taken out of use", sent=False)
+            loop.call_soon(self._settle, post, failure)
+        elif timeout <= 0:
+            failure = self._failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
+            loop.call_soon(self._settle, post, failure)
+        elif (connection := self._held()) is not None:
+            self.counters.reused += 1
+            self._ask(post, connection)
+        else:
+            post.attempt = Attempt(self.counters)
+            self._waiting[post] = None
+            post.taker = loop.create_task(self._take(post, post.attempt))
+            self._takers.add(post.taker)
+            post.taker.add_done_callback(self._takers.discard)
+        return post
+
+    def _held(self) -> NodeConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
         return None
+
+    async def _take(self, post: Post, attempt: Attempt) -> None:
+        """Take a connection out of the pool for a request, or for whichever waits by then."""
+        limits = self._limits if post.timeout == self._limits.total else self._limits_of(post.timeout)
+        try:
+            taken = await self._connector.take(self._request, attempt, limits)
+            connection = NodeConnection(taken, self, self._max_answer, reused=attempt.reused)
+        except _TROUBLE as error:
+            error.__traceback__ = None  # knows the frames that hold the request, and one of them knows the error
+            if post in self._waiting:
+                self._settle(post, self._translate(error, attempt, limits))
+            return
+        post.taker = None
+        if post in self._waiting:
+            post.reused = attempt.reused
+            self._ask(post, connection)
+        elif self._closing:
+            connection.close()
+        else:
+            self._free(connection)
+
+    def _ask(self, post: Post, connection: NodeConnection) -> None:
+        self._waiting.pop(post, None)
+        post.connection, post.connected = connection, _clock()
+        self.counters.in_use += 1
+        self._under_way.add(post, post.timeout - (post.connected - post.started))
+        connection.ask(post.text, post)
+
+    def replied(self, connection: NodeConnection, asked: Post, reply: HttpReplyReader) -> None:
+        """The whole reply to a request came."""
+        if connection.usable:
+            self._free(connection)
+        done = _clock()
+        self.counters.count_reply(asked.connected, connection.headed or done, done, len(reply.body))
+        ok = 200 <= reply.status < 300
+        headers = _NO_HEADERS if ok else {name: reply.header(name.lower()) for name in ("Retry-After", "Date")}
+        self._settle(asked, HttpReply(reply.status, headers, reply.body, done - asked.started))
+
+    def broke(self, _connection: NodeConnection, asked: Post, reply: HttpReplyReader, trouble: Exception) -> None:
+        """No reply to a request will come."""
+        self._settle(asked, self._broken(asked, reply, trouble))
+
+    def _too_late(self, post: Post) -> None:
+        self._break_off(post, TimeoutError())
+
+    def _break_off(self, post: Post, trouble: Exception) -> None:
+        connection = post.connection
+        assert connection is not None
+        reply = connection.reply
+        connection.close()
+        self._settle(post, self._broken(post, reply, trouble))
+
+    def _settle(self, post: Post, what: HttpReply | Failure | None) -> None:
+        """The request is over."""
+        self._waiting.pop(post, None)
+        if post.connection is not None:
+            post.connection = None
+            self.counters.in_use -= 1
+            self._under_way.drop(post)
+        told, post.told = post.told, None
+        if told is not None and what is not None:
+            told(what)
+
+    def _free(self, connection: NodeConnection) -> None:
+        """A connection is idle: whichever request has waited longest has it."""
+        for post in self._waiting:
+            attempt, taker = post.attempt, post.taker
+            if attempt is not None and taker is not None:
+                attempt.served_otherwise()
+                if attempt.phase == "queued":  # a connection that is being opened will be of use
+                    taker.cancel()
+            self.counters.reused += 1
+            self._ask(post, connection)
+            return
+        connection.idle_since = _clock()
+        self._idle.append(connection)
+        if self._giving_back is None:
+            self._giving_back = asyncio.get_running_loop().call_later(self._linger, self._give_back)
+
+    def _give_back(self) -> None:
+        """The pool may have what has been idle for long."""
+        self._giving_back = None
+        due = _clock() - self._linger
+        kept = []
+        for connection in self._idle:
+            if not connection.usable:
+                continue
+            if connection.idle_since <= due:
+                connection.give_back()
+            else:
+                kept.append(connection)
+        self._idle = kept
+        if kept:
+            self._giving_back = asyncio.get_running_loop().call_later(self._linger, self._give_back)
+
+    # -- replies --------------------------------------------------------------------------------------------------
+
+    def _read_one(self, done: Done, number: int, reply: HttpReply | Failure) -> None:
+        answer: Answer | Failure
+        try:
+            answer = reply if isinstance(reply, Failure) else self._finish(weigh(reply, read_reply(reply, number)))
+        except Exception as error:  # or whoever waits would wait for ever
+            answer = self._unforeseen(error)
+        done(answer)
+
+    def _read_all(self, done: BatchDone, numbers: list[int], reply: HttpReply | Failure) -> None:
+        answers: list[Answer | Failure]
+        try:
+            if isinstance(reply, Failure):
+                answers = [reply for _ in numbers]
+            else:
+                answers = [self._finish(weigh(reply, answer)) for answer in read_batch(reply, numbers)]
+        except Exception as error:
+            answers = [self._unforeseen(error) for _ in numbers]
+        done(answers)
+
+    # -- failures -------------------------------------------------------------------------------------------------
+
+    def _unforeseen(self, error: Exception) -> Failure:
+        return self._failure(FailureKind.UNKNOWN, f"the call failed in an unforeseen way: {type(error).__name__}")
+
+    def _broken(self, post: Post, reply: HttpReplyReader, trouble: Exception) -> Failure:
+        """What it means that a request was written and no whole reply came."""
+        if isinstance(trouble, TimeoutError):
+            what = "only a part of the answer came" if reply.status else "no answer"
+            return self._failure(FailureKind.TIMEOUT, f"{what} within {post.timeout:g} s")
+        if isinstance(trouble, TooLong):
+            packed, bound = f"packed so that each byte makes more than {RATIO}", format_size(self._max_answer)
+            why = packed if trouble.packed else f"longer than {bound}"
+            return self._failure(FailureKind.OVERSIZED, f"the node's answer is {why}: it was cut off")
+        if isinstance(trouble, Malformed):
+            return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
+        if reply.status:
+            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the middle of the answer")
+        if reply.begun:
+            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the headers of the answer")
+        return self._unanswered(reused=post.reused)
+
+    def _unanswered(self, *, reused: bool) -> Failure:
+        if reused:
+            return self._failure(FailureKind.RESET_BEFORE_REPLY, "the node had closed a connection it kept open for us")
+        return self._failure(FailureKind.BROKEN_REPLY, "the node closed a new connection without an answer")
 
     def _translate(self, error: Exception, attempt: Attempt, limits: aiohttp.ClientTimeout) -> Failure:
         """The one place where an exception of aiohttp becomes a Failure."""
         if attempt.phase in _BEFORE_SENDING:
             return self._translate_unsent(error, attempt.phase, limits)
-        if isinstance(error, TimeoutError):
-            what = "no answer" if attempt.phase == "sent" else "only a part of the answer came"
-            return self._failure(FailureKind.TIMEOUT, f"{what} within {limits.total:g} s")
-        if isinstance(error, TooLongError):
-            return self._failure(FailureKind.OVERSIZED, f"the node's answer is {error}: it was cut off")
-        if isinstance(error, HttpProcessingError):
-            return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
-        if attempt.phase == "replying" or isinstance(error, aiohttp.ClientPayloadError):
-            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the middle of the answer")
-        if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
-            return self._translate_broken(error, attempt)
-        return self._failure(FailureKind.UNKNOWN, f"the call failed in an unforeseen way: {type(error).__name__}")
-
-    def _translate_broken(self, error: Exception, attempt: Attempt) -> Failure:
-        """A connection that ended before the reply's headers were complete."""
-        if isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str):
-            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the headers of the answer")
-        if attempt.reused:
-            return self._failure(FailureKind.RESET_BEFORE_REPLY, "the node had closed a connection it kept open for us")
-        return self._failure(FailureKind.BROKEN_REPLY, "the node closed a new connection without an answer")
+        return self._unanswered(reused=attempt.reused)
 
     def _translate_unsent(self, error: Exception, phase: str, limits: aiohttp.ClientTimeout) -> Failure:
         kind, text = _BEFORE_SENDING[phase]
@@ -344,13 +432,21 @@ class HttpNodeClient:
         return aiohttp.ClientTimeout(total=timeout, connect=connect, ceil_threshold=_EXACT)
 
 
-def _cancelled_by_the_caller() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+T = TypeVar("T")
 
 
-def _too_late(exchange: Exchange) -> None:
-    exchange.fail(TimeoutError())
+def _set(future: asyncio.Future[T], reply: T) -> None:
+    if not future.done():
+        future.set_result(reply)
+
+
+async def _landed(future: asyncio.Future[T], post: Post) -> T:
+    """What comes of a request; it is broken off when its caller leaves."""
+    try:
+        return await future
+    except asyncio.CancelledError:
+        post.cancel()
+        raise
 
 
 def _system_words(cause: BaseException) -> str:

@@ -172,11 +172,27 @@ class Late(Deserted, Protocol):
         ...
 
 
-class NodeClient(Protocol):
-    """What sends a call to one node. Never takes longer than `timeout` seconds, raises nothing but CancelledError."""
+Done = Callable[[Answer | Failure], None]
+"""Told the reply to a call, once, and not before the call that asked has returned. Must not raise."""
 
-    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        """One attempt."""
+
+class UnderWay(Protocol):
+    """A call that is on its way to a node."""
+
+    def cancel(self) -> None:
+        """Nobody wants the reply any more: nobody is told of one."""
+        ...
+
+
+class NodeClient(Protocol):
+    """What sends a call to one node."""
+
+    def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> UnderWay:
+        """One attempt: within `timeout` seconds `done` is told. Raises nothing.
+
+        Args:
+            span: what the node is told of the trace that the call belongs to; empty: nothing.
+        """
         ...
 
 

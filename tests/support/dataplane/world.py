@@ -36,6 +36,7 @@ from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
+from tests.support.dataplane.fake_client import FakeClient
 
 HEAD = 50
 """Near the end of an epoch (52), and far enough from genesis."""
@@ -90,7 +91,7 @@ class Sent:
             self.done.set_result(Failure(kind, f"{self.node.name} failed", node=self.node.name))
 
 
-class Wire:
+class Wire(FakeClient):
     """The port of an upstream: what is sent waits in the world."""
 
     def __init__(self, world: World, node: SimNode) -> None:

@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from functools import cache
 
 import pytest
-from aiohttp import StreamReader
 
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.dataplane.upstream.node_client import RATIO, UNPACKED_FREELY
+from rpcaccel.core.wire.http_reply import RATIO, UNPACKED_FREELY, HttpReplyReader
 from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, Script, ask, failure
 from tests.support.waiting import until
 
@@ -116,7 +115,7 @@ async def test_nothing_of_an_answer_that_failed_waits_for_the_collector(
     node: RawNode, connect: Connect, how: str
 ) -> None:
     async def script(call: Call) -> None:
-        call.writer.write(HEAD + b"Content-Length: 999999999\r\n\r\n" + b"a" * (MIB // 2))
+        call.writer.write(HEAD + start + b"a" * (MIB // 2))
         if how in ("too long", "cancelled"):
             call.writer.write(b"a" * 16 * MIB)  # more than the sockets hold
             await call.writer.drain()
@@ -126,6 +125,7 @@ async def test_nothing_of_an_answer_that_failed_waits_for_the_collector(
 
     node.script = script
     half_read = asyncio.Event()
+    start = b"\r\n" if how == "too long" else b"Content-Length: %d\r\n\r\n" % (31 * MIB)
     upstream = connect(max_answer=MIB if how == "too long" else 32 * MIB)
     if how == "cancelled":
         asking = asyncio.create_task(ask(upstream))
@@ -137,7 +137,7 @@ async def test_nothing_of_an_answer_that_failed_waits_for_the_collector(
         got = await failure(upstream, 0.5 if how == "too late" else LONG)
         assert "answer" in got.text
     await until(lambda: upstream.counters.open == 0)
-    await until(lambda: not any(type(one) is StreamReader for one in gc.get_objects()))
+    await until(lambda: not any(type(one) is HttpReplyReader for one in gc.get_objects()))
 
 
 @pytest.mark.usefixtures("traced")

@@ -14,8 +14,11 @@ import pytest
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
+from rpcaccel.dataplane.upstream.pool import Done
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -38,14 +41,16 @@ async def test_a_batch_has_only_so_many_items_at_the_nodes_at_once() -> None:
                 self.inner = inner
                 self.now = 0
 
-            async def send(self, method: str, params: bytes, *, timeout: float) -> object:
+            def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> object:
                 nonlocal most
                 self.now += 1
                 most = max(most, self.now)
-                try:
-                    return await self.inner.send(method, params, timeout=timeout)  # type: ignore[attr-defined]
-                finally:
+
+                def landed(reply: Answer | Failure) -> None:
                     self.now -= 1
+                    done(reply)
+
+                return self.inner.call(method, params, timeout=timeout, done=landed, span=span)  # type: ignore[attr-defined]
 
         pool = proxy.worker.state.networks["harmony-s0"].pool
         pool.upstreams = {name: Watched(inner) for name, inner in pool.upstreams.items()}  # type: ignore[misc]

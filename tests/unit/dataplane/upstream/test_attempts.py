@@ -16,6 +16,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.attempts import Attempts
 from rpcaccel.dataplane.upstream.pool import NodePool
+from tests.support.dataplane.fake_client import FakeClient
 
 PLAN = Plan(
     network="n",
@@ -27,7 +28,7 @@ PLAN = Plan(
 )
 
 
-class Says:
+class Says(FakeClient):
     """An upstream with one answer."""
 
     def __init__(self, reply: Answer | Failure | None) -> None:

@@ -11,9 +11,9 @@ from rpcaccel.core.dispatch.batching import FEWEST_SLOTS, PATIENCE, Gathering
 from rpcaccel.core.plan.rules import CacheClass, Rule, RuleTable
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.dataplane.upstream.batcher import Gatherer
-from rpcaccel.dataplane.upstream.trace_context import FORWARDED
+from rpcaccel.dataplane.upstream.batcher import Batcher
 from rpcaccel.simnode.chain.clock import ManualClock
+from tests.support.dataplane.fake_client import FakeClient, asked
 
 RULES = RuleTable(
     {
@@ -24,7 +24,7 @@ RULES = RuleTable(
 )
 
 
-class Node:
+class Node(FakeClient):
     """An upstream that answers when told to, and remembers how it was asked."""
 
     def __init__(self) -> None:
@@ -38,13 +38,13 @@ class Node:
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         self.singles.append(params)
-        self.told.append(FORWARDED.get())
+        self.told.append(self.span)
         await self.open.wait()
         return Answer(result=params, elapsed=0.001)
 
     async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
         self.batches.append([params for _, params in calls])
-        self.told.append(FORWARDED.get())
+        self.told.append(self.span)
         await self.open.wait()
         if self.refuses:
             return [Failure(self.refuses, "no batches here")] * len(calls)
@@ -58,14 +58,16 @@ def node() -> Node:
 
 
 @pytest.fixture
-def gatherer(node: Node) -> Gatherer:
-    return Gatherer(node, RULES, 512, lambda: 0.0, Gathering())
+def batcher(node: Node) -> Batcher:
+    return Batcher(node, RULES, 512, lambda: 0.0, Gathering())
 
 
-async def ask(gatherer: Gatherer, count: int, method: str = "light", first: int = 0) -> list[asyncio.Task[object]]:
+async def ask(
+    batcher: Batcher, count: int, method: str = "light", first: int = 0, span: str = ""
+) -> list[asyncio.Task[object]]:
     """Begin calls, each with its own params, and let them get as far as they can."""
     tasks = [
-        asyncio.create_task(gatherer.send(method, b"[%d]" % number, timeout=5.0))
+        asyncio.create_task(asked(batcher, method, b"[%d]" % number, timeout=5.0, span=span))
         for number in range(first, first + count)
     ]
     for _ in range(5):
@@ -73,8 +75,8 @@ async def ask(gatherer: Gatherer, count: int, method: str = "light", first: int 
     return tasks  # type: ignore[return-value]
 
 
-async def test_calls_go_alone_while_there_are_slots_and_the_rest_together(node: Node, gatherer: Gatherer) -> None:
-    tasks = await ask(gatherer, FEWEST_SLOTS + 4)
+async def test_calls_go_alone_while_there_are_slots_and_the_rest_together(node: Node, batcher: Batcher) -> None:
+    tasks = await ask(batcher, FEWEST_SLOTS + 4)
     assert len(node.singles) == FEWEST_SLOTS
     node.open.set()
     answers = await asyncio.gather(*tasks)
@@ -82,18 +84,18 @@ async def test_calls_go_alone_while_there_are_slots_and_the_rest_together(node: 
     assert node.batches == [[b"[%d]" % number for number in range(FEWEST_SLOTS, FEWEST_SLOTS + 4)]]
 
 
-async def test_a_lone_call_never_waits(node: Node, gatherer: Gatherer) -> None:
+async def test_a_lone_call_never_waits(node: Node, batcher: Batcher) -> None:
     node.open.set()
     for number in range(10):
-        await gatherer.send("light", b"[%d]" % number, timeout=1.0)
+        await asked(batcher, "light", b"[%d]" % number, timeout=1.0)
     assert node.batches == []
 
 
 @pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
 async def test_heavy_calls_writes_and_unknown_methods_always_go_alone(
-    node: Node, gatherer: Gatherer, method: str
+    node: Node, batcher: Batcher, method: str
 ) -> None:
-    tasks = await ask(gatherer, FEWEST_SLOTS + 6, method)
+    tasks = await ask(batcher, FEWEST_SLOTS + 6, method)
     assert len(node.singles) == FEWEST_SLOTS + 6
     node.open.set()
     await asyncio.gather(*tasks)
@@ -101,66 +103,66 @@ async def test_heavy_calls_writes_and_unknown_methods_always_go_alone(
 
 
 @pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
-async def test_a_light_read_waits_for_none_of_them(node: Node, gatherer: Gatherer, method: str) -> None:
-    tasks = await ask(gatherer, 30, method)
-    tasks += await ask(gatherer, FEWEST_SLOTS, first=100)
+async def test_a_light_read_waits_for_none_of_them(node: Node, batcher: Batcher, method: str) -> None:
+    tasks = await ask(batcher, 30, method)
+    tasks += await ask(batcher, FEWEST_SLOTS, first=100)
     assert node.singles[30:] == [b"[%d]" % number for number in range(100, 100 + FEWEST_SLOTS)]
     node.open.set()
     await asyncio.gather(*tasks)
 
 
 @pytest.mark.parametrize("method", ["heavy", "send", "unknown"])
-async def test_how_long_they_take_is_no_measure_of_a_light_read(node: Node, gatherer: Gatherer, method: str) -> None:
+async def test_how_long_they_take_is_no_measure_of_a_light_read(node: Node, batcher: Batcher, method: str) -> None:
     node.open.set()
-    await asyncio.gather(*await ask(gatherer, 3, method))
-    assert gatherer.state.single == 0.0
-    await asyncio.gather(*await ask(gatherer, 1))
-    assert gatherer.state.single == 0.001
+    await asyncio.gather(*await ask(batcher, 3, method))
+    assert batcher.state.single == 0.0
+    await asyncio.gather(*await ask(batcher, 1))
+    assert batcher.state.single == 0.001
 
 
 async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(node: Node) -> None:
     clock = ManualClock()
-    gatherer = Gatherer(node, RULES, 512, clock.now, Gathering())
-    tasks = await ask(gatherer, FEWEST_SLOTS + 1)
+    batcher = Batcher(node, RULES, 512, clock.now, Gathering())
+    tasks = await ask(batcher, FEWEST_SLOTS + 1)
     assert len(node.singles) == FEWEST_SLOTS
     clock.advance(PATIENCE)
     async with asyncio.timeout(30):
         while len(node.singles) == FEWEST_SLOTS:  # a timer looks for such slots
             await asyncio.sleep(0.01)
-    tasks += await ask(gatherer, FEWEST_SLOTS - 1, first=100)
+    tasks += await ask(batcher, FEWEST_SLOTS - 1, first=100)
     assert len(node.singles) == 2 * FEWEST_SLOTS, "who comes now finds them free"
-    tasks += await ask(gatherer, 1, first=200)
+    tasks += await ask(batcher, 1, first=200)
     assert len(node.singles) == 2 * FEWEST_SLOTS
     node.open.set()
     await asyncio.gather(*tasks)
-    assert "0 slots taken, 0 waiting" in repr(gatherer)
+    assert "0 slots taken, 0 waiting" in repr(batcher)
 
 
 @pytest.mark.parametrize("why", [FailureKind.NOT_JSON_RPC, FailureKind.CALL_REFUSED, FailureKind.OVERSIZED])
 async def test_a_batch_the_node_refuses_is_taken_apart_and_no_more_are_sent(
-    node: Node, gatherer: Gatherer, why: FailureKind
+    node: Node, batcher: Batcher, why: FailureKind
 ) -> None:
     node.refuses = why
-    tasks = await ask(gatherer, FEWEST_SLOTS + 3)
+    tasks = await ask(batcher, FEWEST_SLOTS + 3)
     node.open.set()
     answers = await asyncio.gather(*tasks)
     assert all(isinstance(answer, Answer) for answer in answers)
     assert len(node.batches) == 1
-    await asyncio.gather(*await ask(gatherer, FEWEST_SLOTS + 3, first=100))
+    await asyncio.gather(*await ask(batcher, FEWEST_SLOTS + 3, first=100))
     assert len(node.batches) == 1
 
 
-async def test_an_item_the_batch_did_not_answer_is_asked_again_alone(node: Node, gatherer: Gatherer) -> None:
+async def test_an_item_the_batch_did_not_answer_is_asked_again_alone(node: Node, batcher: Batcher) -> None:
     node.loses = b"[5]"
-    tasks = await ask(gatherer, FEWEST_SLOTS + 3)
+    tasks = await ask(batcher, FEWEST_SLOTS + 3)
     node.open.set()
     answers = await asyncio.gather(*tasks)
     assert [answer.result for answer in answers] == [b"[%d]" % number for number in range(FEWEST_SLOTS + 3)]  # type: ignore[attr-defined]
     assert node.singles.count(b"[5]") == 1
 
 
-async def test_a_caller_that_left_is_not_asked_for(node: Node, gatherer: Gatherer) -> None:
-    tasks = await ask(gatherer, FEWEST_SLOTS + 3)
+async def test_a_caller_that_left_is_not_asked_for(node: Node, batcher: Batcher) -> None:
+    tasks = await ask(batcher, FEWEST_SLOTS + 3)
     tasks[FEWEST_SLOTS].cancel()
     await asyncio.sleep(0)
     node.open.set()
@@ -168,29 +170,29 @@ async def test_a_caller_that_left_is_not_asked_for(node: Node, gatherer: Gathere
     assert node.batches == [[b"[%d]" % number for number in range(FEWEST_SLOTS + 1, FEWEST_SLOTS + 3)]]
 
 
-async def test_a_call_that_waits_too_long_fails_unsent_at_its_own_deadline(node: Node, gatherer: Gatherer) -> None:
-    tasks = await ask(gatherer, FEWEST_SLOTS)
-    late = await gatherer.send("light", b"[99]", timeout=0.01)
+async def test_a_call_that_waits_too_long_fails_unsent_at_its_own_deadline(node: Node, batcher: Batcher) -> None:
+    tasks = await ask(batcher, FEWEST_SLOTS)
+    late = await asked(batcher, "light", b"[99]", timeout=0.01)
     assert isinstance(late, Failure)
     assert (late.kind, late.sent) == (FailureKind.TIMEOUT, False)
     node.open.set()
     await asyncio.gather(*tasks)
     assert b"[99]" not in node.singles
-    assert "0 waiting" in repr(gatherer)
+    assert "0 waiting" in repr(batcher)
 
 
-async def test_a_batch_holds_no_more_than_the_node_is_known_to_answer_quickly(node: Node, gatherer: Gatherer) -> None:
-    gatherer.state.items = 2
-    tasks = await ask(gatherer, FEWEST_SLOTS + 5)
+async def test_a_batch_holds_no_more_than_the_node_is_known_to_answer_quickly(node: Node, batcher: Batcher) -> None:
+    batcher.state.items = 2
+    tasks = await ask(batcher, FEWEST_SLOTS + 5)
     node.open.set()
     await asyncio.gather(*tasks)
     assert node.batches
     assert all(len(batch) <= 2 for batch in node.batches[:1])
 
 
-async def test_one_batch_is_tried_before_others_are_sent(node: Node, gatherer: Gatherer) -> None:
-    tasks = await ask(gatherer, FEWEST_SLOTS + 20)
-    gatherer.state.items = 2
+async def test_one_batch_is_tried_before_others_are_sent(node: Node, batcher: Batcher) -> None:
+    tasks = await ask(batcher, FEWEST_SLOTS + 20)
+    batcher.state.items = 2
     node.open.set()
     first = asyncio.Event()
     node.open = first  # what is sent from now on waits
@@ -204,51 +206,36 @@ async def test_one_batch_is_tried_before_others_are_sent(node: Node, gatherer: G
 
 
 async def test_what_comes_in_one_turn_travels_together_once_the_node_is_asked_busily(
-    node: Node, gatherer: Gatherer
+    node: Node, batcher: Batcher
 ) -> None:
     node.open.set()
     for number in range(200):  # the clock stands still: nothing runs out of the bucket
-        await gatherer.send("light", b"[%d]" % number, timeout=5.0)
+        await asked(batcher, "light", b"[%d]" % number, timeout=5.0)
     singles = len(node.singles)
-    await asyncio.gather(*await ask(gatherer, 3, first=1000))
+    await asyncio.gather(*await ask(batcher, 3, first=1000))
     assert node.batches == [[b"[1000]", b"[1001]", b"[1002]"]]
     assert len(node.singles) == singles
 
 
-async def test_who_travels_alone_is_cut_off_when_its_caller_leaves(node: Node, gatherer: Gatherer) -> None:
+async def test_who_travels_alone_is_cut_off_when_its_caller_leaves(node: Node, batcher: Batcher) -> None:
     told: list[object] = []
-    offered = gatherer.offer("light", b"[1]", 5.0, told.append)
-    unsent = gatherer.offer("light", b"[2]", 5.0, told.append)
-    gatherer.leave(unsent)
+    offered = batcher.call("light", b"[1]", timeout=5.0, done=told.append)
+    unsent = batcher.call("light", b"[2]", timeout=5.0, done=told.append)
+    unsent.cancel()
     for _ in range(3):
         await asyncio.sleep(0)
-    gatherer.leave(offered)
+    offered.cancel()
     for _ in range(3):
         await asyncio.sleep(0)
     assert (node.singles, told) == ([b"[1]"], [])
-    assert "0 slots taken, 0 waiting" in repr(gatherer)
+    assert "0 slots taken, 0 waiting" in repr(batcher)
 
 
-async def test_no_call_is_left_without_a_reply_when_its_request_ends_in_a_bug(node: Node, gatherer: Gatherer) -> None:
-    del node.open
-    told: list[Answer | Failure] = []
-    gatherer.offer("light", b"[1]", 5.0, told.append)
-    unseen: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    (reply,) = told
-    assert isinstance(reply, Failure)
-    assert reply.kind is FailureKind.UNKNOWN
-
-
-async def test_a_call_of_which_its_node_is_told_the_trace_travels_alone(node: Node, gatherer: Gatherer) -> None:
-    tasks = await ask(gatherer, FEWEST_SLOTS + 1)
-    FORWARDED.set("00-abc")
-    tasks += await ask(gatherer, 2, first=100)
+async def test_a_call_of_which_its_node_is_told_the_trace_travels_alone(node: Node, batcher: Batcher) -> None:
+    tasks = await ask(batcher, FEWEST_SLOTS + 1)
+    tasks += await ask(batcher, 2, first=100, span="00-abc")
     assert node.told == [*[""] * FEWEST_SLOTS, "00-abc", "00-abc"]
-    FORWARDED.set("")
-    tasks += await ask(gatherer, 1, first=200)
+    tasks += await ask(batcher, 1, first=200)
     node.open.set()
     await asyncio.gather(*tasks)
     assert node.batches == [[b"[%d]" % FEWEST_SLOTS, b"[200]"]]

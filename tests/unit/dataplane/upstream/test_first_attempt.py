@@ -15,7 +15,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule, RuleTable
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.dataplane.upstream import first_attempt
-from rpcaccel.dataplane.upstream.batcher import Gatherer
+from rpcaccel.dataplane.upstream.batcher import Batcher
 from rpcaccel.dataplane.upstream.first_attempt import FirstAttempt
 from rpcaccel.dataplane.upstream.forward import Forwarded, forward
 from tests.support.instant_time import instantly
@@ -51,7 +51,7 @@ class Run:
         if gathered:
             rules = RuleTable({"m": self.plan.rule})
             pool.upstreams = {
-                id: Gatherer(upstream, rules, 512, pool.clock, Gathering())  # type: ignore[arg-type]
+                id: Batcher(upstream, rules, 512, pool.clock, Gathering())  # type: ignore[arg-type]
                 for id, upstream in pool.upstreams.items()
             }
         self.ends: list[Forwarded | Exception] = []
@@ -225,7 +225,10 @@ async def test_a_bug_belongs_to_the_call() -> None:
     run = Run(world, gathered=False)
     async with asyncio.timeout(20):
         await run.over.wait()
-    assert isinstance(run.ends[0], RuntimeError)
+    (end,) = run.ends
+    assert isinstance(end, Forwarded)
+    assert end.failure is not None
+    assert end.failure.kind is FailureKind.UNKNOWN
     assert world.nodes[0].in_flight == 0
 
 

@@ -1,0 +1,275 @@
+"""Reads HTTP/1.1 replies from pieces of bytes (RFC 9112), strictly and within bounds.
+
+What no server should send is refused instead of being guessed at: a bare line feed, a folded header, two lengths, a
+length beside chunks, a coding that nobody asked for. The body is bounded as it comes and as it unpacks.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any
+
+RATIO = 200
+"""Bytes that one byte of a packed body may unpack to. gzip can make 1,000 of one; the most repetitive of honest answers
+are traces that show a contract's memory at each step."""
+UNPACKED_FREELY = 32 << 20
+"""Bytes up to which a body may unpack at any ratio."""
+_END = b"\r\n\r\n"
+_LONGEST_HEAD = 64 << 10
+_LONGEST_LINE = 8190
+_MOST_LINES = 128
+_MOST_INTERIM = 32
+_DIGITS = 18
+_ANY_HEADER = 32 + zlib.MAX_WBITS
+"""For zlib: gzip or zlib, whichever header comes."""
+_PIECE = 1 << 20
+"""Bytes that are unpacked at once."""
+_SWITCHING_PROTOCOLS = 101
+_HEAD = re.compile(
+    rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [^\r\n\0]*)?((?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*)*)"
+)
+_MEANT = re.compile(
+    rb"\r\n(content-length|transfer-encoding|content-encoding|connection):[ \t]*([^\r\n]*)", re.IGNORECASE
+)
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
+_PACKINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True, b"deflate": True}
+
+_AT_HEAD, _AT_LENGTH, _AT_SIZE, _AT_CHUNK, _AT_CHUNK_END, _AT_TRAILER, _UNTIL_END, _DONE = range(8)
+
+
+class Malformed(Exception):
+    """What came is no HTTP/1.1 reply."""
+
+
+class TooLong(Exception):
+    """The body is longer than it may be; `packed` when that is because it unpacks to too much."""
+
+    def __init__(self, *, packed: bool = False) -> None:
+        super().__init__("packed" if packed else "long")
+        self.packed = packed
+
+
+class HttpReplyReader:
+    """One reply, put together from pieces. After `feed` or `end` returned True the fields below hold it."""
+
+    __slots__ = ("_buffer", "_inflate", "_interim", "_left", "_most", "_parts", "_raw", "_size", "_state", "body",
+                 "head", "keep", "status")  # fmt: skip
+
+    def __init__(self, most: int) -> None:
+        """`most`: bytes that a body may have, packed or not."""
+        self._most = most
+        self._state = _AT_HEAD
+        self._buffer = b""
+        """What came and cannot be understood yet: a part of the head, of a chunk's size or of the trailer."""
+        self._interim = 0
+        self._left = 0
+        """Bytes that are missing of the body, or of the chunk."""
+        self._parts: list[bytes] = []
+        self._size = self._raw = 0
+        """Bytes of the parts, and those that came for them."""
+        self._inflate: Any = None
+        self.status = 0
+        """0 until the head was read."""
+        self.head = b""
+        """Status line and headers, without the empty line."""
+        self.body = b""
+        self.keep = False
+        """May the connection carry another request?"""
+
+    def __repr__(self) -> str:
+        return f"<reply {self.status or 'without a head'} {self._size} bytes{' whole' * (self._state == _DONE)}>"
+
+    @property
+    def begun(self) -> bool:
+        """Did any byte of the reply come?"""
+        return bool(self.status or self._buffer or self._interim)
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next piece; True when the reply is whole. Raises Malformed and TooLong."""
+        if self._state == _AT_LENGTH:
+            return self._take_length(data)
+        if self._state == _UNTIL_END:
+            self._take(data)
+            return False
+        data = self._buffer + data if self._buffer else data
+        self._buffer = b""
+        if self._state == _AT_HEAD:
+            return self._take_head(data)
+        return self._take_chunks(data, 0)
+
+    def end(self) -> bool:
+        """The connection ended: True when the reply ends with it, False when a part is missing."""
+        if self._state != _UNTIL_END:
+            return self._state == _DONE
+        return self._finish()
+
+    def header(self, name: str) -> str:
+        """The value of the first header of that name (in lower case); empty where there is none."""
+        wanted = name.encode() + b":"
+        for line in self.head.split(b"\r\n")[1:]:
+            if line[: len(wanted)].lower() == wanted:
+                return line[len(wanted) :].strip().decode("latin-1")
+        return ""
+
+    def _take_head(self, data: bytes) -> bool:
+        while True:
+            end = data.find(_END)
+            if end < 0:
+                if len(data) > _LONGEST_HEAD:
+                    raise Malformed("a head without an end")
+                self._buffer = data
+                return False
+            status = self._read_head(data[:end])
+            if status >= 200 or status == _SWITCHING_PROTOCOLS:
+                break
+            self._interim += 1
+            if self._interim > _MOST_INTERIM:
+                raise Malformed("interim replies without an end")
+            data = data[end + len(_END) :]
+            if not data:
+                return False
+        return self._begin_body(status, data, end + len(_END))
+
+    def _read_head(self, head: bytes) -> int:
+        found = _HEAD.fullmatch(head)
+        if found is None:
+            raise Malformed("no HTTP/1.1 reply")
+        if len(head) > _LONGEST_LINE or head.count(b"\r\n") > _MOST_LINES:
+            lines = head.split(b"\r\n")
+            if len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
+                raise Malformed("headers that are too long")
+        self.head, self.keep = head, found[1] == b"1"
+        return int(found[2])
+
+    def _begin_body(self, status: int, data: bytes, start: int) -> bool:
+        meant = self._meant()
+        self.status = status
+        if status in (204, 304, _SWITCHING_PROTOCOLS):
+            self.keep = self.keep and status != _SWITCHING_PROTOCOLS and len(data) == start
+            return self._finish()
+        length, coding = meant.get(b"content-length"), meant.get(b"transfer-encoding")
+        packed = _PACKINGS.get(meant.get(b"content-encoding", b""))
+        if packed is None or (coding is not None and (coding != b"chunked" or length is not None)):
+            raise Malformed("a coding that nobody asked for")
+        if packed:
+            self._inflate = zlib.decompressobj(_ANY_HEADER)
+        if coding is not None:
+            self._state = _AT_SIZE
+            return self._take_chunks(data, start)
+        if length is None:
+            self._state, self.keep = _UNTIL_END, False
+            if len(data) > start:
+                self._take(data[start:])
+            return False
+        self._left = int(length)
+        if self._left > self._most:
+            raise TooLong
+        self._state = _AT_LENGTH
+        return self._take_length(data[start:] if start < len(data) else b"")
+
+    def _meant(self) -> dict[bytes, bytes]:
+        """The headers that say how the reply is read, in lower case; several of one name as one list."""
+        found: dict[bytes, bytes] = {}
+        for raw_name, raw in _MEANT.findall(self.head):
+            name, value = raw_name.lower(), raw.strip().lower()
+            found[name] = found[name] + b"," + value if name in found else value
+        length, options = found.get(b"content-length"), found.get(b"connection")
+        if length is not None and (not length.isdigit() or len(length) > _DIGITS):
+            raise Malformed("a length that is none")
+        if options is not None:
+            self.keep = (self.keep or b"keep-alive" in options) and b"close" not in options
+        return found
+
+    def _take_length(self, data: bytes) -> bool:
+        size = len(data)
+        if size > self._left:
+            data, self.keep = data[: self._left], False  # what comes behind a reply belongs to nobody
+        elif size < self._left:
+            self._left -= size
+            if size:
+                self._take(data)
+            return False
+        if not self._parts and self._inflate is None:
+            self.body, self._state, self._size = data, _DONE, len(data)
+            return True
+        self._take(data)
+        return self._finish()
+
+    def _take_chunks(self, data: bytes, at: int) -> bool:
+        """Take what there is of a chunked body, from `at` on."""
+        while True:
+            if self._state == _AT_CHUNK:
+                piece = data[at : at + self._left]
+                if piece:
+                    self._take(piece)
+                at += len(piece)
+                self._left -= len(piece)
+                if self._left:
+                    return False
+                self._state = _AT_CHUNK_END
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                break
+            line, at = data[at:end], end + 2
+            if self._take_line(line):
+                self.keep = self.keep and at == len(data)
+                return self._finish()
+        self._buffer = data[at:]
+        if len(self._buffer) > (_LONGEST_LINE if self._state != _AT_CHUNK_END else 1):
+            raise Malformed("a chunk that is longer than its size, or a line without an end")
+        return False
+
+    def _take_line(self, line: bytes) -> bool:
+        """A line between chunks; True for the empty one that ends the body."""
+        if self._state == _AT_TRAILER:
+            self._left += len(line)
+            if self._left > _LONGEST_LINE:
+                raise Malformed("a trailer without an end")
+            return not line
+        if self._state == _AT_CHUNK_END:
+            if line:
+                raise Malformed("a chunk that is longer than its size")
+            self._state = _AT_SIZE
+            return False
+        size = _CHUNK.fullmatch(line)
+        if size is None:
+            raise Malformed("a chunk without a size")
+        self._left = int(size[1], 16)
+        self._state = _AT_CHUNK if self._left else _AT_TRAILER
+        return False
+
+    def _take(self, data: bytes) -> None:
+        """A piece of the body."""
+        self._raw += len(data)
+        if self._inflate is None:
+            self._put(data)
+            return
+        try:
+            while True:
+                if self._inflate.eof:  # RFC 1952 section 2.2: members follow each other
+                    self._inflate = zlib.decompressobj(_ANY_HEADER)
+                piece = self._inflate.decompress(data, _PIECE)
+                self._put(piece)
+                data = self._inflate.unconsumed_tail or self._inflate.unused_data
+                if not data and len(piece) < _PIECE:
+                    break
+        except zlib.error:
+            raise Malformed("a body that cannot be unpacked") from None
+
+    def _put(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self._size += len(piece)
+        if self._size > self._most:
+            raise TooLong
+        if self._size > UNPACKED_FREELY and self._size > RATIO * self._raw:
+            raise TooLong(packed=True)
+
+    def _finish(self) -> bool:
+        if self._inflate is not None and self._raw and not self._inflate.eof:
+            raise Malformed("a body that was packed and cut off")
+        parts = self._parts
+        self.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._parts = []
+        self._state = _DONE
+        return True
