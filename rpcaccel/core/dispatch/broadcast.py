@@ -19,7 +19,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from rpcaccel.core.dispatch.commands import Settle, error_rank
+from rpcaccel.core.dispatch.dispatch_policy import Settle, error_rank
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.replies.answer import Answer

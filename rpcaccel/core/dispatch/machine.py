@@ -1,10 +1,13 @@
-"""The attempts of one call, as a state machine: events in, commands out, no clock and no sockets.
+"""The attempts of one call, as a state machine: events in, what is to be done out, no clock and no sockets.
 
     ready    --start-->    running, or settled when there is nobody to ask
     running  --answered, failed-->  running (next attempt), pausing (not there yet), settled
-    running  --timer, deserted-->  running, with a hedge beside the first attempt
-    pausing  --timer-->    running or settled
-    any of these --cancel--> settled; nothing leaves settled
+    running  --tick, abandoned-->  running, with a second attempt beside the first, or settled
+    pausing  --tick-->     running or settled
+    nothing leaves settled
+
+Every event returns ASK (an attempt is to be made: `asked` says of whom), WAIT, or END (`end` says how). After any of
+them `due` says when a tick is wanted.
 
 Rules (docs/architecture.md, Failures):
 - `failure.policy` says what a failure allows. Nothing is sent again that may not be repeated once bytes may have left,
@@ -13,10 +16,11 @@ Rules (docs/architecture.md, Failures):
   once), or after a rate limit, when it is no longer parked.
 - A send beyond the first is paid as `failure.policy` says of the failure before it: what cost no node any work is
   free, and is bounded by the attempts and the deadline. Free too is the send to another node when one is found to
-  hang, or its breaker opens, and its calls go to those that are well: they are no more than it may have in flight, once
-  each, and nobody is well when all hang. "Not there yet" has its own small count instead of the attempts. A node that
+  hang, or its breaker opens: rescues from a node are bounded by its number of calls in flight, and where every node
+  hangs there is none to be rescued to. "Not there yet" has its own small count instead of the attempts. A node that
   lacks the method or the role is no attempt: every node is asked, each once, before a client is told that none has it.
-- An attempt may take what its node allows, and never more than what is left of the call.
+- An attempt may take what its node allows, and never more than what is left of the call. A further one is not begun
+  when next to nothing is left.
 - When nobody answers well, the most telling answer is given: a node's own words before a broken transport.
 
 An event that is illegal in the present state raises IllegalEvent and changes nothing.
@@ -29,21 +33,17 @@ from enum import StrEnum
 from math import inf
 from typing import Protocol
 
-from rpcaccel.core.dispatch.commands import (
-    NO_RANK,
-    CancelAttempt,
-    Command,
-    DispatchSettings,
-    SetTimer,
-    Settle,
-    StartAttempt,
-    error_rank,
-)
+from msgspec import Struct
+
+from rpcaccel.core.dispatch.dispatch_policy import NO_RANK, DispatchSettings, Settle, error_rank
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import LACKING, Failure, FailureKind, policy
+
+ASK, WAIT, END = range(3)
+"""What is to be done after an event."""
 
 
 class CallState(StrEnum):
@@ -56,12 +56,13 @@ class CallState(StrEnum):
 
 
 LEGAL: dict[CallState, frozenset[str]] = {
-    CallState.READY: frozenset({"start", "cancel"}),
-    CallState.RUNNING: frozenset({"answered", "failed", "timer", "deserted", "cancel"}),
-    CallState.PAUSING: frozenset({"timer", "cancel"}),
+    CallState.READY: frozenset({"start"}),
+    CallState.RUNNING: frozenset({"answered", "failed", "tick", "abandoned"}),
+    CallState.PAUSING: frozenset({"tick"}),
     CallState.SETTLED: frozenset(),
 }
-"""Which events are legal in which state; `answered` and `failed` also need a running attempt, `timer` a set timer."""
+"""Which events are legal in which state; `answered` and `failed` also need a running attempt, `tick` a finite `due`."""
+_READY, _RUNNING, _PAUSING, _SETTLED = CallState  # looked up once (core.plan.planner)
 
 
 class IllegalEvent(Exception):
@@ -69,9 +70,10 @@ class IllegalEvent(Exception):
 
 
 _SOON = 0.01
-"""Seconds that a timer may be early by."""
-HedgeAfter = Callable[[Node], float | None]
-"""Seconds after which a node is slow with this call, so that another is asked as well; None: it is waited for."""
+"""Seconds that a timer may be early by, and that are too few to begin another attempt with."""
+HedgeAfter = Callable[[str, Node], float | None]
+"""By method and node: seconds after which the node is slow with the call, so that another is asked as well; None: it is
+waited for."""
 
 
 class NodeChooser(Protocol):
@@ -94,22 +96,39 @@ class NodeChooser(Protocol):
         ...
 
 
+class Asked(Struct, frozen=True, gc=False):
+    """An attempt that is to be made."""
+
+    number: int
+    """Of the call's attempts, from 1."""
+    node: Node
+    timeout: float
+    """Seconds the attempt may take."""
+    hedge: bool = False
+    """Is it made beside another?"""
+
+
 def failure_of(answer: Answer, kind: FailureKind, node: Node) -> Failure:
     """A node's reply that was judged to be of `kind`, as the failure it is."""
     said = f"the node's answer was judged {kind.value}" if answer.error is None else error_parts(answer.error)[1]
     return Failure(kind, said, error=answer.error, retry_after=answer.retry_after, node=node.id)
 
 
-def _out_of_time() -> Failure:
-    return Failure(FailureKind.TIMEOUT, "the time for the whole call has run out", sent=False)
+def _out_of_time() -> Settle:
+    return Settle(None, Failure(FailureKind.TIMEOUT, "the time for the whole call has run out", sent=False), None)
 
 
 class Dispatch:
     """The machine of one call."""
 
     __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
-                 "_lacking", "_plan", "_running", "_settings", "_silent_since", "attempts", "state", "steps",
-                 "timer_set", "tried")  # fmt: skip
+                 "_lacking", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts", "due", "end",
+                 "hedged", "state", "steps", "tried")  # fmt: skip
+
+    asked: Asked
+    """The attempt to be made, after ASK."""
+    end: Settle
+    """How the call ended, after END."""
 
     def __init__(
         self,
@@ -127,13 +146,17 @@ class Dispatch:
             ends: when the whole call must be over (monotonic seconds).
             hedge_after: when a second node is asked as well; None: no hedging.
         """
-        self.state = CallState.READY
+        self.state = _READY
         self.attempts = 0
         """Attempts started."""
         self.tried: list[str] = []
         """Ids of the nodes asked, in order, each once."""
         self.steps: list[tuple[str, FailureKind]] = []
         """The attempts that failed: who, and how."""
+        self.due = inf
+        """When a tick is wanted (monotonic seconds); infinite: never."""
+        self.hedged = hedge_after is not None and plan.hedge and plan.repeat and settings.attempts > 1
+        """May another node be asked beside one that is slow, or that hangs?"""
         self._plan = plan
         self._chooser = chooser
         self._budget = budget
@@ -142,112 +165,94 @@ class Dispatch:
         self._began = 0.0
         self._silent_since: float | None = None
         """Since when the node that is waited for is known to hang, with nobody else to ask."""
-        self._hedge_after = hedge_after if plan.hedge and plan.repeat else None
+        self._hedge_after = hedge_after
         self._running: dict[int, Node] = {}
         self._again: str | None = None
         self._behind = self._lacking = 0
-        self.timer_set = False
-        """Is a timer event awaited?"""
         self._best: Settle | None = None
         self._best_rank = NO_RANK
 
-    def start(self, now: float) -> list[Command]:
+    def start(self, now: float) -> int:
         """The call begins."""
-        self._expect("start")
+        if self.state is not _READY:
+            self._expect("start")
         self._began = now
         node = self._chooser.next((), now)
         if node is None:
             return self._settle(Settle(None, self._chooser.nobody(now), None))
         self._budget.call(now)
         if now >= self._ends:
-            return self._settle(Settle(None, _out_of_time(), None))
-        first = self._attempt(node, now)
-        if self._hedge_after is None or self._settings.attempts < 2:
-            return [first]
-        delay = self._hedge_after(node)
-        if delay is None or now + delay >= self._ends:
-            return [first, SetTimer(inf)]
-        self.timer_set = True
-        return [first, SetTimer(delay)]
+            return self._settle(_out_of_time())
+        if self.hedged and self._hedge_after is not None:
+            delay = self._hedge_after(self._plan.method, node)
+            if delay is not None and now + delay < self._ends:
+                self.due = now + delay
+        return self._attempt(node, now)
 
-    def begun(self, first: StartAttempt, began: float, *, timer_set: bool) -> None:
-        """The call began without a machine, at that time and with this attempt: all is as if `start` had said so."""
-        self._expect("start")
-        self._began = began
-        self.attempts = first.attempt
-        self._running[first.attempt] = first.node
-        self.tried.append(first.node.id)
-        self.state = CallState.RUNNING
-        self.timer_set = timer_set
-
-    def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> list[Command]:
+    def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> int:
         """A node replied. `kind` is how its reply was judged; None: it is good."""
         node = self._expect_attempt("answered", attempt)
         if kind is None:
-            del self._running[attempt]
             if not self._plan.rule.known:
                 self._budget.found(self._plan.method, now)
             return self._settle(Settle(answer, None, node))
         return self._disappointed(attempt, failure_of(answer, kind, node), answer, now)
 
-    def failed(self, attempt: int, failure: Failure, now: float) -> list[Command]:
+    def failed(self, attempt: int, failure: Failure, now: float) -> int:
         """An attempt brought no reply."""
         self._expect_attempt("failed", attempt)
         return self._disappointed(attempt, failure, None, now)
 
-    def timer(self, now: float) -> list[Command]:
-        """The timer last set has run out."""
-        self._expect("timer")
-        if not self.timer_set:
-            raise IllegalEvent("no timer is set")
-        self.timer_set = False
-        if self.state is CallState.PAUSING:
+    def tick(self, now: float) -> int:
+        """The time has come that `due` told."""
+        self._expect("tick")
+        if self.due == inf:
+            raise IllegalEvent("no tick is due")
+        self.due = inf
+        if self.state is _PAUSING:
             node = self._chooser.next((), now) if now < self._ends else None
-            return self._give_up(now) if node is None else [self._attempt(node, now)]  # its own count has paid
-        return self._beside(now, lambda: self._budget.hedge(now))
+            return self._give_up(now) if node is None else self._attempt(node, now)  # its own count has paid
+        if self._silent_since is not None:
+            return self.abandoned(now)
+        return self._beside(now, free=False)
 
-    def deserted(self, now: float) -> list[Command]:
-        """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout.
+    def abandoned(self, now: float) -> int:
+        """The node that is waited for was found to hang: the retry that is to come need not wait for the timeout."""
+        self._expect("abandoned")
+        if not self.hedged or len(self._running) > 1:
+            return WAIT
+        self.due = inf
+        done = self._beside(now, free=True)
+        return done if done == ASK else self._lose_patience(now)
 
-        After a SetTimer that answers this event, the event is to be told again.
-        """
-        self._expect("deserted")
-        self.timer_set = False
-        if self._hedge_after is None or len(self._running) > 1:
-            return []
-        return self._beside(now, lambda: True) or self._lose_patience(now)
-
-    def cancel(self, now: float) -> list[Command]:  # noqa: ARG002 - every event tells its time
-        """The caller no longer wants the answer."""
-        self._expect("cancel")
-        return self._settle(Settle(None, Failure(FailureKind.CANCELLED, "the call was cancelled"), None))
-
-    def _beside(self, now: float, paid: Callable[[], bool]) -> list[Command]:
-        if self._counted() >= self._settings.attempts or now >= self._ends:
-            return []
+    def _beside(self, now: float, *, free: bool) -> int:
+        """Ask another node beside the one that is waited for, if there is one."""
+        if len(self._running) > 1 or self._counted() >= self._settings.attempts or now >= self._ends:
+            return WAIT
         slow = next(iter(self._running.values()))
         node = self._chooser.spare(slow, self.tried, now)
-        if node is None or not paid():
-            return []
-        return [self._attempt(node, now, hedge=True)]
+        if node is None or not (free or self._budget.hedge(now)):
+            return WAIT
+        return self._attempt(node, now, hedge=True)
 
-    def _lose_patience(self, now: float) -> list[Command]:
+    def _lose_patience(self, now: float) -> int:
         """Nobody else may be asked. Where that is because others are behind, the node is given up in time for them to
         be followed, unless it says something meanwhile."""
         (slow,) = self._running.values()
         since = self._silent_since
         if not self._chooser.behind(now) or (since is not None and slow.replied_at > since):
             self._silent_since = None
-            return []
-        left = self._began + self._settings.patience - now
-        if left > _SOON:
+            return WAIT
+        until = self._began + self._settings.patience
+        if until - now > _SOON:
             self._silent_since = now if since is None else since
-            return [SetTimer(left)] if since is None else []
+            self.due = until
+            return WAIT
         failure = Failure(FailureKind.TIMEOUT, f"the node said nothing for {now - self._began:.3g} s", node=slow.id)
         self.steps.append((slow.id, failure.kind))
         return self._settle(Settle(None, failure, slow))
 
-    def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> list[Command]:
+    def _disappointed(self, attempt: int, failure: Failure, answer: Answer | None, now: float) -> int:
         node = self._running.pop(attempt)
         self.steps.append((node.id, failure.kind))
         self._remember(Settle(answer, failure, node))
@@ -257,23 +262,23 @@ class Dispatch:
                 self._budget.found(self._plan.method, now)
             return self._settle(Settle(answer, failure, node))  # not the best: this one may have had an effect
         if self._running:  # the other attempt may still do better
-            return []
+            return WAIT
         if row.retry == "one-other" and len(self.tried) > 1:
             return self._give_up(now)
         if failure.kind is FailureKind.NODE_BEHIND:
             return self._look_further(node, failure, now)
         self._lacking += failure.kind in LACKING
-        if self._counted() >= self._settings.attempts or now >= self._ends:
+        if self._counted() >= self._settings.attempts or self._ends - now <= _SOON:
             return self._give_up(now)
         successor = self._successor(node, failure.kind, now)
         if successor is None:
             return self._give_up(now)
         return self._pay_and_start(successor, node, failure, now)
 
-    def _look_further(self, behind: Node, failure: Failure, now: float) -> list[Command]:
+    def _look_further(self, behind: Node, failure: Failure, now: float) -> int:
         """Somebody may have by now what this node has not yet."""
         self._behind += 1
-        if self._behind > self._settings.behind_attempts or now >= self._ends:
+        if self._behind > self._settings.behind_attempts or self._ends - now <= _SOON:
             return self._give_up(now)
         node = self._chooser.next(self.tried, now)
         if node is not None:
@@ -281,9 +286,9 @@ class Dispatch:
         pause = self._settings.behind_pause
         if pause is None or now + pause >= self._ends:
             return self._give_up(now)
-        self.state = CallState.PAUSING
-        self.timer_set = True
-        return [SetTimer(pause)]
+        self.state = _PAUSING
+        self.due = now + pause
+        return WAIT
 
     def _successor(self, node: Node, kind: FailureKind, now: float) -> Node | None:
         if policy(kind).retry == "same-node" and self._again is None:
@@ -298,46 +303,47 @@ class Dispatch:
         """Attempts that count against the limit."""
         return self.attempts - self._behind - self._lacking
 
-    def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> StartAttempt:
+    def _attempt(self, node: Node, now: float, *, hedge: bool = False) -> int:
         self.attempts += 1
         self._running[self.attempts] = node
         if node.id not in self.tried:
             self.tried.append(node.id)
-        self.state = CallState.RUNNING
-        return StartAttempt(self.attempts, node, min(node.timeout, self._ends - now), hedge)
+        self.state = _RUNNING
+        self.asked = Asked(self.attempts, node, min(node.timeout, self._ends - now), hedge)
+        return ASK
 
-    def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> list[Command]:
+    def _pay_and_start(self, node: Node, failed: Node, after: Failure, now: float) -> int:
         unknown = "" if self._plan.rule.known else self._plan.method
         if not self._budget.retry(after, now, unknown=unknown, shut=not failed.breaker.allows(now)):
             return self._give_up(now)
-        self.timer_set = False  # a hedge beside an attempt that is itself a second one would be a third
-        return [self._attempt(node, now)]
+        self.due = inf  # a hedge beside an attempt that is itself a second one would be a third
+        self.hedged = False
+        return self._attempt(node, now)
 
     def _remember(self, end: Settle) -> None:
         rank = error_rank(end)
         if rank > self._best_rank:
             self._best, self._best_rank = end, rank
 
-    def _give_up(self, now: float) -> list[Command]:
+    def _give_up(self, now: float) -> int:
         if len(self.tried) > 1 and not self._plan.rule.known:
             self._budget.in_vain(self._plan.method, now)
-        return self._settle(self._best)
+        return self._settle(self._best or _out_of_time())
 
-    def _settle(self, end: Settle | None) -> list[Command]:
-        commands: list[Command] = [CancelAttempt(attempt) for attempt in self._running]
+    def _settle(self, end: Settle) -> int:
         self._running.clear()
-        self.timer_set = False
-        self.state = CallState.SETTLED
-        commands.append(end or Settle(None, _out_of_time(), None))
-        return commands
+        self.due = inf
+        self.state = _SETTLED
+        self.end = end
+        return END
 
     def _expect(self, event: str) -> None:
         if event not in LEGAL[self.state]:
             raise IllegalEvent(f"{event} while {self.state.value}")
 
     def _expect_attempt(self, event: str, attempt: int) -> Node:
-        self._expect(event)
         node = self._running.get(attempt)
-        if node is None:
+        if node is None or self.state is not _RUNNING:
+            self._expect(event)
             raise IllegalEvent(f"{event}: attempt {attempt} is not running")
         return node

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
 
 
@@ -20,6 +21,29 @@ class Leg(Struct, frozen=True, gc=False):
     seconds: float
     end: str
     """"answered", "overtaken", "cancelled" or a FailureKind."""
+
+
+class Forwarded(Struct, frozen=True, kw_only=True):
+    """How a call that was taken to the nodes ended.
+
+    A success has `answer` alone. A node's error that the client may see has both; anything else has `failure` alone.
+    """
+
+    answer: Answer | None
+    failure: Failure | None
+    node_id: str = ""
+    """The id of the node that answered; empty when none was asked."""
+    node_head: int = -1
+    """That node's head when it was asked: it cannot speak truly of blocks above."""
+    attempts: int = 0
+    tried: tuple[str, ...] = ()
+    """Ids of the nodes that were asked, each once."""
+    steps: tuple[tuple[str, FailureKind], ...] = ()
+    """The attempts that failed: the node's id, and how."""
+    legs: tuple[Leg, ...] = ()
+    """The attempts, where it took more than one."""
+    forced: bool = False
+    """No node was fit, so the least bad was asked."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):

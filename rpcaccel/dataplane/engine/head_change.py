@@ -13,12 +13,10 @@ about final blocks are kept for good, under keys that a new chain's blocks have 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
@@ -30,7 +28,8 @@ AT_ONCE = 64
 """Calls fetched again at one head; a node's queue is there for callers."""
 _TURNS_OVER = (CacheClass.HEAD, CacheClass.EPOCH)
 
-Fly = Callable[[Network, Plan], Coroutine[Any, Any, Outcome]]
+Fly = Callable[[Network, Plan], None]
+"""Begins the flight of a plan, with nobody waiting."""
 
 
 class Refresh:
@@ -58,11 +57,8 @@ class Refresh:
                 break
             begun += 1
             network.cell(plan).refreshed += 1
-            self._flights.begin(key, self._flight(network, plan))
+            self._fly(network, plan)
         return begun
-
-    def _flight(self, network: Network, plan: Plan) -> Callable[[], Coroutine[Any, Any, Outcome]]:
-        return lambda: self._fly(network, plan)
 
     def _turned_over(self, plan: Plan, now: float) -> bool:
         """Is it an answer of the head, read from a node, that nobody has yet?"""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from rpcaccel.core.dispatch.outcome import Forwarded
 from rpcaccel.core.nodes.eligibility import NONE, best_left, judge, may_come
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.failure import LACKING, FailureKind, policy
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.forward import Forwarded
 
 _NOT_AWAY = frozenset({FailureKind.BUSY, FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
 """Own errors after which the nodes at the head may still be there: a full queue bounds how many calls wait."""
@@ -78,12 +78,6 @@ def paid(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool
     asked_still = any(node.id in forwarded.tried and node.breaker.allows(now) for node in network.pool.nodes)
     unknown = "" if plan.rule.known else plan.method
     return network.pool.budget.retry(failure, now, unknown=unknown, shut=not asked_still)
-
-
-def came_along(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
-    """Is there a node by now that may be asked, and was not? It may have come along between the failure and the wait,
-    and who waits from then on is not told of it."""
-    return any(node.id not in forwarded.tried and judge(node, plan, now) is NONE for node in network.pool.nodes)
 
 
 def lower(network: Network, plan: Plan, now: float) -> Plan | None:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.stores.base import Lease, Store
 
 LIFE = 5.0
@@ -27,35 +26,26 @@ class Leasing:
         self._clock = clock
         self._releasing: set[asyncio.Task[None]] = set()
 
-    async def fetch(
-        self,
-        key: bytes,
-        ask: Callable[[], Awaitable[Outcome]],
-        found: Callable[[Entry], Outcome],
-        look: Callable[[], Awaitable[Entry | None]],
-        *,
-        within: float = LIFE,
-    ) -> Outcome:
-        """`ask` a node under the lease of `key`, or take what its holder put, which `look` finds under any key.
+    async def claim(
+        self, key: bytes, look: Callable[[], Awaitable[Entry | None]], *, within: float = LIFE
+    ) -> Lease | Entry | None:
+        """The lease of `key`, to be given to `release` once the answer is put; or what its holder put, which `look`
+        finds under any key of the call; or None, when the holder put nothing in time.
 
         Args:
             within: seconds that the call has left: half of them are for asking a node, should nobody put anything.
         """
         lease = await self._store.lease(key, LIFE)
         if lease is not None:
-            try:
-                return await ask()
-            finally:
-                self._release(lease)
+            return lease
         entry = await self._store.wait(key, min(LIFE, within / 2))
-        if entry is not None:
-            self._memory.put(key, entry, self._clock())
-        else:
-            entry = await look()
-        return await ask() if entry is None else found(entry)
+        if entry is None:
+            return await look()
+        self._memory.put(key, entry, self._clock())
+        return entry
 
-    def _release(self, lease: Lease) -> None:
-        """In the background: it waits until the answer is written, which its callers need not."""
+    def release(self, lease: Lease) -> None:
+        """Give a lease back, in the background: it waits until the answer is written, which its callers need not."""
         task = asyncio.get_running_loop().create_task(lease.release())
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)

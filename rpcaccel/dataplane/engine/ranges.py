@@ -210,8 +210,7 @@ class _Work:
         plan = self._planned(run[0].first, run[-1].last)
         if plan.flight_key is None:
             return await self._ask(plan, run)
-        outcome, _ = await self._ranges.flights.fly(b"run:" + plan.flight_key, lambda: self._ask(plan, run))
-        return outcome
+        return await self._ranges.flights.fly(b"run:" + plan.flight_key, lambda: self._ask(plan, run))
 
     async def _ask(self, plan: Plan, run: Sequence[Piece]) -> Outcome:
         outcome = await self._carry(plan)

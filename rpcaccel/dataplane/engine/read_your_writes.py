@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -70,19 +71,20 @@ class ReadYourWrites:
             return False
         return bool(self.holders(network, plan, b""))
 
-    async def look(self, network: Network, plan: Plan) -> None:
-        """Ask the second tier whether another host sent the transaction that a lookup names."""
+    def look(self, network: Network, plan: Plan, done: Callable[[], None]) -> bool:
+        """Ask the second tier whether another host sent the transaction that a lookup names: `done` is told when that
+        is known. False: there is nothing to ask, and nobody is told."""
         name = hash_named(plan) if self._shared and network.view.known else None
         if name is None or self._recent.of_hash(network.name, name, self._clock()):
-            return
-        mark = await self._store.get(_mark(network, name))
-        if mark is None:
-            return
-        try:
-            nodes = _decode_nodes(mark.result)
-        except UNREADABLE:
-            return
-        self.heard(Sent(network.name, name, nodes))
+            return False
+
+        def found(mark: Entry | None) -> None:
+            if mark is not None:
+                with contextlib.suppress(*UNREADABLE):
+                    self.heard(Sent(network.name, name, _decode_nodes(mark.result)))
+            done()
+
+        return self._store.look([_mark(network, name)], lambda _key, _mark: True, found)
 
     def _entry(self, network: Network, nodes: tuple[str, ...]) -> Entry:
         now = self._clock()

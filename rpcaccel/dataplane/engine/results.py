@@ -14,7 +14,7 @@ import msgspec
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.retention import Keep, judge, lifetime
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.plan.plan import Plan
@@ -26,7 +26,6 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import json_text, jsonrpc
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.forward import Forwarded
 from rpcaccel.stores.base import Store
 
 _ADDRESS = re.compile(r"https?://\S+?(?=:?(?:\s|$))")

@@ -1,107 +1,202 @@
-"""Flights: identical calls that are under way share one answer.
+"""One flight for identical calls under way: who comes while it is in the air joins it.
 
-A flight is detached from the caller that began it: a caller that leaves harms no other (rule of truth 7). It is a task
-of its own, or, where the call can be begun without one, whatever lands it.
-
-What will be made of an outcome that is on its way: a caller's own wait for a flight, without a task.
-
-Each room adds what it does with the outcome (`then`); who holds the result at last either awaits it, or adds a callback
-to `future` and calls `finish` there. Cancelling `future` ends this caller's wait and nothing else.
+A flight belongs to nobody who waits for it: a caller that leaves takes its own wait back, and the flight lands for the
+others, or for the cache. Only a flight that is bound to its caller ends when that caller leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
-from typing import Any, Generic, Protocol, TypeVar
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from rpcaccel.core.dispatch.outcome import Outcome
 
-Begin = Callable[[], Coroutine[Any, Any, Outcome]]
-StartTaskless = Callable[["Flight"], "Flying | None"]
-"""Begins a flight without a task, and sees to it that it lands later, not at once; None: it cannot."""
+T = TypeVar("T")
+U = TypeVar("U")
 
 
-class Flying(Protocol):
-    """What carries a flight that has no task."""
+class Awaited(Protocol):
+    """Whatever values to come are waited for at."""
 
-    def cancel(self) -> None:
-        """End it; it is not to land any more."""
+    def leave(self, pending: Pending[Any]) -> None:
+        """Somebody does not wait any more."""
         ...
 
 
+class Pending(Generic[T]):
+    """A value to come, for one who waits: told by a callback in the context in which the wait began, or awaited."""
+
+    __slots__ = ("_came", "_context", "_error", "_makes", "_source", "_timer", "_told", "_value")
+
+    def __init__(self, source: Awaited) -> None:
+        self._source: Awaited | None = source
+        """None once it came."""
+        self._context = copy_context()
+        self._came = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._makes: list[Callable[[Any], Any]] = []
+        """What is made of the value, one after the other, when it is asked for."""
+        self._told: Callable[[Pending[T]], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<pending, {'came' if self._came else 'under way'}>"
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._came:
+            came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.listen(lambda _pending: None if came.done() else came.set_result(None))
+            try:
+                yield from came.__await__()
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        return self.result()
+
+    def done(self) -> bool:
+        """Did the value come, or was the wait cancelled?"""
+        return self._came
+
+    def cancelled(self) -> bool:
+        """Was the wait cancelled?"""
+        return isinstance(self._error, asyncio.CancelledError)
+
+    def result(self) -> T:
+        """The value. Raises what it ended with, CancelledError among that."""
+        if self._error is not None:
+            raise self._error
+        value = self._value
+        for make in self._makes:
+            value = make(value)
+        return cast(T, value)
+
+    def then(self, make: Callable[[T], U]) -> Pending[U]:
+        """The same wait, with more made of what comes."""
+        self._makes.append(make)
+        return cast("Pending[U]", self)
+
+    def listen(self, told: Callable[[Pending[T]], None]) -> None:
+        """Tell somebody when the value is there: at once, if it is. One listens."""
+        self._told = told
+        if self._came:
+            told(self)
+
+    def within(self, seconds: float, otherwise: Any) -> None:
+        """Wait for so many seconds at the most, and then for nothing: the value is another one, made as any."""
+        if not self._came:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, seconds), self._expire, otherwise)
+
+    def cancel(self) -> None:
+        """The caller leaves. Who listens is told."""
+        if self._source is not None:
+            self._source.leave(self)
+            self.land(None, asyncio.CancelledError())
+
+    def land(self, value: Any, error: BaseException | None = None) -> None:
+        """It came, or it will not; the first one counts."""
+        if self._came:
+            return
+        self._came, self._value, self._error, self._source = True, value, error, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._told is not None:
+            self._context.run(self._told, self)
+
+    def _expire(self, otherwise: Any) -> None:
+        if self._source is not None:
+            self._source.leave(self)
+            self.land(otherwise)
+
+
 class Flight:
-    """One flight and who waits for it."""
+    """One flight and who waits for it. What carries it calls `land` or `crash` once."""
 
-    __slots__ = ("_flights", "_flying", "_key", "task", "waiters")
+    __slots__ = ("_bound", "_flights", "_key", "_waiters")
 
-    def __init__(self, flights: Flights, key: bytes) -> None:
+    def __init__(self, flights: Flights, key: bytes | None, *, bound: bool = False) -> None:
+        """`key`: None where nobody may join it. `bound`: it ends when nobody waits for it any more."""
         self._flights = flights
         self._key = key
-        self._flying: Flying | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.waiters: list[asyncio.Future[Outcome]] = []
+        self._bound = bound
+        self._waiters: list[Pending[Any]] = []
+        flights.begun(self, key)
+
+    def wait(self) -> Pending[Outcome]:
+        """A wait of the caller's own."""
+        pending: Pending[Outcome] = Pending(self)
+        self._waiters.append(pending)
+        return pending
+
+    def leave(self, pending: Pending[Any]) -> None:
+        """One of those who wait does not any more."""
+        if pending in self._waiters:
+            self._waiters.remove(pending)
+        if self._bound and not self._waiters:
+            self.cancel()
+            self._flights.landed(self, self._key)
 
     def land(self, outcome: Outcome) -> None:
         """Everybody gets the outcome."""
-        self._over()
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(outcome)
+        self._over(outcome, None)
 
     def crash(self, error: Exception) -> None:
         """It belongs to the callers; with none left it is nobody's."""
-        self._over()
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
+        self._over(None, error)
 
-    def _over(self) -> None:
-        self._flying = None  # which knows this flight: a ring of objects would be left to the garbage collector
-        self._flights.landed(self._key, self)
+    def cancel(self) -> None:
+        """End it without an answer; whoever waits is told by others."""
+        raise NotImplementedError
 
-    def carry(self, begin: Begin, context: Context | None = None) -> None:
-        """Go on as a task, in the context given, or else in that of now."""
-        self._flying = None
-        self.task = asyncio.get_running_loop().create_task(self._carry(begin), context=context)
+    def abort(self) -> None:
+        """End it, and tell all who wait that it was cancelled."""
+        self.cancel()
+        self._over(None, asyncio.CancelledError())
 
-    async def _carry(self, begin: Begin) -> None:
+    def _over(self, outcome: Outcome | None, error: BaseException | None) -> None:
+        self._flights.landed(self, self._key)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            try:
+                waiter.land(outcome, error)
+            except Exception as bug:  # one who stumbles over the answer does not keep it from the others
+                asyncio.get_running_loop().call_exception_handler({"message": "telling an answer", "exception": bug})
+
+
+class CarriedFlight(Flight):
+    """A flight that a coroutine carries, since it is put together from several others."""
+
+    __slots__ = ("task",)
+
+    def __init__(self, flights: Flights, key: bytes | None, work: Coroutine[Any, Any, Outcome], *, bound: bool = False):
+        super().__init__(flights, key, bound=bound)
+        self.task = asyncio.get_running_loop().create_task(self._carry(work))
+
+    def cancel(self) -> None:
+        """End the coroutine."""
+        self.task.cancel()
+
+    async def _carry(self, work: Coroutine[Any, Any, Outcome]) -> None:
         try:
-            outcome = await begin()
+            outcome = await work
         except Exception as error:
             self.crash(error)
         else:
             self.land(outcome)
 
-    def begin(self, begin: Begin, start_taskless: StartTaskless | None) -> None:
-        """Without a task if that can be."""
-        self._flying = None if start_taskless is None else start_taskless(self)
-        if self._flying is None:
-            self.carry(begin)
-
-    def cancel(self) -> None:
-        """End it without an answer."""
-        if self.task is not None:
-            self.task.cancel()
-        elif self._flying is not None:
-            self._flying.cancel()
-
-    def wait(self) -> asyncio.Future[Outcome]:
-        """A wait of the caller's own."""
-        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.waiters.append(waiter)
-        return waiter
-
 
 class Flights:
-    """The flights of one worker, by key."""
+    """The flights of one worker: those that may be joined by key, and the others."""
 
     __slots__ = ("_alone", "_running", "joined", "started")
 
     def __init__(self) -> None:
         self._running: dict[bytes, Flight] = {}
-        self._alone: set[asyncio.Task[Outcome]] = set()
+        self._alone: set[Flight] = set()
         self.started = 0
         self.joined = 0
 
@@ -114,103 +209,51 @@ class Flights:
     def __repr__(self) -> str:
         return f"<flights {len(self)} under way, {self.started} begun, {self.joined} joined>"
 
-    def join(
-        self, key: bytes, begin: Begin, start_taskless: StartTaskless | None = None
-    ) -> tuple[asyncio.Future[Outcome], bool]:
-        """A wait of the caller's own for the flight of `key`, beginning it when there is none; True when it was
-        another caller's. Cancelling the wait leaves the flight alone."""
+    def join(self, key: bytes) -> Flight | None:
+        """The flight of `key`, if one is under way."""
         flight = self._running.get(key)
         if flight is not None:
             self.joined += 1
-            return flight.wait(), True
-        return self._start(key, begin, start_taskless).wait(), False
-
-    async def fly(self, key: bytes, begin: Begin) -> tuple[Outcome, bool]:
-        """The same, waited for."""
-        waiter, joined = self.join(key, begin)
-        return await waiter, joined
-
-    def begin(self, key: bytes, begin: Begin) -> bool:
-        """Begin the flight of `key` with nobody waiting; False when it is under way. Who comes meanwhile joins it."""
-        if key in self._running:
-            return False
-        self._start(key, begin, None)
-        return True
-
-    def landed(self, key: bytes, flight: Flight) -> None:
-        """A flight is over: who comes from now on begins another."""
-        if self._running.get(key) is flight:
-            del self._running[key]
-
-    def _start(self, key: bytes, begin: Begin, start_taskless: StartTaskless | None) -> Flight:
-        flight = self._running[key] = Flight(self, key)
-        self.started += 1
-        try:
-            flight.begin(begin, start_taskless)
-        except BaseException:
-            self.landed(key, flight)
-            raise
         return flight
 
-    async def alone(self, begin: Begin) -> Outcome:
-        """Wait for a flight that nobody else may join, and that goes on when the caller leaves."""
-        task = asyncio.get_running_loop().create_task(begin())
-        self._alone.add(task)
-        task.add_done_callback(self._land_alone)
-        return await asyncio.shield(task)
+    def begun(self, flight: Flight, key: bytes | None) -> None:
+        """A flight begins."""
+        self.started += 1
+        if key is None:
+            self._alone.add(flight)
+        else:
+            self._running[key] = flight
+
+    def landed(self, flight: Flight, key: bytes | None) -> None:
+        """A flight is over: who comes from now on begins another."""
+        if key is None:
+            self._alone.discard(flight)
+        elif self._running.get(key) is flight:
+            del self._running[key]
+
+    async def fly(self, key: bytes, begin: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+        """The outcome of the flight of `key`, which a coroutine carries if there is none."""
+        flight = self.join(key) or CarriedFlight(self, key, begin())
+        return await flight.wait()
 
     def under_way(self) -> list[asyncio.Future[Any]]:
-        """A wait for each flight that others may join."""
-        waits = [flight.wait() for flight in self._running.values()]
-        for wait in waits:
-            wait.add_done_callback(_look_at)
-        return list(waits)
-
-    def _land_alone(self, task: asyncio.Task[Outcome]) -> None:
-        self._alone.discard(task)
-        _look_at(task)
+        """A wait for each flight that others may join, which ends however the flight does."""
+        waits = []
+        for flight in self._running.values():
+            over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            flight.wait().listen(partial(_set, over))
+            waits.append(over)
+        return waits
 
     async def close(self) -> None:
-        """Cancel what is under way and wait until it has ended."""
-        flights, self._running = self._running, {}
-        tasks = [flight.task for flight in flights.values() if flight.task is not None]
-        for flight in flights.values():
-            flight.cancel()
-        for task in self._alone:
-            task.cancel()
-        await asyncio.gather(*tasks, *self._alone, return_exceptions=True)
-        for flight in flights.values():
-            for waiter in flight.waiters:
-                waiter.cancel()
+        """End what is under way, and wait until coroutines have ended."""
+        flights = [*self._running.values(), *self._alone]
+        for flight in flights:
+            flight.abort()
+        tasks = [flight.task for flight in flights if isinstance(flight, CarriedFlight)]
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _look_at(future: asyncio.Future[Any]) -> None:
-    """Its exception is known, so that asyncio does not complain that nobody looked."""
-    if not future.cancelled():
-        future.exception()
-
-
-T = TypeVar("T")
-U = TypeVar("U")
-
-
-class PendingOutcome(Generic[T]):
-    """A T to come, made from an Outcome to come."""
-
-    __slots__ = ("finish", "future")
-
-    def __init__(self, future: asyncio.Future[Outcome], finish: Callable[[Outcome], T]) -> None:
-        self.future = future
-        self.finish = finish
-
-    def __repr__(self) -> str:
-        return f"<waiting, {'landed' if self.future.done() else 'under way'}>"
-
-    def __await__(self) -> Generator[Any, None, T]:
-        outcome = yield from self.future.__await__()
-        return self.finish(outcome)
-
-    def then(self, make: Callable[[T], U]) -> PendingOutcome[U]:
-        """The same wait, with more made of what comes."""
-        finish = self.finish
-        return PendingOutcome(self.future, lambda outcome: make(finish(outcome)))
+def _set(over: asyncio.Future[Any], _pending: Pending[Any]) -> None:
+    if not over.done():
+        over.set_result(None)

@@ -5,11 +5,11 @@ Who is asked when it matters which node it is: the one that holds a filter, or t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 
 from rpcaccel.balancers import Balancer
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.nodes.eligibility import CALLS_OF, Ineligibility, judge, sentence
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
@@ -18,9 +18,9 @@ from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.wire import jsonrpc
+from rpcaccel.dataplane.engine.results import AnswerHandler
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
-from rpcaccel.dataplane.upstream.forward import Forwarded, forward
 from rpcaccel.dataplane.upstream.pool import NodePool
 
 _PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED)
@@ -138,27 +138,26 @@ def named(network: Network, outcome: Outcome) -> Outcome:
     )
 
 
-async def poll(
-    network: Network, plan: Plan, deadline: float, conclude: Callable[[Plan, Forwarded], Outcome]
-) -> Outcome | None:
-    """Ask the node that made the filter; None when the params name no filter, so that a node says what is wrong.
-
-    A filter whose node is gone, from the settings or from the network, is not found.
-    """
+def pinned(network: Network, plan: Plan) -> tuple[Plan, Pinned | None] | None:
+    """The plan of a call to a filter, as its node knows that, and the choice of that node alone; None in its place for
+    one that is gone from the settings. None when the params name no filter."""
     read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
     if read is None:
         return None
     node = next((node for node in network.pool.nodes if node.id == read.node), None)
     if node is None:
-        return _not_found(network, plan)
+        return plan, None
     asked = plan.with_params(read.params)
-    forwarded = await forward(asked, network.pool, deadline=deadline, chooser=Pinned(asked, node))
-    outcome = conclude(asked, forwarded)
-    gone = forwarded.failure is not None and forwarded.failure.kind in _GONE
-    return _not_found(network, plan) if gone else outcome
+    return asked, Pinned(asked, node)
 
 
-def _not_found(network: Network, plan: Plan) -> Outcome:
+def conclude(network: Network, handler: AnswerHandler, plan: Plan, said: Forwarded) -> Outcome:
+    """What the client is told of a call to a filter: one whose node cannot be reached is not found."""
+    gone = said.failure is not None and said.failure.kind in _GONE
+    return not_found(network, plan) if gone else handler.conclude(network, plan, said, [])
+
+
+def not_found(network: Network, plan: Plan) -> Outcome:
     """As nodes say it: an error to a poll, `false` to the removal of what is not there."""
     head = network.view.head
     if plan.rule.kind == "filter-drop":

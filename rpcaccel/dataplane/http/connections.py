@@ -79,10 +79,8 @@ class Lanes:
         for lane in list(self.open):
             lane.close_if_idle()
         until = time.monotonic() + within
-        while (busy := [lane.task for lane in self.open if lane.task is not None]) and (
-            left := until - time.monotonic()
-        ) > 0:
-            await asyncio.wait(busy, timeout=left)
+        while any(lane.task is not None for lane in self.open) and time.monotonic() < until:  # noqa: ASYNC110 -- as below
+            await asyncio.sleep(_SENT_EVERY)
         self._web.pre_shutdown()
         await self._web.shutdown(max(within, 0.001))  # to aiohttp 0 means no limit
         while any(_unsent(lane) for lane in self.open) and time.monotonic() < until:  # noqa: ASYNC110 -- nobody is told

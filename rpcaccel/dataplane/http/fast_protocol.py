@@ -9,14 +9,14 @@ Both lanes ask the same front and write the same bytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from http import HTTPStatus
 from time import monotonic
 from typing import Any, Protocol, cast
 
 from rpcaccel.core.wire.http_head import END, HttpHead
-from rpcaccel.dataplane.engine.single_flight import PendingOutcome
+from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Named, RequestHead, Shortcut
@@ -79,7 +79,7 @@ class FastProtocol(asyncio.Protocol):
         self._stays = False
         """Does the connection belong to the other lane for good?"""
         self.transport: asyncio.Transport | None = None
-        self.task: asyncio.Future[Any] | None = None
+        self.task: asyncio.Future[Any] | Pending[Any] | None = None
         """Waits for the answer to the request under way."""
         self.writing_paused = False
         """Is there more to send than the client takes?"""
@@ -228,30 +228,30 @@ class FastProtocol(asyncio.Protocol):
         self._write(reply)
         self._last = asked
 
-    def _end_with(self, visit: Visit, reply: HttpAnswer | PendingOutcome[Any] | Awaitable[HttpAnswer]) -> bool:
-        """Write the reply, or see to it that it is written once it is there. Was it?"""
+    def _end_with(self, visit: Visit, reply: HttpAnswer | Pending[Any] | Awaitable[HttpAnswer]) -> None:
+        """Write the reply, or see to it that it is written once it is there."""
         if isinstance(reply, HttpAnswer):
             self._left(visit)
             self._write(reply)
-            return True
-        # Told by callbacks: a task that is cancelled before its first turn tells nobody itself.
-        finish: Callable[[Any], Any] = _as_it_is
-        if isinstance(reply, PendingOutcome):
-            self.task, finish = reply.future, reply.finish
+        elif isinstance(reply, Pending):
+            self.task = reply
+            reply.listen(partial(self._landed, visit))
         else:
+            # Told by a callback: a task that is cancelled before its first turn tells nobody itself.
             self.task = asyncio.ensure_future(reply)
-        self.task.add_done_callback(partial(self._landed, visit, finish))
-        return False
+            self.task.add_done_callback(partial(self._landed, visit))
 
-    def _landed(self, visit: Visit, finish: Callable[[Any], Any], future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
+    def _landed(self, visit: Visit, came: Pending[Any] | asyncio.Future[Any]) -> None:
+        if came.cancelled():
             self._left(visit)
             return
         try:
-            reply = finish(future.result())
+            reply = came.result()
         except Exception:
             reply = self._yard.front.failed()
-        if self._end_with(visit, reply):
+        waited = self.task is not None
+        self._end_with(visit, reply)
+        if waited and self.task is None:
             self._go_on()
 
     def _left(self, visit: Visit) -> None:
@@ -337,7 +337,3 @@ class FastProtocol(asyncio.Protocol):
         """Draining: a connection without a request under way ends now."""
         if self.task is None and not self._owed and not self._stays and self.transport is not None:
             self.transport.close()
-
-
-def _as_it_is(reply: HttpAnswer) -> HttpAnswer:
-    return reply

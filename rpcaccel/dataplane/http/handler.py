@@ -20,7 +20,7 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.gzip_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
-from rpcaccel.dataplane.engine.single_flight import PendingOutcome
+from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.rpc import observer, response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER
@@ -130,7 +130,7 @@ class RequestHandler:
 
     def answer(
         self, visit: Visit, body: bytes
-    ) -> HttpAnswer | PendingOutcome[HttpAnswer | Awaitable[HttpAnswer]] | Awaitable[HttpAnswer]:
+    ) -> HttpAnswer | Pending[HttpAnswer | Awaitable[HttpAnswer]] | Awaitable[HttpAnswer]:
         """Answer a body: at once where nothing has to be waited for, without a task where a flight is."""
         self._tally.bytes_in += len(body)
         observer.forget()
@@ -145,13 +145,7 @@ class RequestHandler:
         answered = self._calls.begin(body, visit.route, visit.address.encode(), visit.guest, ends)
         if isinstance(answered, Answered):
             return self._reply(visit, answered)
-        if isinstance(answered, PendingOutcome):
-            return answered.then(partial(self._reply, visit))
-        return self._answer_later(visit, answered)
-
-    async def _answer_later(self, visit: Visit, waited_for: Awaitable[Answered]) -> HttpAnswer:
-        reply = self._reply(visit, await waited_for)
-        return reply if isinstance(reply, HttpAnswer) else await reply
+        return answered.then(partial(self._reply, visit))
 
     def _reply(self, visit: Visit, answered: Answered) -> HttpAnswer | Awaitable[HttpAnswer]:
         seconds, shown = self.clock() - visit.started, self.settings.headers

@@ -110,7 +110,7 @@ class Build:
             budget=before.pool.budget if before is not None else Budget(),
         )
         if before is not None:
-            pool.waiting, pool.late = before.pool.waiting, before.pool.late
+            pool.hedged = before.pool.hedged
         sight = before.sight if before is not None and _same_chain(before.settings, settings) else Sight()
         network = Network(name, settings, chain, pool, means.tally, sight, means.memos)
         quotas = [settings_mapping.quota(part, workers) for part in settings.nodes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from collections.abc import Callable
 
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
@@ -27,7 +27,7 @@ class Sight:
     """What is known of a network, for every settings it is served with: calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_changed", "absence", "doubted", "forgetting", "view")
+    __slots__ = ("_waiting", "absence", "doubted", "forgetting", "view")
 
     def __init__(self) -> None:
         self.view = ChainSnapshot()
@@ -37,7 +37,7 @@ class Sight:
         """What was told last of Served.doubted."""
         self.forgetting = False
         """Is what was kept as final being forgotten? Until then no block is."""
-        self._changed = asyncio.Event()
+        self._waiting: dict[Callable[[], None], asyncio.TimerHandle] = {}
 
     def see(self, view: ChainSnapshot) -> None:
         """Something changed: who waited for that goes on."""
@@ -46,16 +46,24 @@ class Sight:
 
     def wake(self) -> None:
         """A node came along, though the view is the same: who waited for one goes on."""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        waiting, self._waiting = self._waiting, {}
+        for woken, timer in waiting.items():
+            timer.cancel()
+            woken()
 
-    async def wait_for_change(self, seconds: float) -> bool:
-        """Wait until the view changes or a node comes along, at most `seconds`; False when neither happened."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-                return True
-        return False
+    def wait(self, seconds: float, woken: Callable[[], None]) -> None:
+        """Tell when the view changes or a node comes along, or after `seconds`."""
+        self._waiting[woken] = asyncio.get_running_loop().call_later(seconds, self._expire, woken)
+
+    def leave(self, woken: Callable[[], None]) -> None:
+        """Tell nobody; also when nobody waits."""
+        timer = self._waiting.pop(woken, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _expire(self, woken: Callable[[], None]) -> None:
+        self.leave(woken)
+        woken()
 
 
 class Network:
@@ -128,10 +136,6 @@ class Network:
     def see(self, view: ChainSnapshot) -> None:
         """Something about the network changed: plans are made anew, and who waited for that goes on."""
         self.sight.see(view)
-
-    async def wait_for_change(self, seconds: float) -> bool:
-        """Wait until the view changes or a node comes along, at most `seconds`; False when neither happened."""
-        return await self.sight.wait_for_change(seconds)
 
 
 def _overrides(name: str, settings: NetworkSettings) -> list[Override]:

@@ -6,7 +6,7 @@ from math import ceil
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
-from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Hedging
 from rpcaccel.core.nodes.breaker import BreakerPolicy
 from rpcaccel.core.nodes.concurrency_limit import ConcurrencyPolicy, Limit
 from rpcaccel.core.nodes.outliers import OutlierPolicy

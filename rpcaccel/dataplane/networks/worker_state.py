@@ -102,7 +102,7 @@ class WorkerState:
                 or not node.breaker.allows(now)
                 or outliers.silent(node, now, settings, patience)
             ):
-                network.pool.desert(node.id)
+                network.pool.abandon(node.id)
         seen = max((node.hidden_lag(now) for node in network.pool.nodes), default=0)
         doubt = settings_mapping.doubt(network.settings, network.chain.block_time, seen)
         view = _view(network.view, heads, doubt=doubt, forgetting=network.sight.forgetting)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
+from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -19,7 +22,7 @@ from rpcaccel.core.wire import call_template, jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import out_of_time
-from rpcaccel.dataplane.engine.single_flight import PendingOutcome
+from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.rpc.hit_memo import Known
 from rpcaccel.dataplane.rpc.observer import Observer
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
@@ -59,7 +62,7 @@ class Calls:
 
     def begin(
         self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
-    ) -> Answered | PendingOutcome[Answered] | Awaitable[Answered]:
+    ) -> Answered | Pending[Answered]:
         """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent.
 
         Args:
@@ -78,12 +81,7 @@ class Calls:
         if outcome is not None:
             route.known.learn(body, route.network, plan, outcome, self.settings.headers)
             return _single(decoded, outcome)
-        if ends is None:
-            started = self._clock()
-            waiting = self._engine.join(route.network, plan, client)
-            if waiting is not None:
-                return waiting.then(partial(self._single_ends, decoded, plan, route, started))
-        return self._single_later(decoded, plan, route, client, ends)
+        return self.fetch(plan, route, client, ends).then(partial(_single, decoded))
 
     def _decode_timed(self, body: bytes) -> Call | Invalid | list[Raw]:
         started = self._clock()
@@ -98,18 +96,9 @@ class Calls:
         answered = self.begin(body, route, client, guest, ends)
         return answered if isinstance(answered, Answered) else await answered
 
-    async def _single_later(
-        self, call: Call, plan: Plan, route: PathRoute, client: bytes, ends: float | None
-    ) -> Answered:
-        return _single(call, await self._fetch(plan, route, client, ends))
-
-    def _single_ends(self, call: Call, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Answered:
-        self._count(plan, route, outcome, started)
-        return _single(call, outcome)
-
     def _batch(
         self, members: list[Raw], route: PathRoute, client: bytes, guest: Client | None, ends: float | None
-    ) -> Answered | Awaitable[Answered]:
+    ) -> Answered | Pending[Answered]:
         """Independent calls, answered in order: hits at once, misses together, one failing item spoils no other."""
         tally = self._engine.tally
         tally.batches += 1
@@ -121,15 +110,16 @@ class Calls:
         if guest is not None and (refused := guest.batch(len(members))) is not None:
             return Answered(jsonrpc.error_reply(b"null", refused.error), http=refused.http)
         batch = _Batch(members, self.settings.max_batch_answer)
-        self._take_turn(batch, route, guest)
-        return self._whole(batch) if batch.settled else self._rest(batch, route, client, guest, ends)
+        self.take_turn(batch, route, guest)
+        return self.whole(batch) if batch.settled else _BatchFetch(self, batch, route, client, guest, ends).begin()
 
-    def _whole(self, batch: _Batch) -> Answered:
+    def whole(self, batch: _Batch) -> Answered:
+        """The answer to a batch whose items are all settled."""
         if batch.full:
             self._engine.tally.refused("batch-answer-too-large")
         return batch.answered()
 
-    def _take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
+    def take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = guest is not None or self.access is not None
         now = self._clock()
@@ -182,31 +172,6 @@ class Calls:
         batch.replies[position] = call_id, jsonrpc.RESULT, result
         return known
 
-    async def _rest(
-        self, batch: _Batch, route: PathRoute, client: bytes, guest: Client | None, ends: float | None
-    ) -> Answered:
-        gate = asyncio.Semaphore(self.settings.batch_at_once)
-
-        async def miss(position: int, call: Call, plan: Plan) -> None:
-            async with gate:
-                if batch.full:
-                    batch.turn_away(position, call.id)
-                    return
-                if self.access is not None:
-                    self.access.another()
-                batch.settle(position, call.id, await self._fetch(plan, route, client, ends))
-
-        async with asyncio.TaskGroup() as group:
-            while True:
-                misses, batch.misses = batch.misses, []
-                for missed in misses:
-                    group.create_task(miss(*missed))
-                if batch.read:
-                    break
-                await asyncio.sleep(0)
-                self._take_turn(batch, route, guest)
-        return self._whole(batch)
-
     def _take_up(self, call: Call, route: PathRoute, guest: Client | None) -> tuple[Plan, Outcome | None]:
         """The plan of a call, and the answer that needs no waiting, counted. A guest pays for the call, whoever
         answers it. Who may call is looked at first: of a refused call nothing is read or remembered."""
@@ -224,22 +189,18 @@ class Calls:
             self._count(plan, route, outcome, started)
         return plan, outcome
 
-    async def _fetch(self, plan: Plan, route: PathRoute, client: bytes, ends: float | None) -> Outcome:
+    def fetch(self, plan: Plan, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
+        """The outcome of a call, counted. A client that waits no longer is like one that leaves: what others wait for
+        goes on without it."""
         started = self._clock()
-        if ends is None:
-            outcome = await self._engine.fetch(route.network, plan, client)
-        else:
-            outcome = await self._fetch_until(ends, plan, route, client)
+        pending = self._engine.fetch(route.network, plan, client)
+        if ends is not None:
+            pending.within(ends - started, out_of_time(plan.head))
+        return pending.then(partial(self._counted, plan, route, started))
+
+    def _counted(self, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Outcome:
         self._count(plan, route, outcome, started)
         return outcome
-
-    async def _fetch_until(self, ends: float, plan: Plan, route: PathRoute, client: bytes) -> Outcome:
-        """A client that waits no longer is like one that leaves: what others wait for goes on without it."""
-        try:
-            async with asyncio.timeout(ends - self._clock()):
-                return await self._engine.fetch(route.network, plan, client)
-        except TimeoutError:
-            return out_of_time(plan.head)
 
     def _count(self, plan: Plan, route: PathRoute, outcome: Outcome, started: float) -> None:
         size = len(outcome.result) if outcome.result is not None else 0
@@ -251,6 +212,77 @@ class Calls:
             cell.took(step, taken)
         if self.access is not None:
             self.access.answered(route.network.name, plan, outcome, seconds)
+
+
+class _BatchFetch:
+    """The items of one batch that have to be waited for, so many of them at once."""
+
+    __slots__ = ("_batch", "_calls", "_client", "_ends", "_guest", "_pending", "_route", "_under_way")
+
+    def __init__(
+        self, calls: Calls, batch: _Batch, route: PathRoute, client: bytes, guest: Client | None, ends: float | None
+    ) -> None:
+        self._calls = calls
+        self._batch = batch
+        self._route = route
+        self._client = client
+        self._guest = guest
+        self._ends = ends
+        self._under_way: set[Pending[Outcome]] = set()
+        self._pending: Pending[Answered] = Pending(self)
+
+    def begin(self) -> Pending[Answered]:
+        """Fetch what misses, and read on where the batch was too long for one turn of the loop."""
+        if not self._batch.read:
+            asyncio.get_running_loop().call_soon(self._read_on)
+        self._go_on()
+        return self._pending
+
+    def leave(self, pending: Pending[Any]) -> None:  # noqa: ARG002 - there is one who waits
+        """The caller left, and with it those who wait for the items."""
+        under_way, self._under_way = self._under_way, set()
+        for one in under_way:
+            one.cancel()
+
+    def _read_on(self) -> None:
+        if self._pending.done():
+            return
+        self._calls.take_turn(self._batch, self._route, self._guest)
+        if not self._batch.read:
+            asyncio.get_running_loop().call_soon(self._read_on)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        batch, calls = self._batch, self._calls
+        while batch.misses and len(self._under_way) < calls.settings.batch_at_once and not self._pending.done():
+            position, call, plan = batch.misses.popleft()
+            if batch.full:
+                batch.turn_away(position, call.id)
+            elif calls.access is None:
+                self._fetch(position, call, plan)
+            else:
+                copy_context().run(self._fetch, position, call, plan)  # a trace of its own
+        if batch.settled and not self._under_way:
+            self._pending.land(calls.whole(batch))
+
+    def _fetch(self, position: int, call: Call, plan: Plan) -> None:
+        if self._calls.access is not None:
+            self._calls.access.another()
+        pending = self._calls.fetch(plan, self._route, self._client, self._ends)
+        self._under_way.add(pending)
+        pending.listen(partial(self._landed, position, call))
+
+    def _landed(self, position: int, call: Call, pending: Pending[Outcome]) -> None:
+        self._under_way.discard(pending)
+        if pending.cancelled() or self._pending.done():
+            return
+        try:
+            self._batch.settle(position, call.id, pending.result())
+        except Exception as error:
+            self.leave(pending)
+            self._pending.land(None, error)
+        else:
+            self._go_on()
 
 
 class _Batch:
@@ -272,7 +304,7 @@ class _Batch:
         """As jsonrpc.batch_reply takes them."""
         self.outcomes: list[Outcome | None] = [None] * self.size
         """Those of known calls are without their results."""
-        self.misses: list[tuple[int, Call, Plan]] = []
+        self.misses: deque[tuple[int, Call, Plan]] = deque()
         """Read, and still to be fetched."""
 
     @property

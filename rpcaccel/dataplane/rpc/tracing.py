@@ -11,14 +11,13 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
 
 from rpcaccel import __version__
 from rpcaccel.config.sections import TracingSettings
 from rpcaccel.core.client_limits import Client
-from rpcaccel.core.dispatch.commands import StartAttempt
+from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer, error_parts
@@ -26,7 +25,7 @@ from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.traceparent import HEADER, TraceParent, read
 from rpcaccel.dataplane.rpc.access_log import shown
 from rpcaccel.dataplane.rpc.admission import Headers
-from rpcaccel.dataplane.upstream.trace_context import CURRENT, FORWARDED
+from rpcaccel.dataplane.upstream.trace_context import CURRENT
 
 ENDING = "end of tracing"
 """Name of the thread that sends the last spans."""
@@ -130,29 +129,35 @@ class Traced:
             _failed(span, str(error_parts(outcome.error)[0]))
         span.end()
 
-    async def attempt(self, method: str, start: StartAttempt, reply: Awaitable[Answer | Failure]) -> Answer | Failure:
-        """Wait for the reply of a node, which is told that it is asked for this trace."""
+    def attempt(self, method: str, asked: Asked) -> SpanOfAttempt:
+        """A node is asked for this call; it is told of the attempt's span."""
         from opentelemetry.trace import SpanKind  # noqa: PLC0415
 
         own = self._span.get_span_context()
-        told = {"rpcaccel.node": start.node.id, "rpcaccel.attempt": start.attempt, "rpcaccel.hedge": start.hedge}
+        told = {"rpcaccel.node": asked.node.id, "rpcaccel.attempt": asked.number, "rpcaccel.hedge": asked.hedge}
         context = _under(own.trace_id, own.span_id)
-        span = self._tracer.start_span(shown(method), context, SpanKind.CLIENT, told)
-        FORWARDED.set(str(TraceParent(own.trace_id, span.get_span_context().span_id)))
-        try:
-            came = await reply
-            if isinstance(came, Failure):
-                _failed(span, str(came.kind))
-            elif came.error is not None:
-                _failed(span, str(error_parts(came.error)[0]))
-        except asyncio.CancelledError:
+        return SpanOfAttempt(own.trace_id, self._tracer.start_span(shown(method), context, SpanKind.CLIENT, told))
+
+
+class SpanOfAttempt:
+    """Implements TracedAttempt."""
+
+    __slots__ = ("_span", "header")
+
+    def __init__(self, trace_id: int, span: Any) -> None:
+        self.header = str(TraceParent(trace_id, span.get_span_context().span_id))
+        self._span = span
+
+    def end(self, reply: Answer | Failure | None) -> None:
+        """The attempt is over; None: it was given up."""
+        span = self._span
+        if reply is None:
             span.set_attribute("rpcaccel.cancelled", True)  # no error of the node: another was quicker, or all left
-            raise
-        else:
-            return came
-        finally:
-            FORWARDED.set("")
-            span.end()
+        elif isinstance(reply, Failure):
+            _failed(span, str(reply.kind))
+        elif reply.error is not None:
+            _failed(span, str(error_parts(reply.error)[0]))
+        span.end()
 
 
 def _told(network: str, method: str, address: str, outcome: Outcome, seconds: float) -> dict[str, str | int | float]:

@@ -11,8 +11,9 @@ import msgspec
 
 from rpcaccel.core.cache.retention import NULL
 from rpcaccel.core.dispatch.broadcast import Ask, Broadcast
-from rpcaccel.core.dispatch.commands import Settle, StartAttempt
-from rpcaccel.core.dispatch.machine import failure_of
+from rpcaccel.core.dispatch.dispatch_policy import Settle
+from rpcaccel.core.dispatch.machine import Asked, failure_of
+from rpcaccel.core.dispatch.outcome import Forwarded
 from rpcaccel.core.heads.recent_writes import hash_text
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -21,9 +22,8 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NetworkCell, bump
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.tx_hash import hash_of
-from rpcaccel.dataplane.upstream.attempts import Attempts
+from rpcaccel.dataplane.upstream.attempt import Attempt, attempt, concluded
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
-from rpcaccel.dataplane.upstream.forward import Forwarded, concluded
 from rpcaccel.dataplane.upstream.pool import NodePool
 
 Taken = Callable[[bytes, tuple[str, ...]], None]
@@ -75,7 +75,7 @@ class Broadcasts:
         named = hash_of(plan.params)
         sure = named if plan.rule.names_itself == "keccak" else None
         machine = Broadcast(chooser, pool.budget, pool.broadcast, ends=deadline, hash=sure)
-        telling = _Telling(machine, Attempts(plan, pool), deadline, taken)
+        telling = _Telling(machine, plan, pool, deadline, taken)
         for node in machine.start(pool.clock()):
             self._spawn(telling.tell(node, cell))
         if machine.open:
@@ -87,7 +87,7 @@ class Broadcasts:
                 or end
             )
         bump(cell.broadcasts, _word(end, machine))
-        return concluded(end, machine, telling.attempts, count=telling.attempts.made, forced=chooser.forced)
+        return concluded(end, machine, telling.attempts, count=telling.begun, forced=chooser.forced)
 
     async def close(self, grace: float = 0.0) -> None:
         """Give what is being told `grace` seconds, then tell nobody any more."""
@@ -107,28 +107,35 @@ class Broadcasts:
 class _Telling:
     """One broadcast as it is carried out: a task for each node."""
 
-    __slots__ = ("attempts", "decided", "ends", "machine", "taken")
+    __slots__ = ("_plan", "_pool", "attempts", "begun", "decided", "ends", "machine", "taken")
 
-    def __init__(self, machine: Broadcast, attempts: Attempts, ends: float, taken: Taken) -> None:
+    def __init__(self, machine: Broadcast, plan: Plan, pool: NodePool, ends: float, taken: Taken) -> None:
         self.machine = machine
-        self.attempts = attempts
+        self._plan = plan
+        self._pool = pool
+        self.attempts: list[Attempt] = []
+        """Those that are over."""
+        self.begun = 0
+        """Attempts, also those that are under way."""
         self.ends = ends
         self.taken = taken
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def tell(self, first: Node, cell: NetworkCell) -> None:
         """Tell one node, again if it is busy, and another in its place if it is gone."""
-        machine, attempts = self.machine, self.attempts
+        machine, clock = self.machine, self._pool.clock
         ask: Ask | None = Ask(first)
-        attempt = 0
+        number = 0
         try:
             while ask is not None:
-                attempt += 1
+                number += 1
                 await asyncio.sleep(ask.delay)
-                node, timeout = ask.node, min(ask.node.timeout, self.ends - attempts.clock())
-                reply, kind = await attempts.send(StartAttempt(attempt, node, timeout))
+                self.begun += 1
+                node, timeout = ask.node, min(ask.node.timeout, self.ends - clock())
+                made, reply, kind = await attempt(self._plan, self._pool, Asked(number, node, timeout))
+                self.attempts.append(made)
                 answer, failure = _parts(reply, kind, node)
-                ask = machine.heard(node, answer, failure, attempts.clock())
+                ask = machine.heard(node, answer, failure, clock())
                 self._note(node, answer, failure)
         finally:
             if ask is not None:  # cancelled: nobody hears of this node any more
@@ -155,8 +162,7 @@ def _parts(reply: Answer | Failure, kind: FailureKind | None, node: Node) -> tup
 
 async def _look_up(node: Node, named: bytes, plan: Plan, pool: NodePool, deadline: float) -> Settle | None:
     """Has `node` the transaction itself? Success may be claimed only when it is found by its exact hash."""
-    attempts = Attempts(plan, pool)
-    reply, kind = await attempts.send(StartAttempt(1, node, min(node.timeout, deadline - attempts.clock())))
+    _, reply, kind = await attempt(plan, pool, Asked(1, node, min(node.timeout, deadline - pool.clock())))
     if kind is not None or not isinstance(reply, Answer) or reply.result is None or bytes(reply.result) == NULL:
         return None
     return Settle(Answer(result=_own_name(bytes(reply.result)) or named), None, node)

@@ -42,7 +42,6 @@ from rpcaccel.dataplane.upstream.http_messages import (
 )
 from rpcaccel.dataplane.upstream.pool import Deadlines
 from rpcaccel.dataplane.upstream.redaction import Secrecy
-from rpcaccel.dataplane.upstream.trace_context import FORWARDED
 
 LINGER = 0.5
 """Seconds for which an idle connection is held before the pool has it back."""
@@ -162,10 +161,12 @@ class HttpNodeClient:
         body = b"[" + b",".join(texts) + b"]"
         return self._post(body, timeout, partial(self._read_all, done, numbers), "")
 
-    async def send(self, method: str, params: bytes, *, timeout: float, id: int | None = None) -> Answer | Failure:
+    async def send(
+        self, method: str, params: bytes, *, timeout: float, span: str = "", id: int | None = None
+    ) -> Answer | Failure:
         """One call, waited for. Raises nothing but its caller's cancellation."""
         reply: asyncio.Future[Answer | Failure] = asyncio.get_running_loop().create_future()
-        post = self.call(method, params, timeout=timeout, done=partial(_set, reply), span=FORWARDED.get(), id=id)
+        post = self.call(method, params, timeout=timeout, done=partial(_set, reply), span=span, id=id)
         return await _landed(reply, post)
 
     async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:

@@ -1,15 +1,13 @@
 """The nodes of one network and the means to reach them: what every way of asking them is given.
 
-Calls that wait for a node to have room again: in order, not too many, and not too long.
-
-Many deadlines under one timer: most of what is waited for comes long before, so that a timer each would be made and
-cancelled in vain.
+With it come the queues of calls for which no node has room, and many deadlines under one timer: most of what is waited
+for comes long before, so that a timer each would be made and cancelled in vain.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -18,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from rpcaccel.balancers import Balancer
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
-from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Hedging
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.nodes.outliers import OutlierPolicy
@@ -33,10 +31,18 @@ _LOOKERS = 16
 """Waiting calls for each of which that is no trouble; more of them look less often."""
 
 
+class WaitsForRoom(Protocol):
+    """A call for which no node has room."""
+
+    def look_again(self) -> None:
+        """There may be room now."""
+        ...
+
+
 class WaitQueue:
     """The waiting calls of one network and bulkhead."""
 
-    __slots__ = ("_waiting", "most", "refused", "seconds")
+    __slots__ = ("_freed", "_waiting", "most", "refused", "seconds")
 
     def __init__(self, most: int = 1000, seconds: float = 1.0) -> None:
         self.most = most
@@ -45,7 +51,9 @@ class WaitQueue:
         """How long each may wait."""
         self.refused = 0
         """Calls for which no node came free in time, ever."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
+        self._freed = 0
+        """Calls that ended in this turn of the loop: as many look again at its end."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -53,35 +61,42 @@ class WaitQueue:
     def __repr__(self) -> str:
         return f"<wait queue, {len(self)} calls waiting>"
 
-    async def wait(self, seconds: float, *, again: bool = False) -> bool:
-        """Wait for this call's turn, or until it is time to look again, at most `seconds`; False when there is no
-        time left or no room to wait in.
+    def wait(self, call: WaitsForRoom, seconds: float, *, again: bool = False) -> bool:
+        """Wait for the call's turn, or until it is time to look again, at most `seconds`: then it is told. False when
+        there is no time left or no room to wait in.
 
         Args:
-            again: it waited before: it stands in front of those that came later, and they do not fill its place.
+            again: the call waited before: it stands in front of those that came later, and they do not fill its place.
         """
         if seconds <= 0 or (len(self._waiting) >= self.most and not again):
             return False
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if again else self._waiting.append)(turn)
-        try:
-            await asyncio.wait([turn], timeout=min(seconds, _LOOK_AGAIN * (1 + len(self._waiting) / _LOOKERS)))
-        except asyncio.CancelledError:
-            if turn.done():
-                self.free()  # the turn came and cannot be used: it is the next one's
-            raise
-        finally:
-            if not turn.done():
-                self._waiting.remove(turn)
+        wait = min(seconds, _LOOK_AGAIN * (1 + len(self._waiting) / _LOOKERS))
+        self._waiting[call] = asyncio.get_running_loop().call_later(wait, self._told, call)
+        if again:
+            self._waiting.move_to_end(call, last=False)
         return True
 
+    def leave(self, call: WaitsForRoom) -> None:
+        """The call waits no more; also when it never did."""
+        timer = self._waiting.pop(call, None)
+        if timer is not None:
+            timer.cancel()
+
     def free(self) -> None:
-        """A call ended: who has waited longest may try again."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
+        """A call ended: the one that has waited longest may try again, when this turn of the loop is over."""
+        if self._waiting:
+            if not self._freed:
+                asyncio.get_running_loop().call_soon(self._next)
+            self._freed += 1
+
+    def _next(self) -> None:
+        freed, self._freed = self._freed, 0
+        for call in [*self._waiting][:freed]:
+            self._told(call)
+
+    def _told(self, call: WaitsForRoom) -> None:
+        self.leave(call)
+        call.look_again()
 
 
 T = TypeVar("T")
@@ -151,24 +166,20 @@ Unclassed = Callable[[str, str, int, str, int], None]
 """Node, method, code, message and HTTP status of an error."""
 
 
-class Deserted(Protocol):
-    """A call that waits for a node, and is told when that node hangs."""
-
-    def desert(self) -> None:
-        """The node that the call waits for was found to hang."""
-        ...
-
-
-class Late(Deserted, Protocol):
-    """A first attempt, beside which another node may be asked."""
+class Hedged(Protocol):
+    """A call beside whose attempt another may be made."""
 
     @property
-    def node_id(self) -> str:
-        """The id of the node that is waited for."""
+    def waits_for(self) -> str:
+        """The id of the node that the call waits for."""
         ...
 
-    def late(self) -> None:
-        """Start a hedge: the first attempt is overdue."""
+    def overdue(self) -> None:
+        """The time has come that the call wanted to be told of."""
+        ...
+
+    def abandon(self) -> None:
+        """The node that the call waits for was found to hang."""
         ...
 
 
@@ -196,8 +207,8 @@ class NodeClient(Protocol):
         ...
 
 
-def _late(first: Late) -> None:
-    first.late()
+def _overdue(call: Hedged) -> None:
+    call.overdue()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -223,15 +234,10 @@ class NodePool:
     """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
     cells: Mapping[str, NodeCell] = field(default_factory=dict)
     """Where the attempts of a node are counted, by its id."""
-    late: Deadlines[Late] = field(default_factory=lambda: Deadlines(_late))
-    """First attempts that may be asked of another as well, and when a hedge beside each is due, if ever."""
-    waiting: dict[str, set[Deserted]] = field(default_factory=dict)
-    """The calls whose first attempt a node has, by its id, as far as they may be asked of another as well."""
+    hedged: Deadlines[Hedged] = field(default_factory=lambda: Deadlines(_overdue))
+    """Calls that wait for one node and may be asked of another as well, and when each is overdue, if ever."""
 
-    def desert(self, node_id: str) -> None:
-        """A node was found to hang: what waits for it goes to others, as far as the budget reaches."""
-        for first in [late for late in self.late if late.node_id == node_id]:
-            self.late.drop(first)
-            first.desert()
-        for hedge in tuple(self.waiting.get(node_id, ())):
-            hedge.desert()
+    def abandon(self, node_id: str) -> None:
+        """A node was found to hang: what waits for it goes to others."""
+        for call in [call for call in self.hedged if call.waits_for == node_id]:
+            call.abandon()

@@ -5,13 +5,25 @@ Holds nothing of OpenTelemetry, which is loaded only where traces are switched o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from contextvars import ContextVar
 from typing import Protocol
 
-from rpcaccel.core.dispatch.commands import StartAttempt
+from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
+
+
+class TracedAttempt(Protocol):
+    """An attempt at a node, as a part of a traced call."""
+
+    @property
+    def header(self) -> str:
+        """What the node is told of it (a traceparent)."""
+        ...
+
+    def end(self, reply: Answer | Failure | None) -> None:
+        """The attempt is over; None: it was given up, since another was quicker or everybody left."""
+        ...
 
 
 class TracedCall(Protocol):
@@ -22,13 +34,11 @@ class TracedCall(Protocol):
         """The trace's id, as 32 hex digits."""
         ...
 
-    async def attempt(self, method: str, start: StartAttempt, reply: Awaitable[Answer | Failure]) -> Answer | Failure:
-        """Wait for the reply of a node, and note how long it took."""
+    def attempt(self, method: str, asked: Asked) -> TracedAttempt:
+        """A node is asked for this call."""
         ...
 
 
 CURRENT: ContextVar[TracedCall | None] = ContextVar("traced", default=None)
-"""The call being answered. Tasks that it begins inherit it, flights among them: a flight's attempts are parts of the
-call that began it."""
-FORWARDED: ContextVar[str] = ContextVar("traceparent", default="")
-"""What the node that is being asked is told of its span; empty: nothing."""
+"""The call being answered. What it begins inherits it, flights among that: a flight's attempts are parts of the call
+that began it."""

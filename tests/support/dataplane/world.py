@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -37,6 +37,7 @@ from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.dataplane.fake_client import FakeClient
+from tests.support.stores.looking import looked
 
 HEAD = 50
 """Near the end of an epoch (52), and far enough from genesis."""
@@ -158,6 +159,14 @@ class FakeStore(NoStore):
         read: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
         self._shared.reads.append((key, read))
         return read
+
+    def look(
+        self,
+        keys: Sequence[bytes],
+        accepts: Callable[[bytes, Entry], bool],
+        done: Callable[[Entry | None], None],
+    ) -> bool:
+        return looked(self, keys, accepts, done)
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
         self._shared.writes.append((key, entry))

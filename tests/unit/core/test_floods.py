@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from rpcaccel.core.dispatch.commands import Command, DispatchSettings, SetTimer, Settle, StartAttempt
-from rpcaccel.core.dispatch.machine import CallState, Dispatch
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings
+from rpcaccel.core.dispatch.machine import ASK, END, Asked, CallState, Dispatch
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.eligibility import eligible
 from rpcaccel.core.nodes.node import Node
@@ -74,7 +74,7 @@ class Flood:
         self.budget = Budget()
         self.sends = self.failed_reads = 0
         self._numbers = count()
-        self._due: list[tuple[float, int, Dispatch, Plan, StartAttempt, Failure | None]] = []
+        self._due: list[tuple[float, int, Dispatch, Plan, Asked, Failure | None]] = []
 
     def call(self, plan: Plan, wrong: Failure | None, now: float) -> None:
         """A call that a well node answers with what is `wrong` with it; None: it is a read, and answered."""
@@ -92,21 +92,20 @@ class Flood:
             if kind is not None:
                 start.node.learn(kind, plan, now)
             if failure is None:
-                commands = machine.answered(start.attempt, Answer(result=b"1"), None, now)
+                done = machine.answered(start.number, Answer(result=b"1"), None, now)
             else:
-                commands = machine.failed(start.attempt, failure, now)
-            self._obey(machine, plan, wrong, commands, now)
+                done = machine.failed(start.number, failure, now)
+            self._obey(machine, plan, wrong, done, now)
 
-    def _obey(self, machine: Dispatch, plan: Plan, wrong: Failure | None, commands: list[Command], now: float) -> None:
-        for command in commands:
-            assert not isinstance(command, SetTimer)
-            if isinstance(command, StartAttempt):
-                self.sends += 1
-                ends = now + (HANGS if self._bad(command.node, now) and self.how == "frozen" else 0.002)
-                heapq.heappush(self._due, (ends, next(self._numbers), machine, plan, command, wrong))
-            elif isinstance(command, Settle):
-                assert machine.state is CallState.SETTLED
-                self.failed_reads += wrong is None and command.failure is not None
+    def _obey(self, machine: Dispatch, plan: Plan, wrong: Failure | None, done: int, now: float) -> None:
+        if done == ASK:
+            asked = machine.asked
+            self.sends += 1
+            ends = now + (HANGS if self._bad(asked.node, now) and self.how == "frozen" else 0.002)
+            heapq.heappush(self._due, (ends, next(self._numbers), machine, plan, asked, wrong))
+        elif done == END:
+            assert machine.state is CallState.SETTLED
+            self.failed_reads += wrong is None and machine.end.failure is not None
 
     def _bad(self, node: Node, now: float) -> bool:
         ends = COMES_BACK if self.how == "restarting" else float("inf")

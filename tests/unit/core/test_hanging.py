@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.dispatch.commands import Settle
-from rpcaccel.core.dispatch.machine import CallState, Dispatch
+from rpcaccel.core.dispatch.machine import CallState
 from rpcaccel.core.replies.failure import FailureKind
-from tests.unit.core.dispatch.test_machine import InOrder, machine, plan, short
+from tests.unit.core.dispatch.test_machine import InOrder, Run, machine, plan, settled
 
 PATIENCE = 5.0
 
@@ -23,7 +22,7 @@ class OneAtTheHead(InOrder):
         return self.other_behind
 
 
-def begun(chooser: InOrder) -> Dispatch:
+def begun(chooser: InOrder) -> Run:
     run = machine(call=plan(hedge=True), chooser=chooser, hedge_after=1.0, patience=PATIENCE)
     run.start(10.0)
     return run
@@ -31,38 +30,37 @@ def begun(chooser: InOrder) -> Dispatch:
 
 def test_a_call_at_a_node_that_hangs_is_given_up_when_the_patience_for_the_head_is_over() -> None:
     run = begun(OneAtTheHead())
-    assert short(run.deserted(12.0)) == ["wait 3"]
-    assert run.deserted(13.0) == [], "the timer is set"
-    commands = run.deserted(15.0)
-    assert short(commands) == ["stop 1", "end timeout"]
+    assert run.abandoned(12.0) == ["wait 3"]
+    assert run.abandoned(13.0) == [], "the timer is set"
+    commands = run.abandoned(15.0)
+    assert commands == ["stop 1", "end timeout"]
     assert run.steps == [("a", FailureKind.TIMEOUT)]
-    end = commands[-1]
-    assert isinstance(end, Settle)
+    end = settled(commands)
     assert end.failure is not None
     assert end.failure.text == "the node said nothing for 5 s"
 
 
 def test_a_call_whose_patience_is_over_is_given_up_at_once() -> None:
-    assert short(begun(OneAtTheHead()).deserted(16.0)) == ["stop 1", "end timeout"]
+    assert begun(OneAtTheHead()).abandoned(16.0) == ["stop 1", "end timeout"]
 
 
 def test_a_node_that_says_something_meanwhile_is_waited_for() -> None:
     chooser = OneAtTheHead()
     run = begun(chooser)
-    run.deserted(12.0)
+    run.abandoned(12.0)
     chooser.nodes[0].replied(14.0)
-    assert run.deserted(15.0) == []
+    assert run.abandoned(15.0) == []
     assert run.state is CallState.RUNNING
 
 
 def test_where_nobody_is_behind_the_node_is_waited_for() -> None:
-    assert begun(OneAtTheHead(other_behind=False)).deserted(16.0) == []
+    assert begun(OneAtTheHead(other_behind=False)).abandoned(16.0) == []
 
 
 @pytest.mark.parametrize("at", [12.0, 15.0])
 def test_a_node_that_has_come_along_is_asked_beside_it(at: float) -> None:
     chooser = OneAtTheHead()
     run = begun(chooser)
-    run.deserted(11.0)
+    run.abandoned(11.0)
     chooser.nodes.append(InOrder(2).nodes[1])
-    assert short(run.deserted(at)) == ["hedge b"]
+    assert run.abandoned(at) == ["hedge b"]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcaccel import balancers
-from rpcaccel.core.dispatch.commands import Command, DispatchSettings, Settle, StartAttempt
-from rpcaccel.core.dispatch.machine import Dispatch
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Settle
+from rpcaccel.core.dispatch.machine import ASK, END, Asked, Dispatch
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import LACKS_FOR, Node
 from rpcaccel.core.plan.plan import Plan
@@ -42,7 +42,7 @@ class Fleet:
         self._balancer = balancers.load("smooth_weighted")
         self._balancer.adopt(self.nodes)
         self._rng = rng
-        self._under_way: list[tuple[Dispatch, Plan, StartAttempt]] = []
+        self._under_way: list[tuple[Dispatch, Plan, Asked]] = []
 
     def begin(self, method: str = "m", *, known: bool = False) -> None:
         rule = Rule(method=method, cache=CacheClass.NEVER) if known else UNKNOWN
@@ -57,10 +57,10 @@ class Fleet:
         """One of the nodes that were asked replies."""
         run, plan, start = self._under_way.pop(which % len(self._under_way))
         if start.node.id in self.having:
-            self._obey(run, plan, run.answered(start.attempt, OK, None, self.now))
+            self._obey(run, plan, run.answered(start.number, OK, None, self.now))
             return
         start.node.learn(FailureKind.METHOD_MISSING, plan, self.now)
-        self._obey(run, plan, run.answered(start.attempt, MISSING, FailureKind.METHOD_MISSING, self.now))
+        self._obey(run, plan, run.answered(start.number, MISSING, FailureKind.METHOD_MISSING, self.now))
 
     def finish(self) -> None:
         while self._under_way:
@@ -70,13 +70,12 @@ class Fleet:
     def under_way(self) -> bool:
         return bool(self._under_way)
 
-    def _obey(self, run: Dispatch, plan: Plan, commands: list[Command]) -> None:
-        for command in commands:
-            if isinstance(command, StartAttempt):
-                self.sends += 1
-                self._under_way.append((run, plan, command))
-            elif isinstance(command, Settle):
-                self.ends.append(command)
+    def _obey(self, run: Dispatch, plan: Plan, done: int) -> None:
+        if done == ASK:
+            self.sends += 1
+            self._under_way.append((run, plan, run.asked))
+        elif done == END:
+            self.ends.append(run.end)
 
 
 @settings(max_examples=examples(300), deadline=None)

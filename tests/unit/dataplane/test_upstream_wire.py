@@ -12,8 +12,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.node_client import Post
-from rpcaccel.dataplane.upstream.trace_context import FORWARDED
-from tests.support.dataplane.raw_node import OK, Call, Connect, Hidden, RawNode, ask, failure, says
+from tests.support.dataplane.raw_node import LONG, OK, Call, Connect, Hidden, RawNode, ask, failure, says
 from tests.support.waiting import until
 
 SHORT = 0.1
@@ -217,12 +216,10 @@ async def test_the_host_header_names_an_ipv6_address_in_brackets(connect: Connec
 
 
 async def test_a_traced_call_tells_the_node_of_its_span_and_no_other_does(node: RawNode, connect: Connect) -> None:
-    upstream = connect()
-    token = FORWARDED.set("00-" + "a" * 32 + "-" + "b" * 16 + "-01")
+    upstream, span = connect(), "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    await upstream.send("eth_blockNumber", b"[]", timeout=LONG, span=span)
     await ask(upstream)
-    FORWARDED.reset(token)
-    await ask(upstream)
-    assert [call.header("traceparent") for call in node.calls] == ["00-" + "a" * 32 + "-" + "b" * 16 + "-01", None]
+    assert [call.header("traceparent") for call in node.calls] == [span, None]
 
 
 async def test_proxies_of_the_environment_are_not_used(

@@ -8,9 +8,7 @@ import pytest
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.engine.leases import LIFE, Leasing
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.stores.base import NoStore
@@ -86,17 +84,11 @@ class HeldElsewhere(NoStore):
 
 @pytest.mark.parametrize(("left", "waits"), [(30.0, LIFE), (3.0, 1.5)])
 async def test_the_holder_is_waited_for_within_half_of_what_the_call_has_left(left: float, waits: float) -> None:
-    async def ask() -> Outcome:
-        return Outcome(source=AnswerSource.NODE, result=b"2")
-
     async def look() -> Entry | None:
         return None
 
     store = HeldElsewhere(None)
-    leasing = Leasing(store, MemoryTier(10_000, 1000), lambda: 0.0)
-    await leasing.fetch(
-        b"k", ask, lambda found: Outcome(source=AnswerSource.REDIS, result=found.result), look, within=left
-    )
+    assert await Leasing(store, MemoryTier(10_000, 1000), lambda: 0.0).claim(b"k", look, within=left) is None
     assert store.waited == [waits]
 
 
@@ -104,16 +96,10 @@ async def test_the_holder_is_waited_for_within_half_of_what_the_call_has_left(le
 async def test_what_the_holder_put_is_taken_under_whichever_key_it_stands(under_the_key: bool, elsewhere: bool) -> None:
     entry = Entry(result=b"1", cache=CacheClass.HEAD, network="n", method="m", stored_at=0.0)
 
-    async def ask() -> Outcome:
-        return Outcome(source=AnswerSource.NODE, result=b"2")
-
     async def look() -> Entry | None:
         return entry if elsewhere else None
 
     memory = MemoryTier(10_000, 1000)
     leasing = Leasing(HeldElsewhere(entry if under_the_key else None), memory, lambda: 0.0)
-    outcome = await leasing.fetch(
-        b"k", ask, lambda found: Outcome(source=AnswerSource.REDIS, result=found.result), look
-    )
-    assert outcome.source is (AnswerSource.REDIS if under_the_key or elsewhere else AnswerSource.NODE)
+    assert await leasing.claim(b"k", look) is (entry if under_the_key or elsewhere else None)
     assert (memory.get(b"k", 0.0) is not None) == under_the_key  # what stands under another key is not of this one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rpcaccel.core.dispatch.commands import DispatchSettings, dispatch_settings
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, dispatch_settings
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule

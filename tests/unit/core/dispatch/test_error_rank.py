@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from rpcaccel.core.dispatch.commands import Settle, error_rank
+from rpcaccel.core.dispatch.dispatch_policy import Settle, error_rank
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.dispatch.commands import Hedging
+from rpcaccel.core.dispatch.dispatch_policy import Hedging
 from rpcaccel.core.nodes.node import Node
 
 

@@ -7,11 +7,11 @@ import json
 import pytest
 from msgspec import structs
 
+from rpcaccel.core.dispatch.outcome import Forwarded
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.engine import results
-from rpcaccel.dataplane.upstream.forward import Forwarded
 
 
 def plan(cache: CacheClass, **fields: object) -> Plan:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from rpcaccel.core.dispatch.outcome import Leg
+from rpcaccel.core.dispatch.outcome import Forwarded, Leg
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.dataplane.upstream.forward import Forwarded
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
 

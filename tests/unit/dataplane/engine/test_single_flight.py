@@ -8,7 +8,7 @@ import pytest
 
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.stats.counters import AnswerSource
-from rpcaccel.dataplane.engine.single_flight import Flight, Flights
+from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Flight, Flights
 
 ANSWER = Outcome(source=AnswerSource.NODE, result=b"1")
 
@@ -42,9 +42,8 @@ async def test_many_callers_share_one_fetch() -> None:
     await settle()
     slow.go.set()
     answers = await asyncio.gather(*callers)
-    assert slow.begun == 1
-    assert [joined for _, joined in answers].count(False) == 1
-    assert all(outcome is ANSWER for outcome, _ in answers)
+    assert (slow.begun, flights.started, flights.joined) == (1, 1, 49)
+    assert all(outcome is ANSWER for outcome in answers)
     assert len(flights) == 0
 
 
@@ -65,8 +64,7 @@ async def test_the_first_caller_may_leave_and_the_others_are_answered() -> None:
     first.cancel()
     await settle()
     slow.go.set()
-    outcome, joined = await second
-    assert (outcome, joined, slow.begun) == (ANSWER, True, 1)
+    assert (await second, flights.joined, slow.begun) == (ANSWER, 1, 1)
 
 
 async def test_a_flight_that_all_callers_left_still_lands() -> None:
@@ -90,7 +88,7 @@ async def test_a_fault_in_the_fetch_reaches_every_caller_and_the_next_call_flies
     assert all(isinstance(result, RuntimeError) for result in results)
     slow = Slow()
     slow.go.set()
-    assert (await flights.fly(b"k", slow))[0] is ANSWER
+    assert await flights.fly(b"k", slow) is ANSWER
 
 
 async def test_closing_ends_what_is_under_way() -> None:
@@ -104,14 +102,15 @@ async def test_closing_ends_what_is_under_way() -> None:
     assert "0 under way" in repr(flights)
 
 
-async def test_a_flight_of_its_own_goes_on_when_its_caller_leaves() -> None:
+@pytest.mark.parametrize("bound", [False, True])
+async def test_a_flight_of_its_own_ends_with_its_caller_only_if_it_is_bound(bound: bool) -> None:
     flights, slow = Flights(), Slow()
-    caller = asyncio.create_task(flights.alone(slow))
+    pending = CarriedFlight(flights, None, slow(), bound=bound).wait()
     await settle()
     assert len(flights) == 0
-    caller.cancel()
+    pending.cancel()
     await settle()
-    assert not slow.ended.is_set()
+    assert slow.ended.is_set() is bound
     slow.go.set()
     await settle()
     assert slow.ended.is_set()
@@ -119,70 +118,55 @@ async def test_a_flight_of_its_own_goes_on_when_its_caller_leaves() -> None:
 
 async def test_a_flight_of_its_own_ends_with_the_worker() -> None:
     flights, slow = Flights(), Slow()
-    caller = asyncio.create_task(flights.alone(slow))
+    pending = CarriedFlight(flights, None, slow()).wait()
     await settle()
     await flights.close()
     assert slow.ended.is_set()
-    with pytest.raises(asyncio.CancelledError):
-        await caller
+    assert pending.cancelled()
 
 
-class Flying:
-    """What carries a flight without a task."""
+class Driven(Flight):
+    """A flight that a test lands."""
 
-    def __init__(self) -> None:
-        self.flight: Flight | None = None
-        self.cancelled = False
-
-    def start_taskless(self, flight: Flight) -> Flying:
-        self.flight = flight
-        return self
+    cancelled = False
 
     def cancel(self) -> None:
         self.cancelled = True
 
 
-async def test_a_flight_without_a_task_lands_for_all_who_wait() -> None:
-    flights, slow, flying = Flights(), Slow(), Flying()
-    first, joined = flights.join(b"k", slow, flying.start_taskless)
-    second, also = flights.join(b"k", slow, flying.start_taskless)
+async def test_it_lands_for_all_who_wait_and_for_whoever_looks_on() -> None:
+    flights = Flights()
+    flight = Driven(flights, b"k")
+    first, second = flight.wait(), flight.wait()
+    assert flights.join(b"k") is flight
     (wait,) = flights.under_way()
-    assert flying.flight is not None
-    flying.flight.land(ANSWER)
-    assert [await first, await second, await wait] == [ANSWER] * 3
-    assert (joined, also, slow.begun, len(flights)) == (False, True, 0, 0)
+    flight.land(ANSWER)
+    assert [await first, await second] == [ANSWER] * 2
+    assert wait.done()
+    assert (len(flights), flights.join(b"k")) == (0, None)
 
 
-async def test_a_flight_without_a_task_may_go_on_as_one() -> None:
-    flights, slow, flying = Flights(), Slow(), Flying()
-    waiter, _ = flights.join(b"k", slow, flying.start_taskless)
-    assert flying.flight is not None
-    flying.flight.carry(slow)
-    slow.go.set()
-    assert await waiter is ANSWER
+async def test_one_who_stumbles_over_the_answer_keeps_it_from_nobody() -> None:
+    unseen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context["exception"]))
+    flight = Driven(Flights(), b"k")
+    told: list[object] = []
+
+    def stumble(_pending: object) -> None:
+        raise KeyError("a bug")
+
+    flight.wait().listen(stumble)
+    flight.wait().listen(told.append)
+    flight.land(ANSWER)
+    assert len(told) == 1
+    assert isinstance(unseen[0], KeyError)
 
 
-async def test_what_cannot_take_off_is_a_task() -> None:
-    flights, slow = Flights(), Slow()
-    waiter, _ = flights.join(b"k", slow, lambda _flight: None)
-    slow.go.set()
-    assert await waiter is ANSWER
-
-
-async def test_closing_ends_a_flight_without_a_task() -> None:
-    flights, slow, flying = Flights(), Slow(), Flying()
-    waiter, _ = flights.join(b"k", slow, flying.start_taskless)
+async def test_closing_ends_a_flight_and_tells_all_who_wait() -> None:
+    flights = Flights()
+    flight = Driven(flights, b"k")
+    pending = flight.wait()
     await flights.close()
-    assert flying.cancelled
-    assert waiter.cancelled()
-
-
-async def test_what_fails_to_take_off_is_not_under_way() -> None:
-    flights, slow = Flights(), Slow()
-
-    def broken(_flight: Flight) -> None:
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError):
-        flights.join(b"k", slow, broken)
-    assert len(flights) == 0
+    assert flight.cancelled
+    with pytest.raises(asyncio.CancelledError):
+        await pending

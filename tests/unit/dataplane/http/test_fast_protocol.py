@@ -209,8 +209,10 @@ async def test_a_client_that_leaves_as_its_answer_is_to_be_compressed_is_counted
         lane.data_received(request(b"/", b"Accept-Encoding: gzip\r\n", body))
         assert lane.task is not None
         assert tally.in_flight == 1
-        lane.task.add_done_callback(lambda _: lane.connection_lost(None))
         async with asyncio.timeout(20):
+            while not isinstance(lane.task, asyncio.Task):  # the answer is there, and is to be compressed
+                await asyncio.sleep(0)
+            lane.connection_lost(None)
             while tally.in_flight:
                 await asyncio.sleep(0.01)
         assert lane.task is None

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.dataplane.networks.network import Sight
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
+from tests.support.waiting import until
 
 
-async def test_who_waits_for_a_change_goes_on_when_it_comes_or_when_time_is_up() -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        network = proxy.worker.state.networks["harmony-s0"]
-        assert not await network.wait_for_change(0.0)
-        waiting = [asyncio.create_task(network.wait_for_change(10)) for _ in range(3)]
-        await asyncio.sleep(0)
-        network.see(ChainSnapshot(serial=99))
-        assert await asyncio.gather(*waiting) == [True] * 3
-        assert not await network.wait_for_change(0.0)
+async def test_who_waits_for_a_change_is_told_when_it_comes_or_when_time_is_up() -> None:
+    sight, told = Sight(), []
+    calls = [lambda number=number: told.append(number) for number in range(4)]
+    for call in calls[:3]:
+        sight.wait(10, call)
+    sight.leave(calls[1])
+    sight.see(ChainSnapshot(serial=99))
+    assert told == [0, 2]
+    sight.wake()
+    assert told == [0, 2]
+    sight.wait(0.0, calls[3])
+    await until(lambda: told == [0, 2, 3])
+    sight.leave(calls[3])
 
 
 async def test_a_method_nobody_describes_is_counted_with_all_others_of_its_kind() -> None:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rpcaccel.core.dispatch.commands import Hedging
+from rpcaccel.core.dispatch.dispatch_policy import Hedging
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -203,7 +203,7 @@ async def test_a_call_under_way_when_the_settings_change_leaves_a_node_that_hang
             proxy.worker.adopt(settings_for(nodes, net={"deadline": "7s"}), 2)
             pool = proxy.worker.state.networks["harmony-s0"].pool
             (hanging, other) = sorted(pool.nodes, key=lambda node: -node.in_flight)
-            pool.desert(hanging.id)
+            pool.abandon(hanging.id)
             while not other.in_flight:
                 await asyncio.sleep(0)
         assert hanging.in_flight == 1, "beside, and not after, what the other has"

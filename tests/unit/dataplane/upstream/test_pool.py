@@ -1,73 +1,77 @@
+"""Calls for which no node has room: they wait in order, not too many of them, and not too long."""
+
 from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from rpcaccel.dataplane.upstream.pool import WaitQueue
+from tests.support.waiting import until
+
+
+class Call:
+    """A call that notes when it is to look again."""
+
+    def __init__(self, name: str, told: list[str]) -> None:
+        self.name = name
+        self.told = told
+
+    def look_again(self) -> None:
+        self.told.append(self.name)
+
+
+def calls(names: str) -> tuple[list[Call], list[str]]:
+    told: list[str] = []
+    return [Call(name, told) for name in names], told
 
 
 async def test_who_waited_longest_goes_first_one_for_each_call_that_ends() -> None:
-    room, went = WaitQueue(), []
-
-    async def wait(name: str, *, again: bool = False) -> None:
-        await room.wait(10, again=again)
-        went.append(name)
-
-    tasks = [asyncio.create_task(wait(name)) for name in "ab"]
-    await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(wait("c", again=True)))
-    await asyncio.sleep(0)
+    room, ((a, b, c), told) = WaitQueue(), calls("abc")
+    assert room.wait(a, 10)
+    assert room.wait(b, 10)
+    assert room.wait(c, 10, again=True)
     assert (len(room), repr(room)) == (3, "<wait queue, 3 calls waiting>")
-    for count in (1, 2, 3):
-        room.free()
-        while len(went) < count:
-            await asyncio.sleep(0)
-    assert went == ["c", "a", "b"]
-    await asyncio.gather(*tasks)
     room.free()
-
-
-async def test_only_so_many_wait_and_not_without_time() -> None:
-    room = WaitQueue(most=1)
-    first = asyncio.create_task(room.wait(10))
     await asyncio.sleep(0)
-    assert not await room.wait(10)
-    assert not await WaitQueue().wait(0)
+    assert told == ["c"]
     room.free()
-    assert await first
-
-
-async def test_who_waited_before_finds_a_place_though_others_filled_the_room() -> None:
-    room = WaitQueue(most=1)
-    filling = asyncio.create_task(room.wait(10))
+    room.free()
     await asyncio.sleep(0)
-    looking_again = asyncio.create_task(room.wait(10, again=True))
-    await asyncio.sleep(0)
+    assert told == ["c", "a", "b"]
     room.free()
-    assert await looking_again
-    room.free()
-    assert await filling
-
-
-async def test_a_wait_that_is_over_leaves_its_place() -> None:
-    room = WaitQueue()
-    assert await room.wait(0.001), "it may look again"
     assert len(room) == 0
 
 
-@pytest.mark.parametrize("freed", [False, True])
-async def test_a_turn_of_a_call_that_has_left_is_the_next_ones(freed: bool) -> None:
-    room = WaitQueue()
-    leaving = asyncio.create_task(room.wait(10))
+async def test_only_so_many_wait_and_not_without_time() -> None:
+    room, ((a, b), _) = WaitQueue(most=1), calls("ab")
+    assert room.wait(a, 10)
+    assert not room.wait(b, 10)
+    assert not WaitQueue().wait(b, 0)
+    room.leave(a)
+
+
+async def test_who_waited_before_finds_a_place_though_others_filled_the_room() -> None:
+    room, ((filling, again), told) = WaitQueue(most=1), calls("ab")
+    assert room.wait(filling, 10)
+    assert room.wait(again, 10, again=True)
+    room.free()
+    room.free()
     await asyncio.sleep(0)
-    staying = asyncio.create_task(room.wait(10))
+    assert told == ["b", "a"]
+
+
+async def test_a_wait_that_is_over_leaves_its_place_to_look_again() -> None:
+    room, ((a,), told) = WaitQueue(), calls("a")
+    assert room.wait(a, 0.001)
+    await until(lambda: told == ["a"])
+    assert len(room) == 0
+
+
+async def test_a_turn_of_a_call_that_has_left_is_the_next_ones() -> None:
+    room, ((leaving, staying), told) = WaitQueue(), calls("ab")
+    assert room.wait(leaving, 10)
+    assert room.wait(staying, 10)
+    room.free()
+    room.leave(leaving)
+    room.leave(leaving)
     await asyncio.sleep(0)
-    if freed:
-        room.free()
-    leaving.cancel()
-    await asyncio.gather(leaving, return_exceptions=True)
-    assert len(room) == (0 if freed else 1)
-    if not freed:
-        room.free()
-    assert await staying
+    assert told == ["b"]

@@ -1,6 +1,5 @@
-from rpcaccel.dataplane.upstream.trace_context import CURRENT, FORWARDED
+from rpcaccel.dataplane.upstream.trace_context import CURRENT
 
 
-def test_nothing_is_traced_and_no_node_told_unless_somebody_says_so() -> None:
+def test_nothing_is_traced_unless_somebody_says_so() -> None:
     assert CURRENT.get() is None
-    assert FORWARDED.get() == ""

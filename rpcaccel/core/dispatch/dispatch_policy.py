@@ -1,13 +1,8 @@
-"""What core.dispatch.machine tells its driver to do.
-
-How far a call is taken: how many attempts it may have, and whether what is not there yet is waited for.
-
-When a node is slow with a call: after a quantile of what that method took on that very node.
+"""How far a call is taken: how many attempts it may have, when a hedge is sent, and which of several ends is told.
 
 A hedge costs another node a call, so it is sent only where it is known what to expect, not sooner than a floor, and
-within the budget that retries share.
-
-Which of several bad ends the client is told: the one that says most about the call.
+within the budget that retries share. A node is slow with a call after a quantile of what the method took on that node.
+Of several bad ends the client is told the one that says most about the call.
 """
 
 from __future__ import annotations
@@ -25,29 +20,6 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 
 
-class StartAttempt(Struct, frozen=True, gc=False):
-    """Send the call to `node` and report as `attempt`."""
-
-    attempt: int
-    node: Node
-    timeout: float
-    """Seconds the attempt may take."""
-    hedge: bool = False
-
-
-class CancelAttempt(Struct, frozen=True, gc=False):
-    """Another attempt won, or the call is over: stop this one. Nothing is to be reported of it."""
-
-    attempt: int
-
-
-class SetTimer(Struct, frozen=True, gc=False):
-    """Send the timer event after `delay` seconds, if `timer_set` still holds then."""
-
-    delay: float
-    """Infinite beside an attempt for which no hedge will be due: it may still be deserted."""
-
-
 class Settle(Struct, frozen=True):
     """The call is over."""
 
@@ -57,9 +29,6 @@ class Settle(Struct, frozen=True):
     """None only for a success."""
     node: Node | None
     """Who said it."""
-
-
-Command = StartAttempt | CancelAttempt | SetTimer | Settle
 
 
 class DispatchSettings(Struct, frozen=True, kw_only=True):

@@ -1,143 +1,32 @@
+"""A call at the nodes: which of them are asked, in what order, what ends it, and that nothing is left open."""
+
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from random import Random
 
 import pytest
 
-from rpcaccel import balancers
-from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings
 from rpcaccel.core.nodes.breaker import BreakerState
-from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.nodes.quota import Quota, QuotaLimits
-from rpcaccel.core.plan.plan import Plan
-from rpcaccel.core.plan.rules import Bulkhead, CacheClass, Rule
+from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.dataplane.upstream.forward import Forwarded, forward
-from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
-from tests.support.dataplane.fake_client import FakeClient
+from rpcaccel.dataplane.upstream.pool import WaitQueue
+from tests.support.dataplane.scripted_nodes import (
+    WELL,
+    Behaviour,
+    Reply,
+    Scripted,
+    World,
+    after_a_while,
+    breaks,
+    error,
+    hang,
+    our_tasks,
+    says,
+)
 from tests.support.instant_time import instantly
-
-Reply = Answer | Failure
-Behaviour = Callable[[float], Awaitable[Reply]]
-
-KIND_OF_MESSAGE = {
-    "behind": FailureKind.NODE_BEHIND,
-    "pruned": FailureKind.PRUNED,
-    "missing": FailureKind.METHOD_MISSING,
-    "revert": FailureKind.REVERT,
-    "limit": FailureKind.RATE_LIMITED,
-}
-
-
-def classify(code: int, message: str, http_status: int) -> FailureKind:  # noqa: ARG001
-    return KIND_OF_MESSAGE.get(message, FailureKind.UNKNOWN)
-
-
-def says(reply: Reply) -> Behaviour:
-    async def behave(timeout: float) -> Reply:  # noqa: ARG001
-        return reply
-
-    return behave
-
-
-def error(message: str) -> Behaviour:
-    return says(Answer(error=b'{"code":-32000,"message":"%b"}' % message.encode()))
-
-
-def breaks(kind: FailureKind, *, sent: bool = True) -> Behaviour:
-    return says(Failure(kind, kind.value, sent=sent))
-
-
-async def hang(timeout: float) -> Reply:
-    await asyncio.sleep(timeout)
-    return Failure(FailureKind.TIMEOUT, "no reply in time")
-
-
-WELL = says(Answer(result=b"1"))
-
-
-def our_tasks() -> set[asyncio.Task[object]]:
-    """Every task but those that carry the calls of scripted nodes."""
-    return {task for task in asyncio.all_tasks() if "Scripted.send" not in repr(task.get_coro())}
-
-
-class Scripted(FakeClient):
-    """An upstream that behaves as told, call by call, and as at last thereafter."""
-
-    def __init__(self, *behaviours: Behaviour) -> None:
-        self.behaviours = list(behaviours)
-        self.asked = 0
-        self.cancelled = 0
-        self.timeouts: list[float] = []
-
-    async def send(self, method: str, params: bytes, *, timeout: float) -> Reply:
-        assert (method, params) == ("m", b"[1]")
-        behaviour = self.behaviours[min(self.asked, len(self.behaviours) - 1)]
-        self.asked += 1
-        self.timeouts.append(timeout)
-        try:
-            return await behaviour(timeout)
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-
-
-class World:
-    """A pool of scripted nodes a, b, c … that are asked in that order."""
-
-    def __init__(self, *scripts: Scripted, **options: object) -> None:
-        self.scripts = scripts
-        self.nodes = [Node("abcdef"[number], timeout=2.0) for number in range(len(scripts))]
-        balancer = balancers.load("smooth_weighted")
-        balancer.adopt(self.nodes)
-        self.pool = NodePool(
-            nodes=self.nodes,
-            balancer=balancer,
-            upstreams={node.id: script for node, script in zip(self.nodes, scripts, strict=True)},
-            classify=classify,
-            clock=asyncio.get_running_loop().time,
-            rng=Random(1),
-            **options,  # type: ignore[arg-type]
-        )
-
-    async def call(
-        self,
-        *,
-        repeat: bool = True,
-        heavy: bool = False,
-        block: int | None = None,
-        within: float = 5.0,
-        hedge_after: float | None = None,
-    ) -> Forwarded:
-        rule = Rule(method="m", cache=CacheClass.HEAD, repeat=repeat, heavy=heavy)
-        plan = Plan(
-            network="n",
-            method="m",
-            rule=rule,
-            params=b"[1]",
-            asked=b"[1]",
-            cache=CacheClass.HEAD,
-            block=block,
-            hedge=True,
-        )
-        deadline = self.pool.clock() + within
-        if hedge_after is not None:
-            self.pool.hedging = Hedging(at_least=hedge_after, samples=1)
-            for node in self.nodes:
-                node.pace.answered("m", 0.001, 0.0)
-        return await forward(plan, self.pool, deadline=deadline)
-
-    @property
-    def asked(self) -> list[int]:
-        return [script.asked for script in self.scripts]
-
-    def assert_nothing_is_left_open(self) -> None:
-        assert [node.in_flight for node in self.nodes] == [0] * len(self.nodes)
-        assert all(not task.get_coro().__qualname__.startswith("_Course") for task in our_tasks())  # type: ignore[union-attr]
-
 
 EMPTY = says(Answer(result=b'"0x"'))
 
@@ -379,11 +268,6 @@ async def test_a_bug_on_the_way_to_a_node_leaves_nothing_open(hedge_after: float
     assert found.failure is not None
     assert found.failure.kind is FailureKind.UNKNOWN
     world.assert_nothing_is_left_open()
-
-
-async def after_a_while(timeout: float) -> Reply:  # noqa: ARG001
-    await asyncio.sleep(0.02)
-    return Answer(result=b"1")
 
 
 @instantly

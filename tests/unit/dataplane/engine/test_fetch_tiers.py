@@ -14,21 +14,19 @@ from msgspec.structs import replace
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.engine.single_flight import Flight
-from rpcaccel.dataplane.engine.taskless import TasklessFetch
+from rpcaccel.dataplane.engine.fetch import Fetch
+from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.dataplane.upstream.attempts import Booking
+from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Offered
-from rpcaccel.dataplane.upstream.first_attempt import FirstAttempt
-from rpcaccel.dataplane.upstream.forward import Forwarded
+from rpcaccel.dataplane.upstream.node_client import Post
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.stores.base import NoStore
+from tests.support.dataplane.scripted_nodes import Trace
 from tests.support.proxy import Proxy, proxying
-from tests.unit.dataplane.upstream.test_hedging import Trace
 
 BLOCK = ("eth_getTransactionCount", b'["0x' + b"a5" * 20 + b'","0x10"]')
 
@@ -68,11 +66,11 @@ def over(proxy: Proxy, tier: Tier) -> tuple[Engine, Network]:
     """The proxy's engine, over this second tier."""
     engine = proxy.worker.engine
     engine.store, engine.second_tier = tier, True
-    engine._taskless.store, engine._taskless.second_tier = tier, True
+    engine._means.store, engine._means.second_tier = tier, True
     return engine, proxy.worker.state.networks["harmony-s0"]
 
 
-async def ended(waiting: asyncio.Future[Outcome]) -> Outcome:
+async def ended(waiting: Pending[Outcome]) -> Outcome:
     async with asyncio.timeout(20):
         return await waiting
 
@@ -83,13 +81,12 @@ async def test_what_the_second_tier_has_is_given_and_fills_memory() -> None:
         engine, network = over(proxy, tier)
         plan = network.plan(*BLOCK)
         before = len(asyncio.all_tasks())
-        waiting = engine.join(network, plan)
-        assert waiting is not None
+        waiting = engine.fetch(network, plan)
         assert len(asyncio.all_tasks()) == before
         ((keys, tell),) = tier.asked
         assert keys == plan.shared_keys
         tell()
-        outcome = await ended(waiting.future)
+        outcome = await ended(waiting)
         assert (outcome.source, outcome.result) == (AnswerSource.REDIS, b'"0x77"')
         assert engine.memory.peek(keys[0], engine.now()) is not None
         assert nodes[0].counts.calls == 0
@@ -100,11 +97,10 @@ async def test_what_it_has_not_is_asked_of_a_node(down: bool) -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         tier = Tier(None, down=down)
         engine, network = over(proxy, tier)
-        waiting = engine.join(network, network.plan(*BLOCK))
-        assert waiting is not None
+        waiting = engine.fetch(network, network.plan(*BLOCK))
         for _, tell in tier.asked:
             tell()
-        assert (await ended(waiting.future)).source is AnswerSource.NODE
+        assert (await ended(waiting)).source is AnswerSource.NODE
         assert nodes[0].counts.calls == 1
 
 
@@ -112,11 +108,10 @@ async def test_a_bug_in_taking_what_the_second_tier_has_belongs_to_the_callers()
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         tier = Tier(cast(Entry, "no entry"))
         engine, network = over(proxy, tier)
-        waiting = engine.join(network, network.plan(*BLOCK))
-        assert waiting is not None
+        waiting = engine.fetch(network, network.plan(*BLOCK))
         tier.asked[0][1]()
         with pytest.raises(AttributeError):
-            await ended(waiting.future)
+            await ended(waiting)
         assert len(engine.flights) == 0
         assert nodes[0].counts.calls == 0
 
@@ -125,53 +120,46 @@ async def test_a_worker_that_ends_waits_for_no_second_tier() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         tier = Tier(entry(proxy))
         engine, network = over(proxy, tier)
-        waiting = engine.join(network, network.plan(*BLOCK))
-        assert waiting is not None
+        waiting = engine.fetch(network, network.plan(*BLOCK))
         await engine.flights.close()
-        assert waiting.future.cancelled()
+        assert waiting.cancelled()
         tier.asked[0][1]()
         assert len(engine.flights) == 0
 
 
-async def test_a_node_is_asked_without_a_task_but_the_one_that_sends() -> None:
+async def test_a_node_is_asked_without_a_task_but_the_one_that_takes_a_connection() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         engine, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
         before = len(asyncio.all_tasks())
-        waiting = engine.join(network, network.plan(*BLOCK))
-        assert waiting is not None
+        waiting = engine.fetch(network, network.plan(*BLOCK))
         assert len(asyncio.all_tasks()) == before + 1
-        assert (await ended(waiting.future)).source is AnswerSource.NODE
+        assert (await ended(waiting)).source is AnswerSource.NODE
         assert len(nodes) == 1
 
 
-async def test_with_no_node_at_hand_the_call_waits_for_one_in_a_task() -> None:
+async def test_with_no_node_at_hand_the_call_waits_for_one() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         engine, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
         node = network.pool.nodes[0]
         node.drained = True
-        waiting = engine.join(network, network.plan(*BLOCK))
-        assert waiting is not None
+        waiting = engine.fetch(network, network.plan(*BLOCK))
         await asyncio.sleep(0)
         node.drained = False
         network.see(network.view)
-        assert (await ended(waiting.future)).source is AnswerSource.NODE
+        assert (await ended(waiting)).source is AnswerSource.NODE
 
 
 async def test_what_is_asked_for_again_is_no_part_of_the_trace_of_who_brought_the_answer() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         engine, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
-        waiting = engine.join(network, network.plan("eth_gasPrice", b"[]"))
-        assert waiting is not None
-        (flight,) = engine.flights._running.values()
-        fetch, others = flight._flying, Trace()
-        assert isinstance(fetch, TasklessFetch)
-        assert fetch._first is not None
-        fetch._first.cancel()
-        network.see(replace(network.view, fork_epoch=network.view.fork_epoch + 1))
+        node, others = network.pool.nodes[0], Trace()
+        node.drained = True
+        waiting = engine.fetch(network, network.plan("eth_gasPrice", b"[]"))
+        node.drained = False
         context = copy_context()
         context.run(CURRENT.set, others)
-        context.run(fetch._arrived, Forwarded(answer=Answer(result=b"1"), failure=None))
-        assert (await ended(waiting.future)).source is AnswerSource.NODE
+        context.run(network.see, replace(network.view, fork_epoch=network.view.fork_epoch + 1))
+        assert (await ended(waiting)).source is AnswerSource.NODE
         assert others.asked == []
 
 
@@ -181,12 +169,10 @@ async def test_a_call_that_landed_leaves_nothing_to_the_garbage_collector() -> N
         engine, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
         gc.collect()
         gc.disable()
-        ours = Flight | TasklessFetch | FirstAttempt | Booking | Offered
+        ours = Flight | Fetch | Attempt | Offered | Post | Pending
         before = [thing for thing in gc.get_objects() if isinstance(thing, ours)]
         try:
-            waiting = engine.join(network, network.plan(*BLOCK))
-            assert waiting is not None
-            assert (await ended(waiting.future)).source is AnswerSource.NODE
+            assert (await ended(engine.fetch(network, network.plan(*BLOCK)))).source is AnswerSource.NODE
             await asyncio.sleep(0)
             left = [thing for thing in gc.get_objects() if isinstance(thing, ours) and thing not in before]
         finally:

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from contextvars import copy_context
 
 import pytest
 
-from rpcaccel.core.dispatch.commands import DispatchSettings, Hedging, StartAttempt
+from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Hedging
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
+from tests.support.dataplane.scripted_nodes import (
+    WELL,
+    Reply,
+    Scripted,
+    Trace,
+    World,
+    after_a_while,
+    breaks,
+    error,
+    hang,
+)
 from tests.support.instant_time import instantly
-from tests.unit.dataplane.upstream.test_forward import WELL, Reply, Scripted, World, after_a_while, breaks, error, hang
-
-
-class Trace:
-    """Implements TracedCall: notes which nodes were asked for it."""
-
-    trace = "f" * 32
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def attempt(self, method: str, start: StartAttempt, reply: Awaitable[Reply]) -> Reply:
-        self.asked.append(start.node.id)
-        return await reply
 
 
 @instantly
@@ -50,26 +46,26 @@ async def test_what_waits_for_a_node_that_is_found_to_hang_goes_to_another_at_on
     call = asyncio.create_task(world.call(hedge_after=4.0))
     while not hanging.asked:
         await asyncio.sleep(0.001)
-    world.pool.desert("b")
+    world.pool.abandon("b")
     assert world.asked == [1, 0]
-    world.pool.desert("a")
-    world.pool.desert("a")
+    world.pool.abandon("a")
+    world.pool.abandon("a")
     found = await call
     assert (found.node_id, found.attempts, world.asked) == ("b", 2, [1, 1])
     assert hanging.cancelled == 1
-    assert not any(world.pool.waiting.values())
+    assert len(world.pool.hedged) == 0
     world.assert_nothing_is_left_open()
 
 
 @instantly
-async def test_a_node_whose_pace_is_not_known_is_deserted_all_the_same() -> None:
+async def test_a_node_whose_pace_is_not_known_is_abandoned_all_the_same() -> None:
     hanging = Scripted(hang)
     world = World(hanging, Scripted(WELL))
     world.pool.hedging = Hedging()
     call = asyncio.create_task(world.call())
     while not hanging.asked:
         await asyncio.sleep(0.001)
-    world.pool.desert("a")
+    world.pool.abandon("a")
     assert (await call).node_id == "b"
     world.assert_nothing_is_left_open()
 
@@ -83,9 +79,10 @@ async def test_an_attempt_for_a_node_that_hangs_belongs_to_the_trace_of_its_call
     call = asyncio.create_task(world.call(hedge_after=4.0), context=under_it)
     while not hanging.asked:
         await asyncio.sleep(0.001)
-    world.pool.desert("a")  # by who looks after the nodes: in a context of its own
+    world.pool.abandon("a")  # by who looks after the nodes: in a context of its own
     await call
     assert trace.asked == ["a", "b"]
+    assert trace.ended == [Answer(result=b"1"), None]
 
 
 @instantly
@@ -187,3 +184,47 @@ async def test_a_hedge_that_loses_is_not_called_slow() -> None:
         world.nodes[1].pace.answered("m", 1.0, 0.0)
     assert (await world.call(hedge_after=0.02)).node_id == "a"
     assert world.nodes[1].attempts.totals(world.pool.clock()) == [0, 0]
+
+
+@instantly
+async def test_a_first_attempt_that_answers_beside_its_hedge_wins() -> None:
+    go = asyncio.Event()
+
+    async def when_told(timeout: float) -> Reply:
+        await go.wait()
+        return await WELL(timeout)
+
+    async def tells(timeout: float) -> Reply:
+        go.set()
+        return await hang(timeout)
+
+    world = World(Scripted(when_told), Scripted(tells))
+    found = await world.call(hedge_after=0.02)
+    assert (found.node_id, world.asked, world.scripts[1].cancelled) == ("a", [1, 1], 1)
+    world.assert_nothing_is_left_open()
+
+
+@instantly
+async def test_what_waits_for_a_node_that_hangs_needs_no_budget() -> None:
+    world = World(Scripted(hang), Scripted(WELL), budget=Budget(share=0.0, floor=0.0))
+    world.pool.hedging = Hedging()
+    call = asyncio.create_task(world.call())
+    while not world.scripts[0].asked:
+        await asyncio.sleep(0.001)
+    world.pool.abandon("a")
+    assert (await call).node_id == "b"
+    assert world.scripts[0].cancelled == 1, "it was not waited for"
+
+
+@pytest.mark.parametrize("hedged", [False, True])
+@instantly
+async def test_a_caller_that_leaves_leaves_nothing_open(hedged: bool) -> None:
+    world = World(Scripted(hang), Scripted(hang))
+    call = asyncio.create_task(world.call(hedge_after=0.01 if hedged else None))
+    while world.asked != [1, int(hedged)]:
+        await asyncio.sleep(0.001)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert [script.cancelled for script in world.scripts] == [1, int(hedged)]
+    world.assert_nothing_is_left_open()

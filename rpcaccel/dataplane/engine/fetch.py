@@ -1,0 +1,506 @@
+"""One miss, from the moment nothing here answers it to its outcome: driven by callbacks and timers, without a task.
+
+    second tier -> [lease] -> nodes <-> room, head -> landed
+
+The second tier is asked where the call has keys there; where fetching costs a node much, one process of several holds a
+lease and the others wait for what it puts. Then nodes are asked, as the machine of core.dispatch says. Where every node
+is full the call waits for room, and where those that have its block are gone it waits for another one, and then follows
+the best node left (dataplane.engine.head_loss). An answer that may be an abandoned branch's is asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextvars import copy_context
+from enum import Enum
+from math import inf
+from typing import Any, Protocol
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.retention import is_empty
+from rpcaccel.core.dispatch.dispatch_policy import dispatch_settings
+from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.dataplane.engine import head_loss
+from rpcaccel.dataplane.engine.leases import Leasing
+from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
+from rpcaccel.dataplane.engine.results import AnswerHandler
+from rpcaccel.dataplane.engine.single_flight import Flight, Flights
+from rpcaccel.dataplane.engine.sticky import preferring
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
+from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
+from rpcaccel.stores.base import Lease, Store
+
+_REDIS, _FORWARD = Step.REDIS, Step.FORWARD  # looked up once (core.plan.planner)
+Finish = Callable[[Plan, Forwarded], Outcome]
+
+
+class Choosing(NodeChooser, Protocol):
+    """Who is asked next, and whether one was taken that is not fit."""
+
+    @property
+    def forced(self) -> bool: ...
+
+
+class Means:
+    """What the fetches of one worker have in common."""
+
+    __slots__ = ("broadcasts", "clock", "flights", "leasing", "memory", "results", "second_tier", "sends", "store",
+                 "tally")  # fmt: skip
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        store: Store,
+        tally: Tally,
+        clock: Callable[[], float],
+        sends: ReadYourWrites,
+        results: AnswerHandler,
+    ) -> None:
+        self.memory = memory
+        self.store = store
+        self.second_tier = store.name != "memory"
+        self.tally = tally
+        self.clock = clock
+        self.sends = sends
+        self.results = results
+        self.flights = Flights()
+        self.leasing = Leasing(store, memory, clock)
+        self.broadcasts = Broadcasts()
+
+    def accepts(self, plan: Plan, key: bytes, entry: Entry) -> bool:
+        """May what the second tier has be given? If it is not too old, it fills the memory tier."""
+        now = self.clock()
+        if plan.rule.max_age and now - entry.stored_at > plan.rule.max_age:
+            return False
+        self.memory.put(key, entry, now)
+        return True
+
+    async def stored(self, plan: Plan) -> Entry | None:
+        """What the second tier has, waited for; it fills the memory tier."""
+        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+
+        def told(entry: Entry | None) -> None:
+            if not found.done():
+                found.set_result(entry)
+
+        if not self.store.look(plan.shared_keys, lambda key, entry: self.accepts(plan, key, entry), told):
+            return None
+        return await found
+
+
+class Asking(Enum):
+    """What the nodes are asked for."""
+
+    CALL = "the call as it is planned"
+    LOWER = "the call at the head of the best node left"
+    LAST = "whoever is left, since there was nobody to wait for"
+
+
+_CALL, _LOWER, _LAST = Asking
+
+
+class Fetch(Flight):
+    """One call on its way. Whatever ends it, nothing of it is left with a node, a queue or a timer."""
+
+    __slots__ = ("_asked", "_asking", "_attempts", "_began", "_busy_until", "_chooser", "_client", "_context", "_ends",
+                 "_entry", "_followed_to", "_fork_epoch", "_found", "_lease", "_looks", "_machine", "_means",
+                 "_network", "_only", "_open", "_patient_until", "_plan", "_pool", "_running", "_started", "_steps",
+                 "_task", "_waited", "sole")  # fmt: skip
+
+    def __init__(
+        self,
+        means: Means,
+        network: Network,
+        plan: Plan,
+        client: bytes,
+        *,
+        key: bytes | None = None,
+        bound: bool = False,
+        ends: float | None = None,
+        only: tuple[Choosing, Finish] | None = None,
+    ) -> None:
+        """`start` begins it.
+
+        Args:
+            key: of the flight; None: nobody may join it.
+            bound: it ends when its caller leaves.
+            ends: when it must be over (monotonic seconds), if it is a part of another call.
+            only: who alone may be asked, so that nobody else is waited for or followed, and what makes the outcome of
+                what that node said.
+        """
+        super().__init__(means.flights, key, bound=bound)
+        self._means = means
+        self._network = network
+        self._pool = network.pool
+        self._chooser: Choosing
+        """Who is asked next."""
+        self._plan = plan
+        self._client = client
+        self._context = copy_context()
+        """The first caller's: traces and logs of what follows belong to that call."""
+        self.sole = False
+        """Would other processes ask the same at the same time, so that one of them is to ask for all?"""
+        self._only = only
+        self._steps: list[tuple[Step, float]] = []
+        self._open = True
+        self._began = self._started = means.clock()
+        self._ends = self._began + network.settings.deadline if ends is None else ends
+        self._looks = 0
+        self._entry: Entry | None = None
+        self._lease: Lease | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._machine: Dispatch | None = None
+        self._running: dict[int, Attempt] = {}
+        self._asking = _CALL
+
+    def __repr__(self) -> str:
+        return f"<fetch of {self._plan.method} with {len(self._running)} attempts under way>"
+
+    def start(self) -> None:
+        """Begin. It may land before this returns."""
+        try:
+            if self._means.second_tier and self._plan.shared_keys:
+                self._ask_tier()
+            else:
+                self._begin_nodes()
+        except Exception as error:
+            self._stumble(error)
+
+    def cancel(self) -> None:
+        """End it without an answer."""
+        self._close("cancelled")
+
+    # -- the second tier ------------------------------------------------------------------------------------------
+
+    def _ask_tier(self) -> None:
+        means, plan = self._means, self._plan
+        self._looks = 1
+        if plan.rule.names_transaction is not None:
+            self._looks += 1
+            if not means.sends.look(self._network, plan, self._looked_for_sender):
+                self._looks -= 1
+        if not means.store.look(plan.shared_keys, self._accepts, self._looked):
+            self._looked(None)
+
+    def _accepts(self, key: bytes, entry: Entry) -> bool:
+        try:
+            return self._open and self._means.accepts(self._plan, key, entry)
+        except Exception as error:
+            self._stumble(error)
+            return False
+
+    def _looked(self, entry: Entry | None) -> None:
+        self._entry = entry
+        self._looked_for_sender()
+
+    def _looked_for_sender(self) -> None:
+        self._looks -= 1
+        if self._open and not self._looks:
+            self._run(self._tier_said)
+
+    def _tier_said(self) -> None:
+        means, plan, entry = self._means, self._plan, self._entry
+        self._steps.append((_REDIS, means.clock() - self._started))
+        if entry is not None and not means.sends.doubts(self._network, plan, entry.result):
+            self._land_stored(entry)
+        elif plan.rule.heavy or self.sole:
+            self._task = asyncio.get_running_loop().create_task(self._claim())
+        else:
+            self._begin_nodes()
+
+    def _land_stored(self, entry: Entry) -> None:
+        steps = self._means.results.timed(self._steps)
+        self._end(Outcome(source=AnswerSource.REDIS, result=entry.result, block=self._plan.head, steps=steps))
+
+    async def _claim(self) -> None:
+        """Only one of several processes is to ask a node."""
+        means, plan = self._means, self._plan
+        try:
+            claimed = await means.leasing.claim(
+                plan.shared_keys[0], lambda: means.stored(plan), within=self._ends - means.clock()
+            )
+            self._task = None
+            if isinstance(claimed, Entry):
+                self._land_stored(claimed)
+            else:
+                self._lease = claimed
+                self._begin_nodes()
+        except Exception as error:
+            self._stumble(error)
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def _begin_nodes(self) -> None:
+        network, now = self._network, self._means.clock()
+        self._started = now
+        self._patient_until = min(self._ends, now + head_loss.patience(network))
+        self._followed_to = network.view.head
+        self._ask_nodes(_CALL, self._plan)
+
+    def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = ()) -> None:
+        """Ask the nodes. `without`: ids of those that are not asked."""
+        network, pool, now = self._network, self._pool, self._means.clock()
+        self._asking = asking
+        if asking is _CALL:
+            self._plan, self._fork_epoch = plan, network.view.fork_epoch
+        network.refreshes.call(now)
+        if plan.rule.kind == "send":
+            self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))
+            return
+        if self._only is not None:
+            self._chooser = self._only[0]
+        else:
+            nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
+            preferred = self._means.sends.holders(network, plan, self._client)
+            route_key = plan.route_key or self._client
+            self._chooser = preferring(plan, pool, nodes, preferred, route_key, last=asking is _LAST)
+        self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
+        self._waited = False
+        self._begin_attempts(plan)
+
+    def _begin_attempts(self, plan: Plan) -> None:
+        pool, now = self._pool, self._means.clock()
+        self._asked = plan
+        hedging = pool.hedging
+        self._attempts: list[Attempt] = []
+        self._machine = machine = Dispatch(
+            plan,
+            self._chooser,
+            pool.budget,
+            dispatch_settings(pool.settings, plan, pool.nodes),
+            ends=self._ends,
+            hedge_after=None if hedging is None or len(pool.nodes) < 2 else hedging.after,
+        )
+        done = machine.start(now)
+        if done == END and machine.end.failure is not None and machine.end.failure.kind is FailureKind.BUSY:
+            room = pool.rooms[plan.rule.bulkhead]
+            if room.wait(self, self._busy_until - now, again=self._waited):
+                self._waited = True
+                return
+            room.refused += 1
+        self._obey(done, machine)
+
+    def look_again(self) -> None:
+        """A node may have room now."""
+        self._run(self._begin_attempts, self._asked)
+
+    def _obey(self, done: int, machine: Dispatch) -> None:
+        """Do what the machine said, after any event."""
+        if done == END:
+            self._pool.hedged.drop(self)
+            self._nodes_said(machine)
+            return
+        if done == ASK:
+            asked = machine.asked
+            attempt = Attempt(self._asked, self._pool, asked, self._means.clock(), self._replied)
+            self._attempts.append(attempt)
+            self._running[asked.number] = attempt
+        if machine.due != inf or machine.hedged:
+            now = self._means.clock()
+            self._pool.hedged.add(self, machine.due - now)
+
+    def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
+        """An attempt is over, and booked."""
+        self._run(self._take_reply, attempt, reply, kind)
+
+    def _take_reply(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
+        number, machine = attempt.asked.number, self._machine
+        del self._running[number]
+        assert machine is not None
+        now = self._means.clock()
+        if isinstance(reply, Failure):
+            done = machine.failed(number, reply, now)
+        else:
+            done = machine.answered(number, reply, kind, now)
+        if self._running and done == END:
+            self._cut("overtaken" if kind is None else "cancelled")
+        self._obey(done, machine)
+
+    @property
+    def waits_for(self) -> str:
+        """The id of the node that the call waits for; empty when that is not one alone."""
+        return next(iter(self._running.values())).node.id if len(self._running) == 1 else ""
+
+    def overdue(self) -> None:
+        """The time has come that the machine wanted to be told of."""
+        if (machine := self._machine) is not None and machine.due != inf:
+            self._run(self._take_event, machine.tick)
+
+    def abandon(self) -> None:
+        """The node that the call waits for was found to hang."""
+        if (machine := self._machine) is not None and machine.hedged and len(self._running) == 1:
+            self._run(self._take_event, machine.abandoned)
+
+    def _take_event(self, event: Callable[[float], int]) -> None:
+        machine = self._machine
+        assert machine is not None
+        done = event(self._means.clock())
+        if done == END:
+            self._cut("hung")
+        self._obey(done, machine)
+
+    def _cut(self, how: CutAs) -> None:
+        running, self._running = self._running, {}
+        for attempt in running.values():
+            attempt.cut(how)
+
+    async def _broadcast(self, plan: Plan) -> None:
+        """Tell a transaction to many nodes."""
+        means, network = self._means, self._network
+        try:
+            said = await means.broadcasts.send(
+                plan,
+                network.pool,
+                network.plan,
+                means.tally.network(network.name),
+                lambda result, nodes: means.sends.took(network, result, nodes, client=self._client),
+                deadline=self._ends,
+                route_key=plan.route_key or self._client,
+            )
+            self._task = None
+            self._judge(plan, said)
+        except Exception as error:
+            self._stumble(error)
+
+    # -- what the nodes said --------------------------------------------------------------------------------------
+
+    def _nodes_said(self, machine: Dispatch) -> None:
+        end, plan, forced = machine.end, self._asked, self._chooser.forced
+        if end.failure is None and end.answer is not None and machine.steps:
+            self._compare(plan, end.answer, [id for id, kind in machine.steps if kind is FailureKind.NODE_BEHIND])
+        if forced:
+            self._means.tally.network(self._network.name).forced += 1
+        said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
+        self._machine = None
+        if self._only is not None:
+            self._conclude(plan, said)
+        elif self._asking is _LOWER:
+            self._followed(plan, said)
+        else:
+            self._judge(plan, said)
+
+    def _compare(self, plan: Plan, answer: Answer, behind: Collection[str]) -> None:
+        """Nodes said that they have not got the block of this call, and another machine answered: what they said is
+        shown to be a lag by that alone, since a client can bring such words about."""
+        block = plan.block
+        if block is None or answer.result is None or is_empty(bytes(answer.result)):
+            return
+        for node in self._pool.nodes:
+            if node.id in behind:
+                node.lacked(block, self._pool.most_lag, self._means.clock())
+
+    def _judge(self, plan: Plan, said: Forwarded) -> None:
+        """Is the call over, or is another node waited for or followed?"""
+        network, now = self._network, self._means.clock()
+        if said.failure is None:
+            if network.sight.absence.methods:
+                head_loss.reached(network, plan, said.node_id)
+            self._accept(plan, said)
+            return
+        if self._asking is _LAST or not head_loss.waits(network, plan, said, now):
+            self._accept(plan, said)
+            return
+        lower = head_loss.lower(network, plan, now)
+        self._found = said
+        until = head_loss.wait_until(network, plan, said, lower, now, self._patient_until)
+        if now < until:
+            network.sight.wait(until - now, self._changed)
+        elif lower is not None:
+            if self._may_go_on(plan, said):
+                self._ask_nodes(_LOWER, lower, said.tried)
+        elif said.tried:
+            self._conclude(plan, said)
+        else:
+            self._ask_nodes(_LAST, plan)
+
+    def _changed(self) -> None:
+        """The view changed, or a node came along, or none did in time."""
+        self._run(self._go_on)
+
+    def _go_on(self) -> None:
+        network, plan = self._network, self._plan
+        if self._may_go_on(plan, self._found):
+            fresh = head_loss.after_a_wait(network, plan, self._fork_epoch, self._means.clock())
+            self._ask_nodes(_CALL, fresh)
+
+    def _may_go_on(self, plan: Plan, said: Forwarded) -> bool:
+        """May nodes be asked again? If not, the call is over."""
+        now = self._means.clock()
+        if now < self._ends and head_loss.paid(self._network, plan, said, now):
+            return True
+        self._conclude(plan, said)
+        return False
+
+    def _followed(self, lower: Plan, said: Forwarded) -> None:
+        """The best node left was asked for the call at its own head."""
+        plan = self._plan
+        if head_loss.lacks(said) and lower.head < self._followed_to:
+            self._followed_to, self._asking = lower.head, _CALL
+            self._judge(plan, said)  # another node further behind may have it
+        elif said.answer is None:
+            self._conclude(plan, self._found)
+        else:
+            self._accept(lower, said)
+
+    def _accept(self, plan: Plan, said: Forwarded) -> None:
+        """An answer, unless it may be an abandoned branch's: then all is asked anew."""
+        network = self._network
+        shared = plan.rule.kind == "read" and plan.flight_key is not None
+        if said.answer is None or not shared or not network.may_be_abandoned(plan, said.node_id, self._fork_epoch):
+            self._conclude(plan, said)
+        else:
+            self._ask_nodes(_CALL, network.plan(plan.method, plan.asked))
+
+    def _conclude(self, plan: Plan, said: Forwarded) -> None:
+        means = self._means
+        self._steps.append((_FORWARD, means.clock() - self._started))
+        if self._only is None:
+            self._end(means.results.conclude(self._network, plan, said, self._steps))
+        else:
+            self._end(self._only[1](plan, said))
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _run(self, event: Callable[..., None], *about: Any) -> None:
+        """Let something happen to the call, in its own context; a bug is the call's end."""
+        if not self._open:
+            return
+        try:
+            self._context.run(event, *about)
+        except Exception as error:
+            self._stumble(error)
+
+    def _end(self, outcome: Outcome) -> None:
+        self._close("cancelled")
+        self.land(outcome)
+
+    def _stumble(self, error: Exception) -> None:
+        if self._open:
+            self._close("cancelled")
+            self.crash(error)
+
+    def _close(self, how: CutAs) -> None:
+        """Nothing of it is left anywhere."""
+        if not self._open:
+            return
+        self._open = False
+        self._cut(how)
+        pool = self._pool
+        pool.hedged.drop(self)
+        if self._machine is not None:
+            pool.rooms[self._plan.rule.bulkhead].leave(self)
+        self._network.sight.leave(self._changed)
+        if self._task is not None:
+            self._task.cancel()
+        if self._lease is not None:
+            self._means.leasing.release(self._lease)
+        self._machine = self._only = None  # what knows this call: no ring of objects is to be left
