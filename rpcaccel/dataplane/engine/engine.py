@@ -22,7 +22,7 @@ from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import results, sticky
-from rpcaccel.dataplane.engine.fetch import Fetch, Means
+from rpcaccel.dataplane.engine.fetch import Fetch, FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
@@ -51,12 +51,12 @@ class Engine:
         self.sends = ReadYourWrites(store, clock, on_hint)
         self._clock = clock
         self._answer_handler = AnswerHandler(memory, store, tally, clock, rng, on_hint)
-        self._means = means = Means(memory, store, tally, clock, self.sends, self._answer_handler)
-        self.flights = means.flights
-        self.leasing = means.leasing
-        self.broadcasts = means.broadcasts
-        self.second_tier = means.second_tier
-        stored = means.stored if self.second_tier else None
+        self._fetching = shared = FetchContext(memory, store, tally, clock, self.sends, self._answer_handler)
+        self.flights = shared.flights
+        self.leasing = shared.leasing
+        self.broadcasts = shared.broadcasts
+        self.second_tier = shared.second_tier
+        stored = shared.stored if self.second_tier else None
         self._ranges = Ranges(
             Way(self._part, self._answer_handler.keep, self._kept, stored), memory, self.flights, clock
         )
@@ -136,7 +136,7 @@ class Engine:
         if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
             return False
         if plan.flight_key not in self.flights:
-            Fetch(self._means, network, plan, b"", key=plan.flight_key).start()
+            Fetch(self._fetching, network, plan, b"", key=plan.flight_key).start()
         return True
 
     def _begin(
@@ -145,21 +145,21 @@ class Engine:
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, client)
             return CarriedFlight(self.flights, key, work, bound=bound).wait()
-        return _begun(Fetch(self._means, network, plan, client, key=key, bound=bound))
+        return _begun(Fetch(self._fetching, network, plan, client, key=key, bound=bound))
 
     def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
         """Fetch a part of a call that must be over at a time, for that call alone."""
-        return _begun(Fetch(self._means, network, plan, client, bound=True, ends=ends))
+        return _begun(Fetch(self._fetching, network, plan, client, bound=True, ends=ends))
 
     def _fetch_for_all(self, network: Network, plan: Plan) -> None:
         """Fetch what nobody waits for yet, once for all processes that would."""
-        fetch = Fetch(self._means, network, plan, b"", key=plan.flight_key)
+        fetch = Fetch(self._fetching, network, plan, b"", key=plan.flight_key)
         fetch.sole = True
         fetch.start()
 
     def _filter(self, network: Network, plan: Plan, client: bytes) -> Pending[Outcome]:
         """A filter stays on the node that made it; the id the client has names that node."""
-        fetch: Callable[..., Fetch] = partial(Fetch, self._means, network)
+        fetch: Callable[..., Fetch] = partial(Fetch, self._fetching, network)
         if plan.rule.kind == "filter-new":
             return _begun(fetch(plan, client)).then(partial(sticky.named, network))
         asked = sticky.pinned(network, plan)

@@ -50,7 +50,7 @@ class Choosing(NodeChooser, Protocol):
     def forced(self) -> bool: ...
 
 
-class Means:
+class FetchContext:
     """What the fetches of one worker have in common."""
 
     __slots__ = ("broadcasts", "clock", "flights", "leasing", "memory", "results", "second_tier", "sends", "store",
@@ -111,14 +111,41 @@ _CALL, _LOWER, _LAST = Asking
 class Fetch(Flight):
     """One call on its way. Whatever ends it, nothing of it is left with a node, a queue or a timer."""
 
-    __slots__ = ("_asked", "_asking", "_attempts", "_began", "_busy_until", "_chooser", "_client", "_context", "_ends",
-                 "_entry", "_followed_to", "_fork_epoch", "_found", "_lease", "_looks", "_machine", "_means",
-                 "_network", "_only", "_open", "_patient_until", "_plan", "_pool", "_running", "_started", "_steps",
-                 "_task", "_waited", "sole")  # fmt: skip
+    __slots__ = (
+        "_asked",
+        "_asking",
+        "_attempts",
+        "_began",
+        "_busy_until",
+        "_chooser",
+        "_client",
+        "_context",
+        "_ends",
+        "_entry",
+        "_followed_to",
+        "_fork_epoch",
+        "_found",
+        "_lease",
+        "_looks",
+        "_machine",
+        "_network",
+        "_only",
+        "_open",
+        "_patient_until",
+        "_plan",
+        "_pool",
+        "_running",
+        "_shared",
+        "_started",
+        "_steps",
+        "_task",
+        "_waited",
+        "sole",
+    )  # fmt: skip
 
     def __init__(
         self,
-        means: Means,
+        shared: FetchContext,
         network: Network,
         plan: Plan,
         client: bytes,
@@ -137,8 +164,8 @@ class Fetch(Flight):
             only: who alone may be asked, so that nobody else is waited for or followed, and what makes the outcome of
                 what that node said.
         """
-        super().__init__(means.flights, key, bound=bound)
-        self._means = means
+        super().__init__(shared.flights, key, bound=bound)
+        self._shared = shared
         self._network = network
         self._pool = network.pool
         self._chooser: Choosing
@@ -152,7 +179,7 @@ class Fetch(Flight):
         self._only = only
         self._steps: list[tuple[Step, float]] = []
         self._open = True
-        self._began = self._started = means.clock()
+        self._began = self._started = shared.clock()
         self._ends = self._began + network.settings.deadline if ends is None else ends
         self._looks = 0
         self._entry: Entry | None = None
@@ -168,7 +195,7 @@ class Fetch(Flight):
     def start(self) -> None:
         """Begin. It may land before this returns."""
         try:
-            if self._means.second_tier and self._plan.shared_keys:
+            if self._shared.second_tier and self._plan.shared_keys:
                 self._ask_tier()
             else:
                 self._begin_nodes()
@@ -182,18 +209,18 @@ class Fetch(Flight):
     # -- the second tier ------------------------------------------------------------------------------------------
 
     def _ask_tier(self) -> None:
-        means, plan = self._means, self._plan
+        shared, plan = self._shared, self._plan
         self._looks = 1
         if plan.rule.names_transaction is not None:
             self._looks += 1
-            if not means.sends.look(self._network, plan, self._looked_for_sender):
+            if not shared.sends.look(self._network, plan, self._looked_for_sender):
                 self._looks -= 1
-        if not means.store.look(plan.shared_keys, self._accepts, self._looked):
+        if not shared.store.look(plan.shared_keys, self._accepts, self._looked):
             self._looked(None)
 
     def _accepts(self, key: bytes, entry: Entry) -> bool:
         try:
-            return self._open and self._means.accepts(self._plan, key, entry)
+            return self._open and self._shared.accepts(self._plan, key, entry)
         except Exception as error:
             self._stumble(error)
             return False
@@ -208,9 +235,9 @@ class Fetch(Flight):
             self._run(self._tier_said)
 
     def _tier_said(self) -> None:
-        means, plan, entry = self._means, self._plan, self._entry
-        self._steps.append((_REDIS, means.clock() - self._started))
-        if entry is not None and not means.sends.doubts(self._network, plan, entry.result):
+        shared, plan, entry = self._shared, self._plan, self._entry
+        self._steps.append((_REDIS, shared.clock() - self._started))
+        if entry is not None and not shared.sends.doubts(self._network, plan, entry.result):
             self._land_stored(entry)
         elif plan.rule.heavy or self.sole:
             self._task = asyncio.get_running_loop().create_task(self._claim())
@@ -218,15 +245,15 @@ class Fetch(Flight):
             self._begin_nodes()
 
     def _land_stored(self, entry: Entry) -> None:
-        steps = self._means.results.timed(self._steps)
+        steps = self._shared.results.timed(self._steps)
         self._end(Outcome(source=AnswerSource.REDIS, result=entry.result, block=self._plan.head, steps=steps))
 
     async def _claim(self) -> None:
         """Only one of several processes is to ask a node."""
-        means, plan = self._means, self._plan
+        shared, plan = self._shared, self._plan
         try:
-            claimed = await means.leasing.claim(
-                plan.shared_keys[0], lambda: means.stored(plan), within=self._ends - means.clock()
+            claimed = await shared.leasing.claim(
+                plan.shared_keys[0], lambda: shared.stored(plan), within=self._ends - shared.clock()
             )
             self._task = None
             if isinstance(claimed, Entry):
@@ -240,7 +267,7 @@ class Fetch(Flight):
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def _begin_nodes(self) -> None:
-        network, now = self._network, self._means.clock()
+        network, now = self._network, self._shared.clock()
         self._started = now
         self._patient_until = min(self._ends, now + head_loss.patience(network))
         self._followed_to = network.view.head
@@ -248,7 +275,7 @@ class Fetch(Flight):
 
     def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = ()) -> None:
         """Ask the nodes. `without`: ids of those that are not asked."""
-        network, pool, now = self._network, self._pool, self._means.clock()
+        network, pool, now = self._network, self._pool, self._shared.clock()
         self._asking = asking
         if asking is _CALL:
             self._plan, self._fork_epoch = plan, network.view.fork_epoch
@@ -260,7 +287,7 @@ class Fetch(Flight):
             self._chooser = self._only[0]
         else:
             nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
-            preferred = self._means.sends.holders(network, plan, self._client)
+            preferred = self._shared.sends.holders(network, plan, self._client)
             route_key = plan.route_key or self._client
             self._chooser = preferring(plan, pool, nodes, preferred, route_key, last=asking is _LAST)
         self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
@@ -268,7 +295,7 @@ class Fetch(Flight):
         self._begin_attempts(plan)
 
     def _begin_attempts(self, plan: Plan) -> None:
-        pool, now = self._pool, self._means.clock()
+        pool, now = self._pool, self._shared.clock()
         self._asked = plan
         hedging = pool.hedging
         self._attempts: list[Attempt] = []
@@ -301,11 +328,11 @@ class Fetch(Flight):
             return
         if done == ASK:
             asked = machine.asked
-            attempt = Attempt(self._asked, self._pool, asked, self._means.clock(), self._replied)
+            attempt = Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied)
             self._attempts.append(attempt)
             self._running[asked.number] = attempt
         if machine.due != inf or machine.hedged:
-            now = self._means.clock()
+            now = self._shared.clock()
             self._pool.hedged.add(self, machine.due - now)
 
     def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
@@ -316,7 +343,7 @@ class Fetch(Flight):
         number, machine = attempt.asked.number, self._machine
         del self._running[number]
         assert machine is not None
-        now = self._means.clock()
+        now = self._shared.clock()
         if isinstance(reply, Failure):
             done = machine.failed(number, reply, now)
         else:
@@ -343,7 +370,7 @@ class Fetch(Flight):
     def _take_event(self, event: Callable[[float], int]) -> None:
         machine = self._machine
         assert machine is not None
-        done = event(self._means.clock())
+        done = event(self._shared.clock())
         if done == END:
             self._cut("hung")
         self._obey(done, machine)
@@ -355,14 +382,14 @@ class Fetch(Flight):
 
     async def _broadcast(self, plan: Plan) -> None:
         """Tell a transaction to many nodes."""
-        means, network = self._means, self._network
+        shared, network = self._shared, self._network
         try:
-            said = await means.broadcasts.send(
+            said = await shared.broadcasts.send(
                 plan,
                 network.pool,
                 network.plan,
-                means.tally.network(network.name),
-                lambda result, nodes: means.sends.took(network, result, nodes, client=self._client),
+                shared.tally.network(network.name),
+                lambda result, nodes: shared.sends.took(network, result, nodes, client=self._client),
                 deadline=self._ends,
                 route_key=plan.route_key or self._client,
             )
@@ -378,7 +405,7 @@ class Fetch(Flight):
         if end.failure is None and end.answer is not None and machine.steps:
             self._compare(plan, end.answer, [id for id, kind in machine.steps if kind is FailureKind.NODE_BEHIND])
         if forced:
-            self._means.tally.network(self._network.name).forced += 1
+            self._shared.tally.network(self._network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
         if self._only is not None:
@@ -396,11 +423,11 @@ class Fetch(Flight):
             return
         for node in self._pool.nodes:
             if node.id in behind:
-                node.lacked(block, self._pool.most_lag, self._means.clock())
+                node.lacked(block, self._pool.most_lag, self._shared.clock())
 
     def _judge(self, plan: Plan, said: Forwarded) -> None:
         """Is the call over, or is another node waited for or followed?"""
-        network, now = self._network, self._means.clock()
+        network, now = self._network, self._shared.clock()
         if said.failure is None:
             if network.sight.absence.methods:
                 head_loss.reached(network, plan, said.node_id)
@@ -429,12 +456,12 @@ class Fetch(Flight):
     def _go_on(self) -> None:
         network, plan = self._network, self._plan
         if self._may_go_on(plan, self._found):
-            fresh = head_loss.after_a_wait(network, plan, self._fork_epoch, self._means.clock())
+            fresh = head_loss.after_a_wait(network, plan, self._fork_epoch, self._shared.clock())
             self._ask_nodes(_CALL, fresh)
 
     def _may_go_on(self, plan: Plan, said: Forwarded) -> bool:
         """May nodes be asked again? If not, the call is over."""
-        now = self._means.clock()
+        now = self._shared.clock()
         if now < self._ends and head_loss.paid(self._network, plan, said, now):
             return True
         self._conclude(plan, said)
@@ -461,10 +488,10 @@ class Fetch(Flight):
             self._ask_nodes(_CALL, network.plan(plan.method, plan.asked))
 
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
-        means = self._means
-        self._steps.append((_FORWARD, means.clock() - self._started))
+        shared = self._shared
+        self._steps.append((_FORWARD, shared.clock() - self._started))
         if self._only is None:
-            self._end(means.results.conclude(self._network, plan, said, self._steps))
+            self._end(shared.results.conclude(self._network, plan, said, self._steps))
         else:
             self._end(self._only[1](plan, said))
 
@@ -502,5 +529,5 @@ class Fetch(Flight):
         if self._task is not None:
             self._task.cancel()
         if self._lease is not None:
-            self._means.leasing.release(self._lease)
+            self._shared.leasing.release(self._lease)
         self._machine = self._only = None  # what knows this call: no ring of objects is to be left

@@ -101,7 +101,7 @@ class Counters:
         return f"<Counters {self.requests} requests, {self.open} open, {self.idle} idle, {self.reused} reused>"
 
 
-class Attempt(Trace):
+class ConnectTrace(Trace):
     """How far one request came: what its failure means depends on it. It is the trace of its own connection, told by
     the connector without the detour over signals; the methods are aiohttp's, and coroutines because it awaits them."""
 
@@ -161,7 +161,7 @@ class CountingConnector(TCPConnector):
         super().__init__(**options)
         self._counters = counters
 
-    async def take(self, request: ClientRequest, attempt: Attempt, limits: ClientTimeout) -> Connection:
+    async def take(self, request: ClientRequest, attempt: ConnectTrace, limits: ClientTimeout) -> Connection:
         """A connection of the pool, or a new one; raises what `connect` raises."""
         connection = await self.connect(request, [attempt], limits)
         # No await from here on: a connection that was made must be counted even when the caller is cancelled.

@@ -29,7 +29,7 @@ from rpcaccel.config.value_types import format_size
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.wire.http_reply import RATIO, HttpReplyReader, Malformed, TooLong
-from rpcaccel.dataplane.upstream.connector import Attempt, Counters, CountingConnector, NodeConnection
+from rpcaccel.dataplane.upstream.connector import ConnectTrace, Counters, CountingConnector, NodeConnection
 from rpcaccel.dataplane.upstream.http_messages import (
     Endpoint,
     HttpReply,
@@ -85,7 +85,7 @@ class Post:
         """None as long as it waits for one."""
         self.reused = True
         """Was the connection used before?"""
-        self.attempt: Attempt | None = None
+        self.attempt: ConnectTrace | None = None
         self.taker: asyncio.Task[None] | None = None
         """How far the opening of a connection came, and what opens it; None where one was there."""
 
@@ -213,7 +213,7 @@ class HttpNodeClient:
 
     async def _open(self, opened: list[Connection]) -> None:
         with suppress(*_TROUBLE):  # the first call meets the same trouble and tells it
-            opened.append(await self._connector.take(self._request, Attempt(self.counters), self._limits))
+            opened.append(await self._connector.take(self._request, ConnectTrace(self.counters), self._limits))
 
     def leave(self, post: Post) -> None:
         """Nobody wants the reply of a request any more."""
@@ -242,7 +242,7 @@ class HttpNodeClient:
             self.counters.reused += 1
             self._ask(post, connection)
         else:
-            post.attempt = Attempt(self.counters)
+            post.attempt = ConnectTrace(self.counters)
             self._waiting[post] = None
             post.taker = loop.create_task(self._take(post, post.attempt))
             self._takers.add(post.taker)
@@ -256,7 +256,7 @@ class HttpNodeClient:
                 return connection
         return None
 
-    async def _take(self, post: Post, attempt: Attempt) -> None:
+    async def _take(self, post: Post, attempt: ConnectTrace) -> None:
         """Take a connection out of the pool for a request, or for whichever waits by then."""
         limits = self._limits if post.timeout == self._limits.total else self._limits_of(post.timeout)
         try:
@@ -398,7 +398,7 @@ class HttpNodeClient:
             return self._failure(FailureKind.RESET_BEFORE_REPLY, "the node had closed a connection it kept open for us")
         return self._failure(FailureKind.BROKEN_REPLY, "the node closed a new connection without an answer")
 
-    def _translate(self, error: Exception, attempt: Attempt, limits: aiohttp.ClientTimeout) -> Failure:
+    def _translate(self, error: Exception, attempt: ConnectTrace, limits: aiohttp.ClientTimeout) -> Failure:
         """The one place where an exception of aiohttp becomes a Failure."""
         if attempt.phase in _BEFORE_SENDING:
             return self._translate_unsent(error, attempt.phase, limits)

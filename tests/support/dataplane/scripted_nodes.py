@@ -21,7 +21,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.engine.fetch import Choosing, Fetch, Means
+from rpcaccel.dataplane.engine.fetch import Choosing, Fetch, FetchContext
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
 from rpcaccel.dataplane.engine.results import AnswerHandler
 from rpcaccel.dataplane.networks.network import Sight
@@ -126,7 +126,7 @@ async def forward(
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
     results = AnswerHandler(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None)
     sends = ReadYourWrites(NoStore(), pool.clock, lambda _sent: None)
-    means = Means(memory, NoStore(), tally, pool.clock, sends, results)
+    means = FetchContext(memory, NoStore(), tally, pool.clock, sends, results)
     network = SimpleNamespace(
         name="n",
         pool=pool,

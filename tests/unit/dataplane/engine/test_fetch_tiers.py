@@ -66,7 +66,7 @@ def over(proxy: Proxy, tier: Tier) -> tuple[Engine, Network]:
     """The proxy's engine, over this second tier."""
     engine = proxy.worker.engine
     engine.store, engine.second_tier = tier, True
-    engine._means.store, engine._means.second_tier = tier, True
+    engine._fetching.store, engine._fetching.second_tier = tier, True
     return engine, proxy.worker.state.networks["harmony-s0"]
 
 

@@ -3,7 +3,7 @@ import asyncio
 from aiohttp import ClientRequest, ClientTimeout
 from yarl import URL
 
-from rpcaccel.dataplane.upstream.connector import Attempt, Counters, CountingConnector
+from rpcaccel.dataplane.upstream.connector import ConnectTrace, Counters, CountingConnector
 
 
 async def test_a_connection_is_counted_from_its_making_to_its_end() -> None:
@@ -17,12 +17,12 @@ async def test_a_connection_is_counted_from_its_making_to_its_end() -> None:
     connector = CountingConnector(counters)
     request = ClientRequest("POST", url, loop=asyncio.get_running_loop())
 
-    first = await connector.take(request, Attempt(counters), ClientTimeout())
+    first = await connector.take(request, ConnectTrace(counters), ClientTimeout())
     assert (counters.connects, counters.open) == (1, 1)
     first.release()
     assert (counters.open, counters.idle) == (1, 1)
 
-    attempt = Attempt(counters)
+    attempt = ConnectTrace(counters)
     second = await connector.take(request, attempt, ClientTimeout())
     assert attempt.reused
     assert attempt.phase == "sent"
