@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
-from rpcaccel.core.cache.eviction import POLICIES, USES_CAP, CacheSlot
+from rpcaccel.core.cache.eviction import USES_CAP, CacheSlot, S3Fifo
 from rpcaccel.core.wire import gzip_reply
 
 ENTRY_BYTES = 512
@@ -32,14 +32,10 @@ class MemoryStats(Struct, frozen=True, kw_only=True):
     rejected: int
     """Entries too large to be kept."""
     purged: int
-    policy: str
 
 
 class MemoryTier:
-    """A byte-bounded map from key to entry.
-
-    `max_bytes` bounds everything it holds, `max_entry` one entry (both bytes); `policy` is a name in eviction.POLICIES.
-    """
+    """A byte-bounded map from key to entry: `max_bytes` bounds everything in it, `max_entry` one entry (bytes)."""
 
     __slots__ = (
         "_bytes",
@@ -48,7 +44,6 @@ class MemoryTier:
         "_expired",
         "_hits",
         "_misses",
-        "_on_hit",
         "_purged",
         "_puts",
         "_rejected",
@@ -57,18 +52,17 @@ class MemoryTier:
         "max_entry",
     )
 
-    def __init__(self, max_bytes: int, max_entry: int, *, policy: str = "s3fifo") -> None:
+    def __init__(self, max_bytes: int, max_entry: int) -> None:
         self.max_bytes = max_bytes
         self.max_entry = max_entry
         self._slots: dict[bytes, CacheSlot] = {}
-        self._eviction = POLICIES[policy]()
-        self._on_hit = self._eviction.on_hit
+        self._eviction = S3Fifo()
         self._bytes = 0
         self._hits = self._misses = self._expired = self._puts = 0
         self._evictions = self._rejected = self._purged = 0
 
     def __repr__(self) -> str:
-        return f"<MemoryTier {self._eviction.name} {len(self._slots)} entries {self.size}/{self.max_bytes} B>"
+        return f"<MemoryTier {len(self._slots)} entries {self.size}/{self.max_bytes} B>"
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -80,7 +74,7 @@ class MemoryTier:
 
     def weigh(self, key: bytes, entry: Entry) -> int:
         """The bytes an entry is counted with."""
-        return ENTRY_BYTES + self._eviction.slot_bytes + len(key) + len(entry.result)
+        return ENTRY_BYTES + len(key) + len(entry.result)
 
     def get(self, key: bytes, now: float) -> Entry | None:
         """The entry of `key`, unless its time is over."""
@@ -105,9 +99,7 @@ class MemoryTier:
     def hit(self, slot: CacheSlot) -> None:
         """The entry in this place is an answer: all that a hit costs."""
         self._hits += 1
-        if self._on_hit is not None:
-            self._on_hit(slot)
-        elif slot.uses < USES_CAP:
+        if slot.uses < USES_CAP:
             slot.uses += 1
 
     def squeeze(self, slot: CacheSlot, rest: bytes, now: float) -> bytes:
@@ -187,7 +179,6 @@ class MemoryTier:
             evictions=self._evictions,
             rejected=self._rejected,
             purged=self._purged,
-            policy=self._eviction.name,
         )
 
     def _replace(self, slot: CacheSlot, entry: Entry, weight: int, now: float) -> bool:
@@ -228,7 +219,6 @@ class MemoryTier:
     def _clear(self) -> int:
         count = len(self._slots)
         self._slots = {}
-        self._eviction = POLICIES[self._eviction.name]()
-        self._on_hit = self._eviction.on_hit
+        self._eviction = S3Fifo()
         self._bytes = 0
         return count
