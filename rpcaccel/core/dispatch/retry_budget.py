@@ -6,7 +6,7 @@ they spend, a read that meets a dying node finds the budget as if they had never
 
 from __future__ import annotations
 
-from rpcaccel.core.nodes.lapsing import Lapsing
+from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.replies.failure import Failure, policy
 

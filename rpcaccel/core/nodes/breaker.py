@@ -121,16 +121,12 @@ class Breaker:
         self._counts = SlidingCounts(2, span=self.settings.span, slices=10)
 
     def allows(self, now: float, *, light: bool = True) -> bool:
-        """Would `acquire` give a permit at `now`? Changes nothing."""
+        """May a call pass at `now`? Changes nothing."""
         if self.state is CLOSED:
             return True
         if self.state is _OPEN:
             return now >= self.rest_until and not self.held
         return self._trials_out[light] < self.settings.trials
-
-    def acquire(self, now: float) -> Permit | None:
-        """A permit for one call, or None."""
-        return self.force(now) if self.allows(now) else None
 
     def force(self, now: float, *, light: bool = True) -> Permit:
         """A permit in any state, for when no better node is left and somebody must be asked. Where no trial is free,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.breaker import CLOSED, Breaker, Permit, Verdict
 from rpcaccel.core.nodes.concurrency_limit import Limit
-from rpcaccel.core.nodes.lapsing import Lapsing
-from rpcaccel.core.nodes.method_latency import Pace
+from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
 from rpcaccel.core.nodes.parking import Parking
-from rpcaccel.core.nodes.sliding_window import LatencyWindow, SlidingCounts
+from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import BARRING, FailureKind
 
@@ -101,7 +101,7 @@ class Node:
         """Calls that wait for it, and those of each bulkhead among them."""
         self.effective_weight = float(weight)
         """The weight after recent failures, as the smooth-weighted balancer keeps it."""
-        self.breaker, self.latency, self.pace = Breaker(), LatencyWindow(), Pace()
+        self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
         self.attempts = SlidingCounts(2, span=10.0, slices=10)
         """Attempts lately that it replied to, and those that another node overtook."""
         self.busy_since = self.replied_at = float("-inf")
