@@ -49,22 +49,6 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
     version: Probe | None = None
 
 
-class KnownNetwork(Struct, frozen=True, forbid_unknown_fields=True):
-    """A public network of the chain: what its nodes say of themselves."""
-
-    name: str
-    eth_chain_id: int
-    """Of shard 0: a shard's own id is this plus its number."""
-    network_id: int
-    shards: int = 1
-    """How many shards it has had at most."""
-
-    def shard_of(self, eth_chain_id: int) -> int | None:
-        """The shard with this id; None when it is not of this network."""
-        shard = eth_chain_id - self.eth_chain_id
-        return shard if 0 <= shard < self.shards else None
-
-
 class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
     """How far a range may reach on a node, and what the node says to more."""
 
@@ -90,17 +74,8 @@ class Chain(Struct, frozen=True, kw_only=True):
     paths: Mapping[str, str]
     """Well-known request paths, and the prefix of methods written without one there."""
     identity: Identity
-    networks: tuple[KnownNetwork, ...]
     ranges: Mapping[str, RangeLimit]
     """By the way of splitting ("blocks", "logs")."""
-
-    def network(self, eth_chain_id: int) -> tuple[KnownNetwork, int] | None:
-        """The first known network with this id, and the shard; None for a private network."""
-        for known in self.networks:
-            shard = known.shard_of(eth_chain_id)
-            if shard is not None:
-                return known, shard
-        return None
 
     def __repr__(self) -> str:
         return f"<Chain {self.name}: {len(self.rules)} methods, {len(self.errors.rows)} error rows>"

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, Finality, Identity, KnownNetwork, RangeLimit
+from rpcaccel.chains.chain import Chain, Finality, Identity, RangeLimit
 from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
@@ -32,7 +32,7 @@ from rpcaccel.core.replies.failure import FailureKind
 
 _T = TypeVar("_T")
 _DIRECTORY = resources.files("rpcaccel.chains")
-_TABLES = {"chain", "networks", "rules", "denied", "forms", "errors"}
+_TABLES = {"chain", "rules", "denied", "forms", "errors"}
 
 
 class ChainError(ValueError):
@@ -192,7 +192,6 @@ def read(name: str, text: str) -> Chain:
         tags=head.tags,
         paths=MappingProxyType(head.paths),
         identity=head.identity,
-        networks=tuple(_convert(file, *entry, KnownNetwork) for entry in _each(file, document, "networks")),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
     )
 

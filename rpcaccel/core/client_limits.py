@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from math import inf
 
 from msgspec import Struct
 
@@ -208,11 +207,6 @@ class Client:
     def shares(self) -> bool:
         """Is there something to settle with other workers?"""
         return self._bucket is not None
-
-    @property
-    def left(self) -> float:
-        """Tokens left when it was last looked at; infinite without a rate."""
-        return inf if self._bucket is None else self._bucket.level
 
     def settle(self) -> int:
         """The tokens taken since the last time."""

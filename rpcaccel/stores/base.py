@@ -51,14 +51,8 @@ class ServerStats(Struct, frozen=True, kw_only=True):
     """host:port or path; never holds credentials."""
     role: str
     up: bool
-    failures: int = 0
     error: str = ""
     """The last thing that went wrong; empty once it works again."""
-    max_memory: int | None = None
-    """Bytes; 0 is without bound, None not known."""
-    used_memory: int | None = None
-    policy: str = ""
-    """The server's maxmemory-policy."""
 
 
 class StoreStats(Struct, frozen=True, kw_only=True):

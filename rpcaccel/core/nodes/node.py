@@ -58,7 +58,7 @@ class Node:
     """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_lag", "_lag_until", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
-                 "cordoned", "drained", "effective_weight", "ejected_until", "ejections", "head", "held", "id",
+                 "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id",
                  "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed",
                  "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
                  "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
@@ -99,8 +99,6 @@ class Node:
         self.head = -1
         self.in_flight, self.held = 0, [0] * len(Bulkhead)
         """Calls that wait for it, and those of each bulkhead among them."""
-        self.effective_weight = float(weight)
-        """The weight after recent failures, as the smooth-weighted balancer keeps it."""
         self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
         self.attempts = SlidingCounts(2, span=10.0, slices=10)
         """Attempts lately that it replied to, and those that another node overtook."""

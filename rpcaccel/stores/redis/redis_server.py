@@ -39,7 +39,6 @@ class Server:
         "_refresh",
         "client",
         "error",
-        "failures",
         "name",
         "node",
         "role",
@@ -60,7 +59,6 @@ class Server:
         self.client: Any = client
         self.node = node
         self.up = True
-        self.failures = 0
         self.error = ""
         self._in_a_row = 0
         self._info: dict[str, Any] = {}
@@ -78,7 +76,6 @@ class Server:
 
     def failed(self, error: BaseException | str) -> None:
         """It failed or was late; enough of that in a row takes it down."""
-        self.failures += 1
         self._in_a_row += 1
         self.error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"[:200]
         if self._in_a_row >= FAILURES:
@@ -183,17 +180,8 @@ class Server:
             await cancel_and_wait(self._probing)
 
     def stats(self) -> ServerStats:
-        """State now."""
-        return ServerStats(
-            name=self.name,
-            role=self.role,
-            up=self.up,
-            failures=self.failures,
-            error=self.error,
-            max_memory=self._info.get("maxmemory"),
-            used_memory=self._info.get("used_memory"),
-            policy=str(self._info.get("maxmemory_policy", "")),
-        )
+        """The server's state at this moment."""
+        return ServerStats(name=self.name, role=self.role, up=self.up, error=self.error)
 
     def warnings(self) -> list[str]:
         """What the operator should change about this server's memory."""
