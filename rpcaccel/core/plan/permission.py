@@ -1,4 +1,4 @@
-"""Which methods somebody may call, and which nobody may, as names and patterns (fnmatch, case-sensitive)."""
+"""Which methods may be called: by one client, and by anybody. Given as names and fnmatch patterns (case-sensitive)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fnmatch import translate
 
 
 class Permission:
-    """What one client may call. What is denied is denied, whatever else is allowed."""
+    """The methods that one client may call. `deny` comes before `allow`."""
 
     __slots__ = ("_allow", "_deny", "allow", "deny")
 
     def __init__(self, allow: Sequence[str] = (), deny: Sequence[str] = ()) -> None:
-        """`allow` empty: everything that is not denied."""
+        """An empty `allow` allows every method that is not denied."""
         self.allow = tuple(allow)
         self.deny = tuple(deny)
         self._allow = any_of(allow)
@@ -30,17 +30,20 @@ class Permission:
 
 
 class Exposure:
-    """What the proxy takes at all, whoever calls."""
+    """The methods that the proxy accepts from anybody."""
 
     __slots__ = ("_deny", "_expose")
 
     def __init__(self, deny: Sequence[str] = (), expose: Sequence[str] = ()) -> None:
-        """`deny` is refused in any case; `expose` is taken though the chain's table denies it."""
+        """`deny` is always refused; `expose` is accepted although the chain's table denies it."""
         self._deny = any_of(deny)
         self._expose = any_of(expose)
 
     def refusal(self, method: str, *, denied: bool) -> str:
-        """Why a method is refused, in words for its caller; empty when it is taken. `denied`: by the chain's table."""
+        """A sentence for the caller saying why a method is refused; empty when it is accepted.
+
+        `denied`: the chain's table denies the method.
+        """
         if self._deny is not None and self._deny.match(method):
             return f"the method {method} is refused by this proxy"
         if denied and (self._expose is None or not self._expose.match(method)):
@@ -52,5 +55,5 @@ class Exposure:
 
 
 def any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    """An expression that matches the names that some pattern means; None where there is no pattern."""
+    """A regular expression for names that match any of the patterns; None without patterns."""
     return re.compile("|".join(translate(pattern) for pattern in patterns)) if patterns else None
