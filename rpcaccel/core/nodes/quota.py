@@ -1,7 +1,7 @@
-"""What a node may be asked for in a second, a day and a month, how much of it is used, and when it will run out.
+"""The quotas of a node: calls per second, day and month, how much is used, and when a quota will run out.
 
-Days and months are those of the calendar in UTC, as providers count them. Time here is monotonic like everywhere; the
-calendar is reached by `epoch`, the Unix time at monotonic zero.
+Days and months are calendar periods in UTC, as providers count them. Times are monotonic unless said otherwise; `epoch`
+is the Unix time at monotonic zero.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _DAY = 86_400.0
 
 
 class QuotaLimits(Struct, frozen=True, kw_only=True):
-    """Calls a node may be asked for; 0: no limit."""
+    """The calls that a node may be sent in each period; 0: no limit."""
 
     second: float = 0.0
     day: float = 0.0
     month: float = 0.0
     heavy: float = 1.0
-    """Calls that a heavy method counts as."""
+    """The number of calls that a call of a heavy method counts as."""
 
     @property
     def limits(self) -> bool:
@@ -30,7 +30,7 @@ class QuotaLimits(Struct, frozen=True, kw_only=True):
         return bool(self.second or self.day or self.month)
 
     def shared_by(self, workers: int) -> QuotaLimits:
-        """What each of so many workers may use: none needs to ask another, and the sum is never exceeded."""
+        """The share of each of `workers` workers, so that the sum is never exceeded without asking one another."""
         return QuotaLimits(
             second=self.second / workers, day=self.day / workers, month=self.month / workers, heavy=self.heavy
         )
@@ -43,21 +43,21 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
     used: float
     limit: float
     since: float
-    """When counting began: with the window, or with the program when that was later."""
+    """When counting began: with the period, or with the program if that was later."""
     renews: float
     runs_out: float | None = None
-    """When it will be used up if things go on as since; None when it will last."""
+    """When the quota will be used up at the present rate; None when it will last."""
     brought: float = 0.0
-    """Of `used`, what was used of this part before or beside the one who tells it (`Brought`)."""
+    """The part of `used` that the reporting worker did not count itself (`Brought`)."""
 
     @property
     def own(self) -> float:
-        """What was used by the one who tells it."""
+        """The part of `used` that the reporting worker counted itself."""
         return self.used - self.brought
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """What a worker's part of a quota was used for by others: earlier runs, and workers that had its place."""
+    """Usage of a worker's share that it did not count itself: by earlier runs, and by workers that had its place."""
 
     network: str
     node: str
@@ -65,11 +65,11 @@ class Brought(Struct, frozen=True, kw_only=True):
     used: float
     since: float
     renews: float
-    """The Unix time at which the window ends, by which it is known."""
+    """The Unix time at which the period ends, which identifies the period."""
 
 
 def runs_out(used: float, limit: float, *, since: float, now: float, renews: float) -> float | None:
-    """When `limit` is reached at the pace of `used` from `since` to `now`; None when it renews before."""
+    """When `limit` will be reached at the rate of `used` from `since` to `now`; None when the period ends before."""
     if used >= limit:
         return now
     if used <= 0 or now <= since:
@@ -79,7 +79,7 @@ def runs_out(used: float, limit: float, *, since: float, now: float, renews: flo
 
 
 class _Count:
-    """What was used in one window of the calendar."""
+    """The usage in one calendar period. Times are Unix seconds."""
 
     __slots__ = ("brought", "ends", "since", "used", "window")
 
@@ -90,7 +90,7 @@ class _Count:
         self.ends = window_end(window, unix)
 
     def roll(self, unix: float) -> None:
-        """Begin anew when the window is over."""
+        """Start a new period when the current one is over."""
         if unix >= self.ends:
             self.used, self.brought, self.since = 0.0, 0.0, self.ends
             self.ends = window_end(self.window, unix)
@@ -104,14 +104,14 @@ class Quota:
     def __init__(self, settings: QuotaLimits, *, now: float, epoch: float) -> None:
         self.settings = settings
         self.epoch = epoch
-        """Unix time at monotonic zero; the clock of the machine may be set while we run."""
+        """The Unix time at monotonic zero. It changes when the clock of the machine is set."""
         self._day = _Count("day", now + epoch)
         self._month = _Count("month", now + epoch)
         self._tokens = max(settings.second, 1.0)
         self._at = now
 
     def spend(self, heavy: bool, now: float) -> None:
-        """One call was sent."""
+        """Count one call that was sent."""
         cost = self.settings.heavy if heavy else 1.0
         for count in (self._day, self._month):
             count.roll(now + self.epoch)
@@ -121,8 +121,7 @@ class Quota:
             self._at = now
 
     def bring(self, brought: Brought, now: float) -> None:
-        """Others have used this much of it; nothing when that was in another window. Said again, it takes the place of
-        what was said before."""
+        """Set the usage that this worker did not count itself; ignored when it is of another period."""
         for count in (self._day, self._month):
             count.roll(now + self.epoch)
             if count.window == brought.window and count.ends == brought.renews:
@@ -131,7 +130,7 @@ class Quota:
                 count.since = min(count.since, brought.since)
 
     def has_room(self, now: float) -> bool:
-        """May it be asked within this second?"""
+        """Does the limit per second allow a call now?"""
         return not self.settings.second or self._refilled(now) >= 1.0
 
     def parked_until(self, now: float) -> float | None:
@@ -146,7 +145,7 @@ class Quota:
         return until
 
     def uses(self, now: float) -> tuple[QuotaUse, ...]:
-        """What is used of each limit there is."""
+        """The usage of each limit that is set."""
         unix = now + self.epoch
         found = []
         for count, limit in ((self._day, self.settings.day), (self._month, self.settings.month)):
