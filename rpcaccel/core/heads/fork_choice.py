@@ -67,7 +67,7 @@ def _weigh(views: _Told, number: int, served: str | None) -> dict[str, tuple[flo
 
 
 def _together(views: _Told) -> _Told:
-    """The largest group of nodes that are shown to be on one branch.
+    """The nodes shown to be on one branch; of several such groups, the one with the most weight.
 
     As long as no node has left a branch, or was found on another one, all nodes are on one branch.
     """
