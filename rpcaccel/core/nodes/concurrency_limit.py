@@ -16,7 +16,7 @@ class ConcurrencyPolicy(Struct, frozen=True, kw_only=True):
     least: int = 16
     """The lower bound of the limit."""
     cut: float = 0.7
-    """Factor by which a sign of overload lowers the limit."""
+    """The limit after a sign of overload, as a share of the calls in flight."""
     every: float = 1.0
     """Seconds between two decreases: the failures of one overload count once."""
 

@@ -125,7 +125,7 @@ class Planner:
         reader = self._readers.get(method)
         if reader is None:
             reader = ParamsReader(method, rule, self._tags, self._memos)
-            if rule.known:  # clients invent names
+            if rule.known:  # other names are unbounded: clients can invent them
                 self._readers[method] = reader
         return reader
 

@@ -121,7 +121,8 @@ class Server:
         return await (self.node or self.client).execute_command(*command)
 
     async def mget(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `keys`, in order, by one MGET; in a cluster by one for each slot, pipelined. Raises."""
+        """The values of `keys`, in order, by one MGET, in a cluster by one for each slot. Raises what the client
+        raises."""
         if self.node is None:
             values: list[bytes | None] = await self.client.execute_command("MGET", *keys)
             return values
