@@ -1,4 +1,6 @@
-"""The limits of one client: which methods it may call, how fast, and how much at once. API keys tell clients apart.
+"""What clients may do: which methods they may call, how fast, and how much at once. API keys tell clients apart.
+
+Methods are allowed and denied by names and fnmatch patterns (case-sensitive): for one client, and for everybody.
 
 The rate is limited by a token bucket, which allows bursts. A limit of 0 is no limit. Refusals are values; their code is
 EIP-1474's "limit exceeded".
@@ -12,10 +14,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from rpcaccel.core.plan.permission import Permission
+from rpcaccel.core.plan.rules import any_of
 from rpcaccel.core.stats.counters import ClientCell
 from rpcaccel.core.wire import jsonrpc
 
@@ -63,6 +66,53 @@ class TokenBucket:
             self.level = min(self.burst, self.level + (now - self._at) * self.rate)
             self._at = now
         return self.level
+
+
+class Permission:
+    """The methods that one client may call. `deny` comes before `allow`."""
+
+    __slots__ = ("_allow", "_deny", "allow", "deny")
+
+    def __init__(self, allow: Sequence[str] = (), deny: Sequence[str] = ()) -> None:
+        """An empty `allow` allows every method that is not denied."""
+        self.allow = tuple(allow)
+        self.deny = tuple(deny)
+        self._allow = any_of(allow)
+        self._deny = any_of(deny)
+
+    def __repr__(self) -> str:
+        return f"<permission allow {','.join(self.allow) or '*'} deny {','.join(self.deny) or '-'}>"
+
+    def allows(self, method: str) -> bool:
+        """May this method be called?"""
+        if self._deny is not None and self._deny.match(method):
+            return False
+        return self._allow is None or self._allow.match(method) is not None
+
+
+class Exposure:
+    """The methods that the proxy accepts from anybody."""
+
+    __slots__ = ("_deny", "_expose")
+
+    def __init__(self, deny: Sequence[str] = (), expose: Sequence[str] = ()) -> None:
+        """`deny` is always refused; `expose` is accepted although the chain's table denies it."""
+        self._deny = any_of(deny)
+        self._expose = any_of(expose)
+
+    def refusal(self, method: str, *, denied: bool) -> str:
+        """A sentence for the caller saying why a method is refused; empty when it is accepted.
+
+        `denied`: the chain's table denies the method.
+        """
+        if self._deny is not None and self._deny.match(method):
+            return f"the method {method} is refused by this proxy"
+        if denied and (self._expose is None or not self._expose.match(method)):
+            return (
+                f"the method {method} is for a node's operator and refused by this proxy, "
+                "unless its setting http.expose names it"
+            )
+        return ""
 
 
 ANONYMOUS = "anonymous"

@@ -11,15 +11,14 @@ Routes send methods to tagged nodes only: logs to the archive node, sends to a r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum, StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-
-from rpcaccel.core.plan.permission import any_of
 
 SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined", "blobs"]
 """The tests of results that a rule may name (core.cache.retention): a result that matches is not kept."""
@@ -214,6 +213,11 @@ UNKNOWN = Rule(
     repeat=False,
 )
 """The rule of every method that no table describes (rule of truth 1)."""
+
+
+def any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """A regular expression for names that match any of the patterns; None without patterns."""
+    return re.compile("|".join(translate(pattern) for pattern in patterns)) if patterns else None
 
 
 class Denied(Struct, frozen=True, forbid_unknown_fields=True):
