@@ -25,9 +25,8 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
-from benchmarks import pages
+from benchmarks import pages, yardsticks
 from benchmarks.traces import TRACES, Request
-from benchmarks.yardsticks import Lru, Sieve, weigh
 from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine, percent
 from rpcaccel.config.value_types import parse_size
@@ -104,11 +103,15 @@ class Mapping:
 
 def _cachetools(max_bytes: int, _entries: int) -> Cache:
     # It weighs the value alone; the keys of the traces have 40 to 110 bytes.
-    return Mapping(import_module("cachetools").LRUCache(max_bytes, getsizeof=lambda entry: weigh(b"k" * 75, entry)))
+    return Mapping(
+        import_module("cachetools").LRUCache(max_bytes, getsizeof=lambda entry: yardsticks.weigh(b"k" * 75, entry))
+    )
 
 
 def _cachebox(kind: str) -> Callable[[int, int], Cache]:
-    return lambda max_bytes, _entries: Mapping(getattr(import_module("cachebox"), kind)(max_bytes, getsizeof=weigh))
+    return lambda max_bytes, _entries: Mapping(
+        getattr(import_module("cachebox"), kind)(max_bytes, getsizeof=yardsticks.weigh)
+    )
 
 
 class Candidate(Struct, frozen=True):
@@ -122,8 +125,8 @@ class Candidate(Struct, frozen=True):
 
 
 CANDIDATES: dict[str, Candidate] = {
-    "lru": Candidate(lambda max_bytes, _entries: Lru(max_bytes)),
-    "sieve": Candidate(lambda max_bytes, _entries: Sieve(max_bytes)),
+    "lru": Candidate(lambda max_bytes, _entries: yardsticks.Lru(max_bytes)),
+    "sieve": Candidate(lambda max_bytes, _entries: yardsticks.Sieve(max_bytes)),
     "s3fifo": Candidate(lambda max_bytes, _entries: Tier(max_bytes)),
     "theine (W-TinyLFU)": Candidate(lambda _bytes, entries: Theine(entries), "theine", counts_entries=True),
     "cachebox LRU": Candidate(_cachebox("LRUCache"), "cachebox"),
@@ -184,7 +187,7 @@ def one(name: str, trace: str, requests: int, max_bytes: int, entries: int = 0) 
     hits, seconds = replay(cache, asked)
     grown, count_at_end = max(0, _resident() - before), len(cache)
     kept = ((key, cache.get(key)) for key in dict(asked))
-    held = sum(weigh(key, entry) for key, entry in kept if entry is not None)
+    held = sum(yardsticks.weigh(key, entry) for key, entry in kept if entry is not None)
     return Found(len(asked), hits, seconds, count_at_end, held, grown)
 
 

@@ -39,7 +39,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     limit: int = 0
     """The adaptive limit of light calls in flight."""
     quota: tuple[QuotaUse, ...] = ()
-    """This worker's share of the node's quotas, and how much of the share is used."""
+    """This worker's part of what is used and of the limits."""
     refusal: str
     """A sentence saying why the node gets no calls about the newest blocks; empty when it gets them."""
 
@@ -82,7 +82,7 @@ class PurgeDone(Struct, frozen=True, tag=True):
 
 
 class TakePlace(Struct, frozen=True, tag=True):
-    """Take over a place: the first order to a standby worker, which holds the sockets of all places."""
+    """Take this place: the first order to a worker that was started as a spare, with the sockets of all places."""
 
     name: str
     number: int
@@ -200,15 +200,15 @@ class Spent(Struct, frozen=True, tag=True):
 
 
 class QuotaBrought(Struct, frozen=True, tag=True):
-    """Quota usage that this worker did not count itself, as far as it has changed."""
+    """What others used of this worker's part of the quotas, as far as it has changed."""
 
     uses: tuple[Brought, ...]
 
 
 Order = TakePlace | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
-"""A message from the control plane to a worker."""
+"""From the control plane to a worker."""
 Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent
-"""A message from a worker to the control plane."""
+"""From a worker to the control plane."""
 
 
 LONGEST = 256 * 1024 * 1024

@@ -30,7 +30,7 @@ class QuotaLimits(Struct, frozen=True, kw_only=True):
         return bool(self.second or self.day or self.month)
 
     def shared_by(self, workers: int) -> QuotaLimits:
-        """The share of each of `workers` workers, so that the sum is never exceeded without asking one another."""
+        """What each of so many workers may use: none needs to ask another, and the sum is never exceeded."""
         return QuotaLimits(
             second=self.second / workers, day=self.day / workers, month=self.month / workers, heavy=self.heavy
         )
@@ -46,18 +46,18 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
     """When counting began: with the period, or with the program if that was later."""
     renews: float
     runs_out: float | None = None
-    """When the quota will be used up at the present rate; None when it will last."""
+    """When it will be used up if things go on as since; None when it will last."""
     brought: float = 0.0
-    """The part of `used` that the reporting worker did not count itself (`Brought`)."""
+    """Of `used`, what was used of this part before or beside the one who tells it (`Brought`)."""
 
     @property
     def own(self) -> float:
-        """The part of `used` that the reporting worker counted itself."""
+        """What was used by the one who tells it."""
         return self.used - self.brought
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """Usage of a worker's share that it did not count itself: by earlier runs, and by workers that had its place."""
+    """What a worker's part of a quota was used for by others: earlier runs, and workers that had its place."""
 
     network: str
     node: str
@@ -65,7 +65,7 @@ class Brought(Struct, frozen=True, kw_only=True):
     used: float
     since: float
     renews: float
-    """The Unix time at which the period ends, which identifies the period."""
+    """The Unix time at which the window ends, by which it is known."""
 
 
 def runs_out(used: float, limit: float, *, since: float, now: float, renews: float) -> float | None:
@@ -121,7 +121,8 @@ class Quota:
             self._at = now
 
     def bring(self, brought: Brought, now: float) -> None:
-        """Set the usage that this worker did not count itself; ignored when it is of another period."""
+        """Others have used this much of it; nothing when that was in another window. Said again, it takes the place of
+        what was said before."""
         for count in (self._day, self._month):
             count.roll(now + self.epoch)
             if count.window == brought.window and count.ends == brought.renews:
