@@ -25,13 +25,12 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
-from benchmarks import pages
+from benchmarks import pages, yardsticks
 from benchmarks.traces import TRACES, Request
 from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine, percent
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.cache.eviction import POLICIES
 from rpcaccel.core.cache.memory import ENTRY_BYTES, MemoryTier
 from rpcaccel.core.plan.rules import CacheClass
 
@@ -52,10 +51,10 @@ class Cache(Protocol):
 
 
 class Tier:
-    """rpcaccel's own tier, with one of its policies."""
+    """rpcaccel's own tier."""
 
-    def __init__(self, policy: str, max_bytes: int) -> None:
-        self._tier = MemoryTier(max_bytes, MAX_ENTRY, policy=policy)
+    def __init__(self, max_bytes: int) -> None:
+        self._tier = MemoryTier(max_bytes, MAX_ENTRY)
 
     def get(self, key: bytes) -> Entry | None:
         return self._tier.get(key, 0.0)
@@ -102,22 +101,17 @@ class Mapping:
         return len(self._cache)
 
 
-def weigh(key: bytes, entry: Entry) -> int:
-    """Bytes counted for an entry, as the memory tier does."""
-    return ENTRY_BYTES + len(key) + len(entry.result)
-
-
 def _cachetools(max_bytes: int, _entries: int) -> Cache:
     # It weighs the value alone; the keys of the traces have 40 to 110 bytes.
-    return Mapping(import_module("cachetools").LRUCache(max_bytes, getsizeof=lambda entry: weigh(b"k" * 75, entry)))
+    return Mapping(
+        import_module("cachetools").LRUCache(max_bytes, getsizeof=lambda entry: yardsticks.weigh(b"k" * 75, entry))
+    )
 
 
 def _cachebox(kind: str) -> Callable[[int, int], Cache]:
-    return lambda max_bytes, _entries: Mapping(getattr(import_module("cachebox"), kind)(max_bytes, getsizeof=weigh))
-
-
-def _ours(policy: str) -> Callable[[int, int], Cache]:
-    return lambda max_bytes, _entries: Tier(policy, max_bytes)
+    return lambda max_bytes, _entries: Mapping(
+        getattr(import_module("cachebox"), kind)(max_bytes, getsizeof=yardsticks.weigh)
+    )
 
 
 class Candidate(Struct, frozen=True):
@@ -131,7 +125,9 @@ class Candidate(Struct, frozen=True):
 
 
 CANDIDATES: dict[str, Candidate] = {
-    **{policy: Candidate(_ours(policy)) for policy in POLICIES},
+    "lru": Candidate(lambda max_bytes, _entries: yardsticks.Lru(max_bytes)),
+    "sieve": Candidate(lambda max_bytes, _entries: yardsticks.Sieve(max_bytes)),
+    "s3fifo": Candidate(lambda max_bytes, _entries: Tier(max_bytes)),
     "theine (W-TinyLFU)": Candidate(lambda _bytes, entries: Theine(entries), "theine", counts_entries=True),
     "cachebox LRU": Candidate(_cachebox("LRUCache"), "cachebox"),
     "cachebox LFU": Candidate(_cachebox("LFUCache"), "cachebox"),
@@ -191,7 +187,7 @@ def one(name: str, trace: str, requests: int, max_bytes: int, entries: int = 0) 
     hits, seconds = replay(cache, asked)
     grown, count_at_end = max(0, _resident() - before), len(cache)
     kept = ((key, cache.get(key)) for key in dict(asked))
-    held = sum(weigh(key, entry) for key, entry in kept if entry is not None)
+    held = sum(yardsticks.weigh(key, entry) for key, entry in kept if entry is not None)
     return Found(len(asked), hits, seconds, count_at_end, held, grown)
 
 

@@ -1,6 +1,6 @@
-"""How a node is chosen among those that may be asked: one file each, found by its name.
+"""Balancers: each chooses a node among the eligible ones, and is one file that is found by its name.
 
-A file here defines one class, `Choice`, that satisfies `Balancer` and whose `name` is the file's.
+A file here defines one class `Choice` that implements `Balancer` and whose `name` is that of the file.
 """
 
 from __future__ import annotations
@@ -17,36 +17,39 @@ if TYPE_CHECKING:
 
 
 class Balancer(Protocol):
-    """Chooses a node for each call. `eligible` is never empty; a node of weight 0 is never chosen among several."""
+    """Chooses a node for each call. A node of weight 0 is never chosen among several."""
 
     name: ClassVar[str]
 
     def adopt(self, nodes: Sequence[Node]) -> None:
-        """Take a new set of nodes; what is known of a node is carried over by its id. Raises nothing for as many nodes
-        as the settings allow a network (config.model.MOST_NODES): other networks may have taken theirs already."""
+        """Take a new set of nodes; what is known about a node is carried over by its id.
+
+        It must not raise for as many nodes as the settings allow (config.model.MOST_NODES), because other networks may
+        have adopted their nodes already.
+        """
 
     def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:
-        """The node for one call. Raises ValueError when `eligible` is empty."""
+        """Choose the node for one call. Raises ValueError when `eligible` is empty."""
         ...
 
     def failed(self, node: Node) -> None:
-        """An attempt on `node` failed by the node's fault."""
+        """Note that an attempt on `node` failed and the node is at fault."""
 
     def succeeded(self, node: Node) -> None:
-        """An attempt on `node` was answered."""
+        """Note that an attempt on `node` was answered."""
 
     def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:
-        """The order in which nodes stand for the next call, best first; changes nothing."""
+        """The order in which nodes would be chosen for the next call, best first. Changes nothing."""
         ...
 
 
 def names() -> tuple[str, ...]:
-    """The balancers there are."""
+    """The names of all balancers."""
     return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 def load(name: str) -> Balancer:
-    """A new balancer. Raises ValueError, naming those there are, when there is none of that name."""
+    """Make a balancer. Raises ValueError, naming all balancers, when the name is unknown."""
     if name not in names():
         raise ValueError(f"there is no balancer {name!r}; there are {', '.join(names())}")
     choice: Balancer = import_module(f"{__name__}.{name}").Choice()

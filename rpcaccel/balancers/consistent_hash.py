@@ -1,8 +1,8 @@
-"""Consistent hash with bounded loads: a key stays on its node, unless the node carries more than its share.
+"""Consistent hashing with bounded loads: a key stays on its node, unless the node has more than its share of calls.
 
-A ring of points, so many for each unit of weight. A key belongs to the first point after its own hash whose node may
-be asked and has room; so a node that goes moves only its own keys. The points of a node follow from its id alone:
-a changed weight adds or takes points, and moves only the keys that lie before them.
+Each unit of weight has a number of points on a ring. A key belongs to the first point after its hash whose node is
+eligible and has room, so a node that goes moves only its own keys. The points of a node follow from its id alone: a
+changed weight adds or removes points, and moves only the keys before them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from rpcaccel.core.nodes.node import Node
 
 POINTS = 64
-"""Points on the ring for one unit of weight (eight to a digest): shares are within some 12 % of the weights."""
+"""Points on the ring for one unit of weight (eight from each digest); shares are within some 12 % of the weights."""
 LOAD_FACTOR = 1.25
-"""A node takes at most this much more than its share of the calls in flight (Mirrokni et al., bounded loads)."""
+"""A node may have at most this multiple of its share of the calls in flight (Mirrokni et al., bounded loads)."""
 ROOM = 4
-"""Calls in flight that no node counts as a load, so that a quiet proxy does not scatter its keys."""
+"""Calls in flight that a node may have in any case, so that a quiet proxy does not scatter its keys."""
 _OWNER_BITS = 12
 _OWNER = (1 << _OWNER_BITS) - 1
 
 
 class Choice:
-    """Keeps like calls on one node, for the sake of the node's own caches."""
+    """Sends equal calls to one node, which then answers them from its own caches."""
 
     name: ClassVar[str] = "consistent_hash"
 
@@ -44,7 +44,7 @@ class Choice:
         self._ring: array[int] = array("Q")
 
     def adopt(self, nodes: Sequence[Node]) -> None:
-        """Lay the ring anew when a weight or the set of nodes changed. Raises ValueError for more than 4096 nodes."""
+        """Rebuild the ring if a weight or the set of nodes changed. Raises ValueError for more than 4095 nodes."""
         weights = {node.id: node.weight for node in nodes}
         if len(weights) > _OWNER:
             raise ValueError(f"a ring holds at most {_OWNER} nodes")
@@ -53,14 +53,15 @@ class Choice:
         self._points = {id: _points(id, weight, self._points.get(id, [])) for id, weight in weights.items()}
         self._weights = weights
         self._ids = sorted(weights)
-        # The owner stands in the low bits of the point: one flat array to search, nothing to follow.
+        # The owner is in the low bits of the point, so that the ring is one flat array.
         self._ring = array(
             "Q",
             sorted(point | owner for owner, id in enumerate(self._ids) for point in self._points[id]),
         )
 
     def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:  # noqa: ARG002 - the port's
-        """The first node with room, clockwise from the key. O(n) expected, and O(log of the ring)."""
+        """The first node with room, clockwise from the key. O(n) for the loads and O(log) for the search in the
+        ring."""
         if len(eligible) == 1:
             return eligible[0]
         in_flight = weight = 0
@@ -76,13 +77,13 @@ class Choice:
         raise ValueError("none of these nodes is on the ring: adopt was not called")
 
     def failed(self, node: Node) -> None:
-        """Nothing: where a key belongs does not depend on luck."""
+        """Do nothing: the place of a key does not depend on failures."""
 
     def succeeded(self, node: Node) -> None:
-        """Nothing, likewise."""
+        """Do nothing: the place of a key does not depend on successes."""
 
     def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:
-        """Clockwise from the key, loads aside."""
+        """The nodes clockwise from the key, without regard to loads."""
         return list(self._clockwise(eligible, route_key))
 
     def _clockwise(self, eligible: Sequence[Node], route_key: bytes) -> Iterator[Node]:
@@ -99,7 +100,7 @@ class Choice:
 
 
 def _points(id: str, weight: int, known: list[int]) -> list[int]:
-    """The first `weight * POINTS` points of a node; each digest gives eight."""
+    """The first `weight * POINTS` points of a node, eight from each digest."""
     wanted = weight * POINTS
     points = known[:wanted]
     for number in range(len(points) // 8, wanted // 8):

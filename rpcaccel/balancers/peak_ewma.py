@@ -1,7 +1,7 @@
-"""Peak EWMA with two random choices: of two nodes drawn at random, the one that would answer sooner.
+"""Peak EWMA with two random choices: of two nodes drawn at random, the one with the lower cost is chosen.
 
-The cost of a node is its latency (an average that jumps up with a slow call and sinks slowly) times the calls it would
-then have in flight, divided by its weight. A node that failed costs more until it has answered again.
+The cost of a node is its latency (an average that jumps with a slow call and decays slowly) times the calls that it
+would then have in flight, divided by its weight. A failure raises the cost until the node has answered again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 _PENALTY_MAX = 64.0
 _FORGIVE = 0.97
-"""What is left of a penalty after each time the node was drawn and passed over: nobody is shut out for ever."""
+"""Factor by which a penalty decays each time the node was drawn and not chosen, so that no node is shut out for
+ever."""
 
 
 class Choice:
-    """Follows latency; best when nodes differ in distance or strength."""
+    """Balances by latency; best when nodes differ in distance or capacity."""
 
     name: ClassVar[str] = "peak_ewma"
 
@@ -30,12 +31,12 @@ class Choice:
         self._penalties: dict[str, float] = {}
 
     def adopt(self, nodes: Sequence[Node]) -> None:
-        """Penalties of nodes that stay are kept."""
+        """Keep the penalties of nodes that stay."""
         ids = {node.id for node in nodes}
         self._penalties = {id: penalty for id, penalty in self._penalties.items() if id in ids}
 
     def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:
-        """The cheaper of two. O(1), unless a node without weight was drawn."""
+        """The cheaper one of two random nodes. O(1), unless a node without weight was drawn."""
         count = len(eligible)
         if count <= 1:
             return eligible[0] if eligible else _nobody()
@@ -47,7 +48,7 @@ class Choice:
             return self.pick(weighty, route_key=route_key, now=now, rng=rng) if weighty else _nobody()
         latency, second_latency = first.latency.peak(now), second.latency.peak(now)
         if not (first.latency.known and second.latency.known):
-            latency = second_latency = max(latency, second_latency) or 1.0  # a new node starts as good as its rival
+            latency = second_latency = max(latency, second_latency) or 1.0  # an unknown latency counts as equal
         if self._cost(first, latency) <= self._cost(second, second_latency):
             chosen, passed = first, second
         else:
@@ -57,16 +58,17 @@ class Choice:
         return chosen
 
     def failed(self, node: Node) -> None:
-        """It costs twice as much."""
+        """Double the node's penalty."""
         self._penalties[node.id] = min(self._penalties.get(node.id, 1.0) * 2.0, _PENALTY_MAX)
 
     def succeeded(self, node: Node) -> None:
-        """Half of the penalty is forgiven."""
+        """Halve the node's penalty."""
         if node.id in self._penalties:
             self._ease(node, 0.5)
 
     def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:  # noqa: ARG002 - the port's
-        """By cost, with latencies as of each node's last answer; unknown ones as good as the best."""
+        """The nodes by cost, with the latency as of each node's last answer; an unknown latency counts as the best
+        one."""
         weighty = [node for node in eligible if node.weight > 0]
         best = min(
             (node.latency.last_peak for node in weighty if node.latency.known),

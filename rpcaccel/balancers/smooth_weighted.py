@@ -1,7 +1,7 @@
-"""Smooth weighted round robin, the nginx way: shares follow weights over any run of calls, without bursts.
+"""Smooth weighted round robin, as nginx does it: shares follow the weights over any run of calls, without bursts.
 
-Each call every eligible node gains its effective weight, the richest takes the call and pays what all gained
-together. The effective weight falls on a failure and recovers a little with each call of the pool.
+On each call every eligible node gains its effective weight; the node with the highest sum takes the call and pays what
+all nodes gained together. The effective weight falls on a failure and recovers a little with each call of the pool.
 """
 
 from __future__ import annotations
@@ -15,25 +15,30 @@ if TYPE_CHECKING:
     from rpcaccel.core.nodes.node import Node
 
 _UNIT = 120
-"""Integer steps to one unit of weight: sums stay exact, and a weight of 1 can fall by parts."""
+"""Integer steps in one unit of weight: sums stay exact, and a weight of 1 can fall by parts."""
 _FALL = 4
-"""A failure takes a quarter of the initial weight,"""
+"""A failure takes one part in `_FALL` of the initial weight."""
 _RISE = 120
-"""and each call of the pool gives back one part in so many."""
+"""Each call of the pool gives back one part in `_RISE` of the initial weight."""
 
 
 class _Standing:
-    """What one node has gained."""
+    """The weights of one node, in steps of `_UNIT`."""
 
     __slots__ = ("current", "effective", "initial")
 
     def __init__(self, weight: int) -> None:
         self.initial = self.effective = weight * _UNIT
         self.current = 0
+        """The sum that the node has gained and not yet paid."""
+
+    def set_effective(self, effective: int) -> None:
+        """Set the effective weight, between 0 and the initial weight."""
+        self.effective = min(max(effective, 0), self.initial)
 
 
 class Choice:
-    """The default balancer."""
+    """Smooth weighted round robin, the default balancer."""
 
     name: ClassVar[str] = "smooth_weighted"
 
@@ -43,7 +48,7 @@ class Choice:
         self._standings: dict[str, _Standing] = {}
 
     def adopt(self, nodes: Sequence[Node]) -> None:
-        """Weights change at once; a node weakened by failures stays as weak in proportion."""
+        """Apply new weights at once; a node weakened by failures stays weakened in proportion."""
         before, self._standings = self._standings, {}
         for node in nodes:
             standing = before.get(node.id) or _Standing(node.weight)
@@ -52,11 +57,10 @@ class Choice:
                 standing.effective = initial * standing.effective // standing.initial if standing.initial else initial
                 standing.initial = initial
             self._standings[node.id] = standing
-            standing.current = 0  # what is owed adds up to nothing only among the nodes it was gained with
-            node.effective_weight = standing.effective / _UNIT
+            standing.current = 0  # the sums add up to zero only among the nodes they were gained with
 
     def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:  # noqa: ARG002 - the port's
-        """The richest; the first of equals. O(n)."""
+        """The node with the highest sum; the first one of equals. O(n)."""
         if len(eligible) == 1:
             return eligible[0]
         total, best, chosen = 0, None, None
@@ -65,7 +69,7 @@ class Choice:
             if not standing.initial:
                 continue
             if standing.effective < standing.initial:
-                self._set(node, standing, standing.effective + standing.initial // _RISE)
+                standing.set_effective(standing.effective + standing.initial // _RISE)
             standing.current += standing.effective
             total += standing.effective
             if best is None or standing.current > best.current:
@@ -76,15 +80,15 @@ class Choice:
         return chosen
 
     def failed(self, node: Node) -> None:
-        """The node takes less of what comes, for a while."""
+        """Lower the node's effective weight, so that it takes fewer calls for a while."""
         standing = self._of(node)
-        self._set(node, standing, standing.effective - standing.initial // _FALL)
+        standing.set_effective(standing.effective - standing.initial // _FALL)
 
     def succeeded(self, node: Node) -> None:
-        """Nothing: the weight comes back with the calls of the pool."""
+        """Do nothing: the effective weight recovers with the calls of the pool."""
 
     def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:  # noqa: ARG002 - the port's
-        """By what each would stand at when the next call comes."""
+        """The nodes ordered by the sums that they would have on the next call, highest first."""
 
         def standing_next(node: Node) -> int:
             standing = self._of(node)
@@ -102,8 +106,3 @@ class Choice:
         if standing is None:
             standing = self._standings[node.id] = _Standing(node.weight)
         return standing
-
-    @staticmethod
-    def _set(node: Node, standing: _Standing, effective: int) -> None:
-        standing.effective = min(max(effective, 0), standing.initial)
-        node.effective_weight = standing.effective / _UNIT

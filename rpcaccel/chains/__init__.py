@@ -1,9 +1,9 @@
-"""Chains as data: the rules of each network's methods and errors, one TOML file for a chain.
+"""Chains as data: the rules of methods and errors, in one TOML file for each chain.
 
-`load("harmony")` reads harmony.toml of this directory; a new chain is one new file here.
+`load("harmony")` reads harmony.toml in this folder. A new chain is one new file.
 """
 
-from rpcaccel.chains.chain import Chain, Identity, KnownNetwork, Probe, RangeLimit
+from rpcaccel.chains.chain import Chain, Identity, Probe, RangeLimit
 from rpcaccel.chains.chain_tables import ChainError, load, names, read
 
-__all__ = ["Chain", "ChainError", "Identity", "KnownNetwork", "Probe", "RangeLimit", "load", "names", "read"]
+__all__ = ["Chain", "ChainError", "Identity", "Probe", "RangeLimit", "load", "names", "read"]

@@ -1,4 +1,4 @@
-"""What is known about a chain, as one frozen value."""
+"""A chain as one frozen value: its methods, errors, finality and identity."""
 
 from __future__ import annotations
 
@@ -11,62 +11,46 @@ from rpcaccel.core.plan.rules import RuleTable
 from rpcaccel.core.replies.error_rules import ErrorTable
 
 Finality = Literal["instant", "tag", "depth"]
-"""When a block can no longer be replaced: at once, once a `finalized` tag has passed it, or so many blocks later."""
+"""When a block is final: at once, when the `finalized` tag has passed it, or a number of blocks later."""
 
 
 class Probe(Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that asks a node who or where it is."""
+    """A call that asks a node for one fact about itself."""
 
     method: str
     params: str = "[]"
     """The raw JSON text of the params."""
     at: str = "."
-    """Path to the fact in the result, dots between members; "." for the result itself. Numbers there are integers,
-    hex strings or decimal strings."""
+    """Path to the fact in the result: members joined by dots, "." for the result itself. Numbers are integers, hex
+    strings or decimal strings."""
 
 
 class Identity(Struct, frozen=True, forbid_unknown_fields=True):
-    """The probes of a chain; None where its nodes cannot be asked."""
+    """The probes of a chain; None where its nodes cannot answer one."""
 
     head: Probe
     eth_chain_id: Probe
     network_id: Probe | None = None
     shard: Probe | None = None
     genesis: Probe | None = None
-    """The hash of block 0: two chains may have the same ids, and one may begin anew under them."""
+    """The hash of block 0, which separates chains with the same ids, and a chain that was begun anew."""
     final: Probe | None = None
-    """The number of the newest final block, where finality is a tag."""
+    """The number of the newest final block, for chains whose finality is a tag."""
     block: Probe | None = None
-    """A block with its `number`, `hash` and `parentHash`, where blocks can be replaced. `{block}` in the params stands
-    for a tag or a hex number, quotes included."""
+    """A block with `number`, `hash` and `parentHash`, for chains that can reorganise. `{block}` in the params is
+    replaced by a tag or a hex number with its quotes."""
     epoch: Probe | None = None
-    """The number of the epoch the node's head is in."""
+    """The epoch of the node's head."""
     role: Probe | None = None
     roles: dict[str, str] = {}
-    """What the node calls itself, and the role that is in our words."""
+    """The role in the words of the settings, by what the node calls itself."""
     archive: Probe | None = None
     """A boolean: does the node keep the state of old blocks?"""
     version: Probe | None = None
 
 
-class KnownNetwork(Struct, frozen=True, forbid_unknown_fields=True):
-    """A public network of the chain: what its nodes say of themselves."""
-
-    name: str
-    eth_chain_id: int
-    """Of shard 0: a shard's own id is this plus its number."""
-    network_id: int
-    shards: int = 1
-    """How many shards it has had at most."""
-
-    def shard_of(self, eth_chain_id: int) -> int | None:
-        """The shard with this id; None when it is not of this network."""
-        shard = eth_chain_id - self.eth_chain_id
-        return shard if 0 <= shard < self.shards else None
-
-
 class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a range may reach on a node, and what the node says to more."""
+    """The longest range that nodes accept, and their error for a longer one."""
 
     most: int
     """The greatest difference of last and first block."""
@@ -75,32 +59,23 @@ class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Chain(Struct, frozen=True, kw_only=True):
-    """The rules of a network: methods, errors, time, finality, identity."""
+    """The rules of a chain: methods, errors, block time, finality, identity."""
 
     name: str
     rules: RuleTable
     errors: ErrorTable
     block_time: float
-    """Seconds between blocks, as a first guess."""
+    """Expected seconds between blocks."""
     finality: Finality
     finality_depth: int
-    """Blocks under the head that count as final, where finality is a depth (or the tag cannot be had)."""
+    """Blocks below the head from which blocks are final, if finality is a depth or no node tells the tag."""
     tags: frozenset[str]
-    """The block tags that all of its nodes read alike."""
+    """The block tags that all nodes read alike."""
     paths: Mapping[str, str]
-    """Well-known request paths, and the prefix of methods written without one there."""
+    """Well-known request paths, with the prefix of methods that are called without one there."""
     identity: Identity
-    networks: tuple[KnownNetwork, ...]
     ranges: Mapping[str, RangeLimit]
-    """By the way of splitting ("blocks", "logs")."""
-
-    def network(self, eth_chain_id: int) -> tuple[KnownNetwork, int] | None:
-        """The first known network with this id, and the shard; None for a private network."""
-        for known in self.networks:
-            shard = known.shard_of(eth_chain_id)
-            if shard is not None:
-                return known, shard
-        return None
+    """Limits of ranges by the form of the result ("blocks" or "logs")."""
 
     def __repr__(self) -> str:
         return f"<Chain {self.name}: {len(self.rules)} methods, {len(self.errors.rows)} error rows>"

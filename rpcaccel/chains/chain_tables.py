@@ -1,4 +1,4 @@
-"""From a chain's TOML file to the frozen value: every fault names the file, the table and the key."""
+"""Reads a chain from its TOML file. Every error names the file, the table and the key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, Finality, Identity, KnownNetwork, RangeLimit
+from rpcaccel.chains.chain import Chain, Finality, Identity, RangeLimit
 from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
@@ -32,11 +32,11 @@ from rpcaccel.core.replies.failure import FailureKind
 
 _T = TypeVar("_T")
 _DIRECTORY = resources.files("rpcaccel.chains")
-_TABLES = {"chain", "networks", "rules", "denied", "forms", "errors"}
+_TABLES = {"chain", "rules", "denied", "forms", "errors"}
 
 
 class ChainError(ValueError):
-    """A chain file that cannot be used; the text names the file, the table and the key."""
+    """A chain file is wrong. The message names the file, the table and the key."""
 
 
 class _Head(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,15 +50,15 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     paths: dict[str, str] = {}
     ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
     rules_from: str = ""
-    """A chain whose methods hold here too, unless this file names them."""
+    """A chain whose rules apply here too, for methods that this file does not name."""
     errors_from: str = ""
-    """A chain whose error rows are tried after the own ones."""
+    """A chain whose error rows are tried after those of this file."""
     denied_from: str = ""
-    """A chain whose denied methods, by a pattern or by a rule, are denied here too."""
+    """A chain whose denied methods (by pattern or by rule) are denied here too."""
 
 
 class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One [[rules]] table: what is said once for many methods. The other members are those of core.plan.rules.Rule."""
+    """One [[rules]] table: one rule for many methods. The members are those of core.plan.rules.Rule."""
 
     why: str
     cache: CacheClass
@@ -92,7 +92,7 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     names_transaction: int | None = None
 
     def rules(self) -> Iterator[Rule]:
-        """The rule of each method named: every name in every namespace, and the full names."""
+        """The rule of each method: of every name in every namespace, and of the full names."""
         naming = {"namespaces", "names", "methods"}
         said = {field: getattr(self, field) for field in self.__struct_fields__ if field not in naming}
         for namespace in self.namespaces:
@@ -103,7 +103,7 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
-    """One [[forms]] table: what is certain of the results of many methods."""
+    """One [[forms]] table: what is certain about the results of many methods."""
 
     form: Form = ""
     gave_up: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class _Forms(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Row(Struct, frozen=True, forbid_unknown_fields=True):
-    """One [[errors]] table. An entry of `contains` is a fragment, or a list of fragments that must all be there."""
+    """One [[errors]] table. An item of `contains` is a fragment, or a list of fragments that must all match."""
 
     kind: FailureKind
     why: str
@@ -129,7 +129,7 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
     contains: tuple[str | tuple[str, ...], ...] = ()
 
     def rule(self) -> ErrorRule:
-        """The row as the core reads it: texts in lower case."""
+        """The row as an ErrorRule, with texts in lower case."""
         groups = ((group,) if isinstance(group, str) else group for group in self.contains)
         return ErrorRule(
             kind=self.kind,
@@ -143,17 +143,17 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def names() -> tuple[str, ...]:
-    """The chains there are: one for each TOML file of this package."""
+    """The names of all chains: one for each TOML file of this package."""
     found = (entry.name for entry in _DIRECTORY.iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
 
 
 @cache
 def load(name: str) -> Chain:
-    """The chain of this name, read once.
+    """The chain of this name; each file is read once.
 
     Raises:
-        ChainError: there is no such chain, or its file is wrong.
+        ChainError: the chain does not exist, or its file is wrong.
     """
     if name not in names():
         raise ChainError(f"no chain is called {name!r}: there are {', '.join(names())}")
@@ -161,10 +161,10 @@ def load(name: str) -> Chain:
 
 
 def read(name: str, text: str) -> Chain:
-    """The chain that the TOML document `text` describes.
+    """Read a chain from the TOML document `text`.
 
     Raises:
-        ChainError: with the file's name, the table and the key at fault.
+        ChainError: the message names the file, the table and the key.
     """
     file = f"{name}.toml"
     try:
@@ -192,13 +192,12 @@ def read(name: str, text: str) -> Chain:
         tags=head.tags,
         paths=MappingProxyType(head.paths),
         identity=head.identity,
-        networks=tuple(_convert(file, *entry, KnownNetwork) for entry in _each(file, document, "networks")),
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
     )
 
 
 def _base(file: str, name: str, key: str, other: str) -> Chain | None:
-    """The chain that this one builds on, if it names one."""
+    """The chain that this one builds on; None when it names none."""
     if not other:
         return None
     if other == name or other not in names():
@@ -207,7 +206,7 @@ def _base(file: str, name: str, key: str, other: str) -> Chain | None:
 
 
 def _each(file: str, document: dict[str, Any], table: str) -> Iterator[tuple[str, Any]]:
-    """The entries of an array of tables, each with the words that find it in the file."""
+    """The entries of an array of tables, each with a text that says where it is in the file."""
     entries = document.get(table, [])
     if not isinstance(entries, list):
         raise ChainError(f"{file}: {table} is written [[{table}]], once for each entry")
@@ -216,7 +215,7 @@ def _each(file: str, document: dict[str, Any], table: str) -> Iterator[tuple[str
 
 
 def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Chain | None) -> RuleTable:
-    """The rules of this file over those of `base`; what it and `denying` deny."""
+    """The rules of this file over those of `base`, with the methods that this file, `base` and `denying` deny."""
     own: dict[str, Rule] = {}
     for where, table in _each(file, document, "rules"):
         place = where + _first_name(table)
@@ -244,7 +243,7 @@ def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Cha
 
 
 def _first_name(table: Any) -> str:
-    """The first method a group names, so that a person finds the group."""
+    """The first method that a group names, which helps to find the group in the file."""
     named = table.get("names") or table.get("methods") if isinstance(table, dict) else None
     return f" ({named[0]} …)" if isinstance(named, list) and named else ""
 
@@ -263,7 +262,7 @@ def _errors(file: str, document: dict[str, Any], base: Chain | None) -> ErrorTab
 
 
 def _convert(file: str, where: str, table: Any, to: type[_T]) -> _T:
-    """`table` as a value; msgspec's "… - at `$.key`" turned into our words."""
+    """Convert a table to a value; msgspec's "… - at `$.key`" becomes part of a ChainError."""
     try:
         return msgspec.convert(table, to)
     except msgspec.ValidationError as fault:

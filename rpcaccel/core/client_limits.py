@@ -1,36 +1,35 @@
-"""One client as the proxy holds it to its limits: what it may call, how fast, how much at once.
+"""What clients may do: which methods they may call, how fast, and how much at once. API keys tell clients apart.
 
-A limit of 0 is no limit. Refusals are values; the code for "too much" is EIP-1474's.
+Methods are allowed and denied by names and fnmatch patterns (case-sensitive): for one client, and for everybody.
 
-A token bucket: so many tokens a second, and a store of them for those who come in bursts.
+The rate is limited by a token bucket, which allows bursts. A limit of 0 is no limit. Refusals are values; their code is
+EIP-1474's "limit exceeded".
 
-API keys: long random texts, of which only the hash is kept.
-
-A key has 256 random bits, so that its hash cannot be searched for and a fast one is right (a slow one would only be a
-way to keep the proxy busy). Keys are looked up by their hash: what a lookup's time tells about hashes tells nothing
-about keys.
+The settings hold only hashes of API keys. A key has 256 random bits, so a fast hash is safe: it cannot be reversed by
+search, and a slow hash would only let strangers keep the proxy busy. Keys are looked up by their hash, so the time of
+a lookup tells nothing about a key.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from math import inf
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from rpcaccel.core.plan.permission import Permission
+from rpcaccel.core.plan.rules import any_of
 from rpcaccel.core.stats.counters import ClientCell
 from rpcaccel.core.wire import jsonrpc
 
 
 class TokenBucket:
-    """Starts full. Times are seconds on the caller's clock."""
+    """A token bucket that starts full. Times are seconds on the caller's clock."""
 
     __slots__ = ("_at", "burst", "level", "rate")
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
-        """`rate`: tokens a second, above 0; `burst`: tokens it holds at the most."""
+        """`rate`: tokens added a second, above 0; `burst`: tokens that the bucket holds at the most."""
         self.rate = rate
         self.burst = burst
         self.level = burst
@@ -40,9 +39,9 @@ class TokenBucket:
         return f"<bucket {self.level:g} of {self.burst:g}, {self.rate:g}/s>"
 
     def take(self, cost: float, now: float) -> float:
-        """Take `cost` tokens: 0.0 when they were taken, else the seconds after which they may be, and nothing taken.
+        """Take `cost` tokens and return 0.0; without enough tokens, take none and return the seconds to wait.
 
-        What costs more than the bucket holds is let through when it is full, and paid off afterwards.
+        A cost above the bucket's size is granted when the bucket is full, and leaves a debt.
         """
         level = self._fill(now)
         wanted = min(cost, self.burst)
@@ -52,11 +51,11 @@ class TokenBucket:
         return (wanted - level) / self.rate
 
     def charge(self, cost: float, now: float) -> None:
-        """Take what was spent elsewhere. It may leave a debt of one full bucket, and never more."""
+        """Take tokens that were spent at another worker. The debt is at most one full bucket."""
         self.level = max(self._fill(now) - cost, -self.burst)
 
     def adopt(self, rate: float, burst: float, now: float) -> None:
-        """New settings; what is left stays, within the new size."""
+        """Apply a new rate and size; the tokens left stay, up to the new size."""
         self._fill(now)
         self.rate = rate
         self.burst = burst
@@ -69,23 +68,70 @@ class TokenBucket:
         return self.level
 
 
+class Permission:
+    """The methods that one client may call. `deny` comes before `allow`."""
+
+    __slots__ = ("_allow", "_deny", "allow", "deny")
+
+    def __init__(self, allow: Sequence[str] = (), deny: Sequence[str] = ()) -> None:
+        """An empty `allow` allows every method that is not denied."""
+        self.allow = tuple(allow)
+        self.deny = tuple(deny)
+        self._allow = any_of(allow)
+        self._deny = any_of(deny)
+
+    def __repr__(self) -> str:
+        return f"<permission allow {','.join(self.allow) or '*'} deny {','.join(self.deny) or '-'}>"
+
+    def allows(self, method: str) -> bool:
+        """May this method be called?"""
+        if self._deny is not None and self._deny.match(method):
+            return False
+        return self._allow is None or self._allow.match(method) is not None
+
+
+class Exposure:
+    """The methods that the proxy accepts from anybody."""
+
+    __slots__ = ("_deny", "_expose")
+
+    def __init__(self, deny: Sequence[str] = (), expose: Sequence[str] = ()) -> None:
+        """`deny` is always refused; `expose` is accepted although the chain's table denies it."""
+        self._deny = any_of(deny)
+        self._expose = any_of(expose)
+
+    def refusal(self, method: str, *, denied: bool) -> str:
+        """A sentence for the caller saying why a method is refused; empty when it is accepted.
+
+        `denied`: the chain's table denies the method.
+        """
+        if self._deny is not None and self._deny.match(method):
+            return f"the method {method} is refused by this proxy"
+        if denied and (self._expose is None or not self._expose.match(method)):
+            return (
+                f"the method {method} is for a node's operator and refused by this proxy, "
+                "unless its setting http.expose names it"
+            )
+        return ""
+
+
 ANONYMOUS = "anonymous"
-"""The name under which callers without a key are counted, all together."""
+"""The name under which all callers without a key are counted."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a client may do."""
+    """The limits of a client; 0 and empty mean none."""
 
     rate: float = 0.0
-    """Tokens a second; a call costs one, a heavy one more."""
+    """Tokens a second. An ordinary call costs one token, a heavy call `heavy_cost`."""
     burst: float = 0.0
-    """Tokens it may save up; 0: those of one second."""
+    """Size of the token bucket; 0: the tokens of one second."""
     heavy_cost: int = 10
-    """Tokens of a method whose rule calls it heavy."""
+    """Tokens for a call whose rule says that it is heavy."""
     concurrency: int = 0
-    """Requests answered at once, a batch being one."""
+    """Requests in flight at once; a batch is one request."""
     batch: int = 0
-    """Calls in one batch."""
+    """Calls in one batch at the most."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
@@ -96,19 +142,19 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class LimitRefusal(Struct, frozen=True):
-    """Why a client does not get what it asked for."""
+    """Why a request or a call of a client is refused."""
 
     reason: str
-    """A word from a fixed set: a metric label."""
+    """A word from a fixed set, used as a metric label."""
     message: str
     code: int = jsonrpc.LIMIT_EXCEEDED
     http: int = 429
     retry_after: float | None = None
-    """Seconds."""
+    """Seconds after which the client may try again."""
 
     @property
     def error(self) -> bytes:
-        """The raw error object."""
+        """The raw JSON text of the error object."""
         return jsonrpc.error_object(self.code, self.message)
 
 
@@ -117,7 +163,7 @@ UNKNOWN_KEY = LimitRefusal("unknown-key", "the API key is not known", jsonrpc.IN
 
 
 class Client:
-    """Its state in one worker; limits are changed in place, so that nobody gets a new burst by a change of settings."""
+    """A client's state in one worker. Limits change in place, so that new settings grant nobody a new burst."""
 
     __slots__ = ("_bucket", "_permission", "cell", "in_flight", "limits", "name", "seen_at", "spent")
 
@@ -135,7 +181,7 @@ class Client:
         return f"<client {self.name} {self._bucket!r} {self.in_flight} in flight>"
 
     def adopt(self, limits: Limits, now: float) -> None:
-        """New limits."""
+        """Apply new limits."""
         self.limits = limits
         self._permission = Permission(limits.allow, limits.deny) if limits.allow or limits.deny else None
         burst = limits.burst or max(limits.rate, 1.0)
@@ -147,7 +193,7 @@ class Client:
             self._bucket.adopt(limits.rate, burst, now)
 
     def enter(self, now: float) -> LimitRefusal | None:
-        """A request begins; `leave` ends it, unless it was refused."""
+        """Count a request in, or refuse it. A request that was not refused ends with `leave`."""
         self.seen_at = self.cell.seen_at = now
         most = self.limits.concurrency
         if most and self.in_flight >= most:
@@ -158,12 +204,12 @@ class Client:
         return None
 
     def leave(self) -> None:
-        """A request that was let in has ended."""
+        """Count a request out."""
         self.in_flight -= 1
         self.cell.in_flight -= 1
 
     def batch(self, size: int) -> LimitRefusal | None:
-        """May a batch have so many calls?"""
+        """Check the number of calls in a batch."""
         most = self.limits.batch
         if not most or size <= most:
             return None
@@ -171,7 +217,7 @@ class Client:
         return self._refused(LimitRefusal("batch", message, jsonrpc.INVALID_REQUEST, 200))
 
     def call(self, method: str, heavy: bool, now: float) -> LimitRefusal | None:
-        """May this method be called now? Takes what it costs."""
+        """Check one call and take its tokens."""
         self.cell.calls += 1
         if self._permission is not None and not self._permission.allows(method):
             message = f"the method {method} is not allowed for you"
@@ -188,8 +234,10 @@ class Client:
         return self._refused(LimitRefusal("rate", message, retry_after=wait))
 
     def passes(self, method: str, heavy: bool, now: float) -> bool:
-        """A request of one call that is answered at once: `enter`, `call` and `leave` together, where none of them
-        refuses. Where one would, nothing is taken and nothing counted."""
+        """Do `enter`, `call` and `leave` in one step, for a request of one call that is answered at once.
+
+        False, with nothing taken and nothing counted, if one of the three would refuse.
+        """
         limits, bucket = self.limits, self._bucket
         if limits.concurrency and self.in_flight >= limits.concurrency:
             return False
@@ -206,21 +254,16 @@ class Client:
 
     @property
     def shares(self) -> bool:
-        """Is there something to settle with other workers?"""
+        """Is there a rate that must be shared with other workers?"""
         return self._bucket is not None
 
-    @property
-    def left(self) -> float:
-        """Tokens left when it was last looked at; infinite without a rate."""
-        return inf if self._bucket is None else self._bucket.level
-
     def settle(self) -> int:
-        """The tokens taken since the last time."""
+        """Return and reset the tokens taken since the last call of `settle`."""
         spent, self.spent = self.spent, 0
         return spent
 
     def charge(self, tokens: float, now: float) -> None:
-        """The same client spent these tokens at another worker."""
+        """Take tokens that the client spent at another worker."""
         if self._bucket is not None:
             self._bucket.charge(tokens, now)
 
@@ -230,17 +273,17 @@ class Client:
 
 
 BEGINNING = "rpcaccel_"
-"""So that a key found in a log or a repository is recognised for what it is."""
+"""Every key begins with this, so that a key found in a log or a repository is recognised."""
 RANDOM_BYTES = 32
 LONGEST = 256
-"""Characters: longer texts are no keys and not hashed."""
+"""Characters of the longest text that is taken for a key and hashed."""
 
 
 def make(chance: bytes) -> str:
-    """A key of RANDOM_BYTES random bytes, in letters that are safe in a path and a header."""
+    """Make a key of RANDOM_BYTES random bytes, in characters that are safe in paths and headers."""
     return BEGINNING + base64.urlsafe_b64encode(chance).decode().rstrip("=")
 
 
 def hashed(key: str) -> str:
-    """What the settings hold of a key."""
+    """The hash of a key, as the settings hold it."""
     return f"sha256:{hashlib.sha256(key.encode(errors='backslashreplace')).hexdigest()}"

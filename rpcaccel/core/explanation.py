@@ -1,4 +1,4 @@
-"""What `explain` says of one call: the plan in words, where answers are held, and who would be asked."""
+"""What `explain` reports about one call: the plan in words, held answers, and the nodes that would be asked."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class HeldAnswer(Struct, frozen=True, kw_only=True):
     """An answer that a tier holds under one of the call's keys."""
 
     tier: str
-    """memory or redis."""
+    """The tier's name: memory or redis."""
     key: str
     worker: str
-    """Whose memory; of a shared tier, who asked it."""
+    """The worker whose memory holds the answer; for a shared tier, the worker that asked it."""
     left: float | None = None
-    """Seconds until the tier forgets it; None: it does not say, or as long as there is room."""
+    """Seconds until the answer expires; None when it stays while there is room, or when the tier does not say."""
     age: float
-    """Seconds since it was put."""
+    """Seconds since the answer was stored."""
     size: int
     """Bytes of the result."""
     block: int = -1
     served: bool = True
-    """Would this call be answered from it now?"""
+    """Would the call be answered with it now?"""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -38,20 +38,20 @@ class Candidate(Struct, frozen=True, kw_only=True):
     head: int
     in_flight: int
     latency: float | None = None
-    """Seconds, recent average."""
+    """Recent average in seconds; None when it is not known."""
     preferred: bool = False
-    """It took the transaction that the call looks up, what the client sent last, or holds the filter."""
+    """The node took the transaction that the call looks up, or the client's last one, or it holds the filter."""
 
 
 class RefusedNode(Struct, frozen=True):
-    """A node that is not asked, and why."""
+    """A node that would not be asked, and the reason."""
 
     id: str
     why: str
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """One call, as one worker would treat it now."""
+    """How one worker would treat a call now."""
 
     worker: str
     network: str
@@ -60,16 +60,16 @@ class Explanation(Struct, frozen=True, kw_only=True):
     known: bool
     """Does a rule name the method?"""
     why: str
-    """Where the class comes from, in a sentence."""
+    """A sentence saying where the cache class comes from."""
     origin: str
-    """Where the rule stands: a chain's file, and the settings where they change it."""
+    """Where the rule is written: a chain's file, and the settings if they override it."""
     cache: str
     asked: str
     forwarded: str
-    """The params, as the caller wrote them and as a node gets them."""
+    """The params as a node gets them; `params` is what the caller sent."""
     note: str = ""
     local: str | None = None
-    """The answer, where the proxy knows it."""
+    """The result, if the proxy knows it without a node."""
     head: int = -1
     block: int | None = None
     first_block: int | None = None
@@ -78,13 +78,13 @@ class Explanation(Struct, frozen=True, kw_only=True):
     key: str | None = None
     head_key: str | None = None
     shared: tuple[str, ...] = ()
-    """Those of the keys that the second tier may hold."""
+    """The keys that the second tier may hold."""
     in_flight: bool = False
     keeping: tuple[str, ...] = ()
-    """Sentences: would an answer be kept, how long, and what would keep it from that."""
+    """Sentences saying whether an answer would be kept, for how long, and what would prevent that."""
     held: tuple[HeldAnswer, ...] = ()
     nodes: tuple[Candidate, ...] = ()
-    """In the order they would be asked."""
+    """The eligible nodes, in the order in which they would be asked."""
     refused: tuple[RefusedNode, ...] = ()
     forced: bool = False
 
@@ -92,7 +92,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 def keeping(
     plan: Plan, view: ChainSnapshot, block_time: float, max_entry: int, *, second_tier: bool
 ) -> tuple[str, ...]:
-    """Whether an answer would be kept, in sentences."""
+    """Sentences saying whether and for how long an answer would be kept."""
     if plan.local is not None:
         return ("the proxy answers it itself: no node is asked, nothing is kept",)
     if not plan.kept:
@@ -146,7 +146,7 @@ def _lasting(plan: Plan, block_time: float, *, second_tier: bool) -> str:
 
 
 def _size(count: int) -> str:
-    """Bytes in words, exactly."""
+    """A number of bytes in words, exact."""
     for unit, name in ((10**9, "GB"), (1 << 20, "MiB"), (10**6, "MB"), (1 << 10, "KiB"), (10**3, "kB")):
         if count and count % unit == 0:
             return f"{count // unit} {name}"

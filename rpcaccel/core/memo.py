@@ -1,7 +1,8 @@
-"""What is remembered of calls so that one that comes again costs a lookup: plans, wordings, block references.
+"""Memory for things that depend on what clients send, bounded in bytes.
 
-All memos of a worker, whatever network or path they are of, share one account in bytes: when it is full, what was
-remembered first goes first. With the memory tier it makes up what the setting `memory.size` says.
+`Memos` is one budget for all memos of a worker (plans, call templates, block references), so that a repeated call costs
+one lookup. When the budget is full, the oldest item is dropped, whichever memo holds it. The memos and the memory tier
+together may use what the setting `memory.size` allows. `Lapsing` holds names, each until a moment of its own.
 """
 
 from __future__ import annotations
@@ -13,42 +14,47 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 PART = 10
-"""One part in so many of what all caches together may take is for memos."""
+"""Memos get one part in `PART` of the bytes that all caches together may use."""
 LEAST = 1_000_000
-"""Bytes for memos, however small the caches are: without them every call would be read anew."""
+"""Bytes that memos get at the least: without memos every call would be parsed again."""
 ITEM_BYTES = 250
-"""What one thing costs beside itself: its place in a memo and in the account, the name of the method in its key."""
+"""Overhead of one item (bytes): its places in a memo and in the budget, and the method's name in its key."""
+_NAME_BYTES = 208
+"""Overhead of a name in `Lapsing` (bytes): the string's header, a slot of the dictionary, and a float."""
 
 
 def part_of(size: int) -> int:
-    """Bytes for memos, where all caches together may take `size` bytes."""
+    """The bytes for memos when all caches together may use `size` bytes."""
     return size // PART
 
 
 class Memos:
-    """The account. A memo is a plain dict, which anybody may read; only `put` writes to it."""
+    """One budget for many memos. A memo is a plain dict that anybody may read; only `put` writes to it."""
 
     __slots__ = ("_limit", "_order", "size")
 
     def __init__(self, limit: int = 8 * LEAST) -> None:
-        """`limit`: bytes that everything remembered may take; LEAST if that is more."""
+        """`limit`: bytes for all items together; LEAST if that is more."""
         self._limit = max(limit, LEAST)
         self._order: deque[tuple[dict[Any, Any], Any, int]] = deque()
-        """Everything remembered, the oldest first: its memo, its key, its weight."""
+        """Memo, key and weight of every item, the oldest first."""
         self.size = 0
-        """Bytes that everything remembered is counted with."""
+        """Bytes counted for all items."""
 
     def __repr__(self) -> str:
         return f"<memos of {len(self._order)} things, {self.size}/{self._limit} B>"
 
     @property
     def limit(self) -> int:
-        """Bytes."""
+        """Bytes for all items together."""
         return self._limit
 
     def put(self, memo: dict[K, V], key: K, value: V, weight: int) -> None:
-        """Remember a value that weighs so many bytes with its key; a new value under a known key weighs the same. What
-        is larger than all that may be remembered is not."""
+        """Store a value; `weight` is the bytes of value and key.
+
+        A new value under a known key is counted with the weight of the first one. An item larger than the whole budget
+        is not stored.
+        """
         if key not in memo:
             weight += ITEM_BYTES
             if weight > self._limit:
@@ -60,7 +66,7 @@ class Memos:
             self._shrink()
 
     def resize(self, limit: int) -> None:
-        """Take a new bound (bytes) at once."""
+        """Apply a new limit (bytes) at once."""
         self._limit = max(limit, LEAST)
         self._shrink()
 
@@ -69,3 +75,52 @@ class Memos:
             memo, key, weight = self._order.popleft()
             memo.pop(key, None)
             self.size -= weight
+
+
+class Lapsing:
+    """Names that expire, each at a monotonic time of its own. Without room, the name stored first is dropped first.
+
+    Names come from clients and may have any length; a name larger than the whole budget is not stored.
+    """
+
+    __slots__ = ("_most", "_size", "until")
+
+    def __init__(self, most: int) -> None:
+        """`most`: bytes for all names together."""
+        self._most = most
+        self._size = 0
+        self.until: dict[str, float] = {}
+        """Expiry by name (monotonic seconds). Read it, but write with `hold` alone."""
+
+    def __len__(self) -> int:
+        return len(self.until)
+
+    def hold(self, name: str, until: float) -> None:
+        """Store `name` until the monotonic time `until`."""
+        weight = _weight(name)
+        if weight > self._most:
+            return
+        if self.until.pop(name, None) is None:
+            self._size += weight
+        self.until[name] = until
+        while self._size > self._most:
+            oldest = next(iter(self.until))
+            del self.until[oldest]
+            self._size -= _weight(oldest)
+
+    def clear(self) -> None:
+        """Drop all names."""
+        self.until.clear()
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<{len(self.until)} names, {self._size} bytes>"
+
+
+def _weight(name: str) -> int:
+    """The bytes that an entry of this name uses at the most.
+
+    Python stores a non-ASCII character in up to four bytes. Once a library has asked for the text in UTF-8, it also
+    keeps that form, with up to four bytes a character.
+    """
+    return _NAME_BYTES + len(name) * (1 if name.isascii() else 8)

@@ -1,6 +1,6 @@
-"""What the control plane and the data plane say to each other, in one process or across many.
+"""The messages that the control plane and the data plane exchange, and their form on a byte stream.
 
-Messages as frames on a byte stream: four bytes of length (big-endian), then MessagePack.
+Between processes each message is one frame: four bytes of length (big-endian), then MessagePack.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from rpcaccel.core.stats.counters import TallySnapshot
 
 
 class NodeReport(Struct, frozen=True, kw_only=True):
-    """One node as one worker sees it."""
+    """One node as one worker sees it. Durations in seconds."""
 
     network: str
     id: str
     head: int
     in_flight: int
     breaker: str
-    """State of the breaker: closed, open or half-open."""
+    """The breaker's state: closed, open or half-open."""
     latency: float | None
-    """Seconds, recent average of successes; None without any."""
+    """Recent average of successful calls; None before the first one."""
     parked: float
-    """Seconds for which it still is to be left alone; 0 when it is not parked."""
+    """Time until the node is no longer parked; 0 when it is not parked."""
     rests: str = ""
-    """The methods that it limits the rate of, in a sentence; empty when there are none."""
+    """A sentence naming the methods whose rate the node limits; empty when there are none."""
     ejected: float = 0.0
-    """Seconds for which it is still left alone for being much slower than the others."""
+    """Time until the node is no longer ejected as much slower than the others; 0 when it is not ejected."""
     limit: int = 0
-    """Light calls it may have at once, as its answers have shown."""
+    """The adaptive limit of light calls in flight."""
     quota: tuple[QuotaUse, ...] = ()
     """This worker's part of what is used and of the limits."""
     refusal: str
-    """Why it gets no calls about the newest blocks, in a sentence; empty when it gets them."""
+    """A sentence saying why the node gets no calls about the newest blocks; empty when it gets them."""
 
 
 class WorkerReport(Struct, frozen=True, kw_only=True, tag=True):
-    """A worker's account of itself. Counters only grow while the worker lives."""
+    """The state and counters of a worker. Counters only grow while the worker lives."""
 
     worker: str
     pid: int
     revision: int
     uptime: float
-    """Seconds."""
+    """Seconds since the worker started."""
     port: int
     tally: TallySnapshot
     nodes: tuple[NodeReport, ...]
     flights: int
-    """Under way."""
+    """Flights under way."""
     unclassed: tuple[UnclassedError, ...] = ()
-    """Errors of nodes that no rule knew."""
+    """Errors of nodes that no row of an error table fits."""
     warnings: tuple[str, ...] = ()
-    """Sentences about the second tier."""
+    """Sentences for the operator, about the second tier and restarted chains."""
 
 
 class Hint(Struct, frozen=True, tag=True):
@@ -78,7 +78,7 @@ class PurgeDone(Struct, frozen=True, tag=True):
     store: int
     complete: bool = True
     number: int = 0
-    """Which PurgeOrder this answers."""
+    """The number of the PurgeOrder that this answers."""
 
 
 class TakePlace(Struct, frozen=True, tag=True):
@@ -89,11 +89,11 @@ class TakePlace(Struct, frozen=True, tag=True):
 
 
 class Adopt(Struct, frozen=True, tag=True):
-    """Take over a revision of the settings."""
+    """Adopt a revision of the settings."""
 
     revision: int
     settings: bytes
-    """The pickled settings: the link is a socket pair between a process and its own child."""
+    """The settings, pickled: the link is a socket pair between a process and its own child."""
     number: int = 0
 
 
@@ -103,17 +103,17 @@ class Adopted(Struct, frozen=True, tag=True):
     revision: int
     refusal: str = ""
     number: int = 0
-    """Which Adopt this answers."""
+    """The number of the Adopt that this answers."""
 
 
 class Heads(Struct, frozen=True, tag=True):
-    """Where the nodes of a network are."""
+    """The heads of a network: the served head, and what is known of each node."""
 
     heads: NetworkHeads
 
 
 class PurgeOrder(Struct, frozen=True, tag=True):
-    """Remove entries, or only count them."""
+    """Remove entries from the cache, or only count them."""
 
     number: int
     selection: Selection
@@ -121,7 +121,7 @@ class PurgeOrder(Struct, frozen=True, tag=True):
 
 
 class ExplainOrder(Struct, frozen=True, tag=True):
-    """Say how a call would be treated."""
+    """Explain how a call would be treated, without making it."""
 
     number: int
     network: str
@@ -131,37 +131,37 @@ class ExplainOrder(Struct, frozen=True, tag=True):
 
 
 class ExplainReply(Struct, frozen=True, tag=True):
-    """How a call would be treated; None when the network is not served."""
+    """The answer to an ExplainOrder; `explanation` is None when the network is not served."""
 
     number: int
     explanation: Explanation | None
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """A call that a client made, without anything about the client."""
+    """A call recorded for `rpcaccel record`. Holds nothing about the client."""
 
     at: float
-    """When it came, in the monotonic seconds of this machine."""
+    """Monotonic time of the machine at which the call arrived (seconds)."""
     network: str
     method: str
     params: bytes
-    """Raw JSON text, as sent."""
+    """Raw JSON text as the client sent it."""
     head: int
-    """The served head it was answered at."""
+    """The served head at which the call was answered."""
     block: int | None
-    """The block it was about, once resolved."""
+    """The block that the call is about, its reference resolved; None when it is about none."""
     first: int | None
-    """The first block, of a range."""
+    """The first block of a range; None when the call is about no range."""
     source: str
-    """Where the answer came from."""
+    """Where the answer came from: the label of a core.stats.counters.AnswerSource."""
     seconds: float
-    """What it took."""
+    """Latency of the call."""
     hashed: bool = False
-    """Do the params stand for a transaction, as its hash?"""
+    """Were the params of a raw transaction replaced by its hash?"""
 
 
 class RecordOrder(Struct, frozen=True, tag=True):
-    """Hand over the calls kept since the last time, and go on keeping this share of them, or stop."""
+    """Hand over the calls recorded since the last order, and continue to record this share of all calls, or stop."""
 
     number: int
     sample: float
@@ -169,32 +169,32 @@ class RecordOrder(Struct, frozen=True, tag=True):
 
 
 class Recorded(Struct, frozen=True, tag=True):
-    """Calls that were kept, and how many found no room."""
+    """The calls recorded since the last order, and how many were dropped for want of room."""
 
     calls: tuple[Seen, ...] = ()
     missed: int = 0
     number: int = 0
-    """Which RecordOrder this answers."""
+    """The number of the RecordOrder that this answers."""
 
 
 class Drain(Struct, frozen=True, tag=True):
-    """Take no new calls, finish what runs within `timeout` seconds, and end."""
+    """Take no new calls, finish the running ones within `timeout` seconds, and end."""
 
     timeout: float
     linger: float = 0.0
-    """Seconds that clients get before that to notice on their open connections, where calls are still answered."""
+    """Seconds before the drain in which calls are still answered, so that clients notice it on their connections."""
 
 
 class Started(Struct, frozen=True, tag=True):
-    """The worker listens, with the revision of its first Adopt in force."""
+    """The worker listens and serves the revision of its first Adopt."""
 
     port: int
     number: int = 0
-    """Which Adopt this answers."""
+    """The number of the Adopt that this answers."""
 
 
 class Spent(Struct, frozen=True, tag=True):
-    """Tokens that clients spent at one worker: told to the supervisor, and by it to the other workers."""
+    """Rate-limit tokens that clients spent at one worker; the supervisor forwards them to the other workers."""
 
     tokens: dict[str, int]
 
@@ -212,26 +212,26 @@ Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Reco
 
 
 LONGEST = 256 * 1024 * 1024
-"""Bytes. A longer frame is a fault of the other side, not a message."""
+"""Bytes of the longest frame. A longer one is a fault of the sender."""
 
 T = TypeVar("T")
 
 
 def encode(message: object) -> bytes:
-    """One message as one frame."""
+    """Encode one message as one frame."""
     body = msgspec.msgpack.encode(message)
     return len(body).to_bytes(4, "big") + body
 
 
 class FrameReader(Generic[T]):
-    """Collects bytes into messages of one type (or union)."""
+    """Decodes a byte stream into messages of one type (or union of types)."""
 
     def __init__(self, kind: type[T]) -> None:
         self._decode = msgspec.msgpack.Decoder(kind).decode
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[T]:
-        """The messages that are complete now.
+        """Add bytes; return the messages that are now complete.
 
         Raises:
             ValueError: a frame is longer than LONGEST or is not a message of this type.

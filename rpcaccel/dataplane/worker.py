@@ -15,6 +15,7 @@ from rpcaccel import stores
 from rpcaccel.config.model import Settings
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
@@ -22,7 +23,6 @@ from rpcaccel.core.memo import part_of
 from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.quota import Brought
-from rpcaccel.core.plan.permission import Exposure
 from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges

@@ -1,6 +1,6 @@
-"""The second cache tier: a file or a package for each store.
+"""The second cache tier: a module or package for each kind of store.
 
-A store is a module or package here that says which URL schemes are its own (SCHEMES) and how it is made (build).
+A module here is a store if it states its URL schemes (SCHEMES) and how to make the store (build).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Build = Callable[[StoreSettings], Store]
 
 
 def schemes() -> dict[str, Build]:
-    """Every URL scheme that some store here takes, with how that store is made."""
+    """All URL schemes that stores accept, each with the function that makes the store."""
     found: dict[str, Build] = {}
     for module in iter_modules(__path__):
         store = import_module(f"{__name__}.{module.name}")
@@ -24,13 +24,13 @@ def schemes() -> dict[str, Build]:
 
 
 def load(settings: StoreSettings) -> Store:
-    """The store that the settings' URL asks for; without a URL, the one that holds nothing.
+    """Make the store for the URL in the settings; without a URL, the one that holds nothing.
 
-    Raises ValueError for a URL that no store takes or that is malformed, without showing its credentials.
+    Raises ValueError, without showing credentials, for a URL that is malformed or that no store accepts.
     """
     url = settings.url.reveal().strip()
     if not url:
-        return NoStore()  # without looking at the others: a tenth of the start would go into it
+        return NoStore()  # without importing the stores, which would take a tenth of the start
     scheme = url.partition("://")[0] if "://" in url else url
     build = schemes().get(scheme)
     if build is None:

@@ -1,7 +1,7 @@
-# ruff: noqa: ARG002 - a store that holds nothing looks at nothing
-"""The second tier as the data plane sees it: a store is asked, given to and purged, and never gets in the way.
+# ruff: noqa: ARG002 - NoStore ignores its arguments
+"""The port of the second tier: what the data plane expects of a store, and the store for when there is none.
 
-No second tier: every worker has its memory tier and nothing behind it.
+A store must never delay or fail a call: a slow or missing store is a miss.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rpcaccel.core.cache.entry import Entry, Selection
 
 
 class Address(Protocol):
-    """A URL that may hold credentials, shown only to the connector."""
+    """A URL that may hold credentials, which only the connector may read."""
 
     def reveal(self) -> str:
         """The full URL."""
 
 
 class StoreSettings(Protocol):
-    """What stores read of the settings (config.model.RedisSettings); times in seconds, sizes in bytes."""
+    """The settings that stores read (config.model.RedisSettings). Times are in seconds, sizes in bytes."""
 
     @property
     def url(self) -> Address: ...
@@ -45,31 +45,25 @@ class StoreSettings(Protocol):
 
 
 class ServerStats(Struct, frozen=True, kw_only=True):
-    """One server of the second tier."""
+    """The state of one server of the second tier."""
 
     name: str
-    """host:port or path; never holds credentials."""
+    """The server's host:port or path, without credentials."""
     role: str
     up: bool
-    failures: int = 0
     error: str = ""
-    """The last thing that went wrong; empty once it works again."""
-    max_memory: int | None = None
-    """Bytes; 0 is without bound, None not known."""
-    used_memory: int | None = None
-    policy: str = ""
-    """The server's maxmemory-policy."""
+    """The last error; empty once a command succeeded again."""
 
 
 class StoreStats(Struct, frozen=True, kw_only=True):
-    """A store's state and counters at one moment."""
+    """The state and the counters of a store at one moment."""
 
     name: str
     up: bool
-    """Can it be asked now?"""
+    """Can the store be asked now?"""
     hits: int = 0
     misses: int = 0
-    """The server had nothing."""
+    """Misses because the server had no entry."""
     late: int = 0
     """Misses because the deadline passed."""
     errors: int = 0
@@ -81,11 +75,11 @@ class StoreStats(Struct, frozen=True, kw_only=True):
     damaged: dict[str, int] = {}
     """Misses because the value could not be read, by reason."""
     reads: int = 0
-    """Read commands sent (a MGET is one)."""
+    """Read commands sent; one MGET is one command."""
     writes: int = 0
     writes_failed: int = 0
     writes_dropped: int = 0
-    """Not written because the queue was full or the server down."""
+    """Writes dropped because the queue was full or the server was down."""
     queued: int = 0
     leases: int = 0
     lease_waits: int = 0
@@ -95,35 +89,38 @@ class StoreStats(Struct, frozen=True, kw_only=True):
 
 
 class PurgeResult(Struct, frozen=True):
-    """What a purge did."""
+    """The result of a purge."""
 
     removed: int
-    """Entries; those that would be removed, when it was only asked how many."""
+    """Entries removed, or those that would be removed if the purge was dry."""
     complete: bool = True
-    """False when a server could not be reached: entries may be left."""
+    """False when a server could not be reached, so that entries may be left."""
 
 
 class Lease(Protocol):
-    """The right, for a while, to be the one process that fetches a key."""
+    """The right of one process to fetch the answer of a key, for a limited time."""
 
     async def release(self) -> None:
-        """Give it back once the answer was put (or could not be had). Never raises."""
+        """Give the lease back after the answer was put or could not be fetched. Never raises."""
 
 
 class Store(Protocol):
-    """A second tier. Keys are the core's; the store adds its prefix and the schema version."""
+    """A second cache tier. Keys are those of core.plan.cache_key; the store adds its prefix and the schema version."""
 
     name: ClassVar[str]
 
     async def start(self) -> None:
-        """Connect, in the background where that takes time; never raises because a server is down."""
+        """Connect, in the background if a server does not answer. Never raises because a server is down."""
 
     async def close(self) -> None:
-        """Write what waits, within the write deadline, and disconnect."""
+        """Write what is queued, within the write deadline, and disconnect."""
 
     def get(self, key: bytes) -> Awaitable[Entry | None]:
-        """The entry, or None. Never raises, never takes longer than the read deadline. It is asked for at once: what is
-        asked for in one turn of the loop travels together, and may be awaited one after the other."""
+        """The entry, or None. Never raises, and never takes longer than the read deadline.
+
+        The read begins with this call, not with the await: keys requested in one turn of the loop are read together,
+        and the results may be awaited one after the other.
+        """
         ...
 
     def look(
@@ -132,61 +129,64 @@ class Store(Protocol):
         accepts: Callable[[bytes, Entry], bool],
         done: Callable[[Entry | None], None],
     ) -> bool:
-        """The same without a task: later, `done` gets the entry of the first of `keys` that has one which `accepts`
-        takes, or None. False: it cannot be asked so, and `done` gets nothing."""
+        """Read without a task: call `done` with the first entry of `keys` that `accepts` accepts, or with None.
+
+        False, and no call of `done`, when the store cannot be asked.
+        """
         ...
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
-        """Have the entry written in the background, to live `ttl` seconds. Never raises, never waits."""
+        """Queue the entry for writing, to expire after `ttl` seconds. Never raises, never waits."""
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
-        """Remove what is meant, also from what waits to be written; `dry` only counts. Never raises."""
+        """Remove the selected entries, queued ones included; `dry` only counts them. Never raises."""
 
     async def left(self, key: bytes) -> float | None:
-        """Seconds for which the store will still have the entry; None when it has none or does not say. Never raises.
+        """Seconds until the entry expires in the store; None when there is no entry or no answer. Never raises.
 
-        For `explain`: not on the way of a call.
+        For `explain`, not for calls.
         """
 
     async def lease(self, key: bytes, ttl: float) -> Lease | None:
-        """The lease of `key` for at most `ttl` seconds; None when another process holds it. Never raises.
+        """Take the lease of `key` for at most `ttl` seconds; None when another process holds it. Never raises.
 
-        A store that shares nothing, or cannot be reached, always grants.
+        A store that is not shared, or cannot be reached, grants every lease.
         """
 
     async def wait(self, key: bytes, within: float) -> Entry | None:
-        """What the holder of the lease puts; None when it gave up or died, or after `within` seconds. Never raises."""
+        """The entry that the holder of the lease puts; None if it gives up, dies, or needs more than `within`
+        seconds."""
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """Tell what clients spent here, and learn what each spent elsewhere since the exchange before.
+        """Report the tokens that clients spent here; return those that they spent elsewhere since the last exchange.
 
-        None when it could not be done; nothing is known of others then. Never raises. One exchange at a time.
+        None when the store did not answer. Never raises. Only one exchange may be under way.
         """
 
     def stats(self) -> StoreStats:
-        """State and counters now."""
+        """The state and the counters now."""
 
 
 class NoLease:
-    """Nobody shares anything, so everybody may fetch."""
+    """A lease that is not shared, so that every process may fetch."""
 
     async def release(self) -> None:
-        """Nothing was taken."""
+        """Do nothing."""
 
 
 class NoStore:
-    """The store that holds nothing."""
+    """The store that holds nothing: workers have their memory tier alone."""
 
     name: ClassVar[str] = "memory"
 
     async def start(self) -> None:
-        """Nothing to connect."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Nothing to disconnect."""
+        """Do nothing."""
 
     async def get(self, key: bytes) -> Entry | None:
-        """Always None."""
+        """Return None."""
         return None
 
     def look(
@@ -195,32 +195,32 @@ class NoStore:
         accepts: Callable[[bytes, Entry], bool],
         done: Callable[[Entry | None], None],
     ) -> bool:
-        """There is nothing to look at."""
+        """Return False: there is nothing to read."""
         return False
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
-        """Forget the entry."""
+        """Drop the entry."""
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
-        """There was nothing."""
+        """Remove nothing."""
         return PurgeResult(0)
 
     async def left(self, key: bytes) -> float | None:
-        """There is nothing."""
+        """Return None."""
         return None
 
     async def lease(self, key: bytes, ttl: float) -> Lease | None:
-        """Always granted."""
+        """Grant the lease."""
         return NoLease()
 
     async def wait(self, key: bytes, within: float) -> Entry | None:
-        """Nobody puts anything."""
+        """Return None."""
         return None
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """Nobody else is known of."""
+        """Return nothing: no other worker is known."""
         return {}
 
     def stats(self) -> StoreStats:
-        """Up, and without numbers."""
+        """A store that is up, with all counters 0."""
         return StoreStats(name=self.name, up=True)

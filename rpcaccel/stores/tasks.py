@@ -1,4 +1,4 @@
-"""Ending tasks that talk to Redis."""
+"""Ends tasks that use the client of Redis."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from typing import Any
 
 AGAIN = 0.1
-"""Seconds after which a task that goes on is cancelled again."""
+"""Seconds after which a task that still runs is cancelled again."""
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks until all have ended, whatever they end with.
+    """Cancel tasks until all of them have ended, with whatever result.
 
-    Once is not enough: up to Python 3.11 `asyncio.wait_for`, through which Redis' client sends, keeps a cancellation to
-    itself when what it waits for is done in the same moment.
+    One cancellation is not enough: up to Python 3.11, `asyncio.wait_for`, which the client of Redis uses, swallows a
+    cancellation when its awaitable completes at the same moment.
     """
     going = set(tasks)
     while going:
@@ -22,4 +22,4 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
         done, going = await asyncio.wait(going, timeout=AGAIN)
         for task in done:
             if not task.cancelled():
-                task.exception()  # looked at, so that asyncio does not complain that nobody did
+                task.exception()  # retrieved, so that asyncio does not warn about it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,11 @@ CLIENT_ERRORS = {
     for name, value in vars(aiohttp).items()
     if isinstance(value, type) and issubclass(value, aiohttp.ClientError | aiohttp.ServerTimeoutError)
 }
+
+BY_CONTRACT = {"rpcaccel/balancers": {"Choice"}}
+"""Classes that every file of a folder defines, because the folder's contract asks for that name."""
+SAME_IN_BOTH_PLANES = {"explain", "leases", "process_usage", "purge"}
+"""Names of modules that mean the same thing wherever they stand."""
 
 TESTING = ("unit", "integration")
 METHOD_SET = "ignore[" + "method-assign]"
@@ -93,6 +99,33 @@ def untested_packages(root: Path) -> Faults:
         for path in (root / "tests" / kind).glob("*/**/test_*.py")
     }
     return [f"rpcaccel/{name} has no tests" for name in sorted(packages - tested)]
+
+
+def names_taken_twice(root: Path) -> Faults:
+    """A class and a module of rpcaccel have a name that no other has. Private classes are the business of one file."""
+    classes, modules = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for name, path in sources(root, "rpcaccel"):
+        if path.name not in {"__init__.py", "__main__.py"}:
+            modules[path.stem].append(name)
+        by_contract = BY_CONTRACT.get(name.rpartition("/")[0], set())
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in by_contract:
+                classes[node.name].append(f"{name}:{node.lineno}")
+    return [f"class {name} stands in {', '.join(where)}" for name, where in classes.items() if len(where) > 1] + [
+        f"module {name} stands in {', '.join(where)}"
+        for name, where in modules.items()
+        if len(where) > 1 and name not in SAME_IN_BOTH_PLANES
+    ]
+
+
+def packages_without_purpose(root: Path) -> Faults:
+    """Every folder with Python files is a package whose __init__ says its purpose."""
+    folders = {path.parent for _, path in sources(root, "rpcaccel")}
+    return [
+        f"{folder.relative_to(root).as_posix()} does not say its purpose"
+        for folder in sorted(folders)
+        if not (init := folder / "__init__.py").exists() or not ast.get_docstring(_tree(init))
+    ]
 
 
 def long_functions(root: Path) -> Faults:

@@ -1,1 +1,1 @@
-"""What is kept: entries, the memory tier, its eviction, and what may be kept for how long."""
+"""What is kept: entries, the memory tier with its eviction, and whether and how long an answer is kept."""

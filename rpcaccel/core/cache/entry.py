@@ -1,7 +1,8 @@
-"""A kept answer: its value in memory, and its form on the wire to the second tier.
+"""A kept answer: its value in memory, and its serialised form in the second tier.
 
-The wire form is a fixed header (magic, schema, class, flags, block, times, lengths, checksum), the network's and the
-method's name, then the result, compressed or not. What cannot be read is a value too (Damaged): a miss, never an error.
+The serialised form is a fixed header (magic, schema, class, flags, block, times, lengths, checksum), the names of the
+network and the method, and the result, compressed or not. Data that cannot be read become a value (Damaged), which is a
+miss and never an exception.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.wire.json_text import is_utf8
 
 SCHEMA = 1
-"""Goes up whenever the wire form or the meaning of a key changes: other schemas are misses, in both directions."""
+"""Increased whenever the serialised form or the meaning of a key changes; entries of other schemas are misses."""
 
 MAGIC = b"rpca"
 
 Compress = Callable[[bytes], bytes | None]
-"""A shorter form of a body, or None when it is not worth it."""
+"""Compresses a body; None when compression does not pay."""
 Expand = Callable[[bytes, int], bytes | None]
-"""The body of the given length (bytes) back from its compressed form; None when it is damaged. Must not raise."""
+"""Expands a compressed body to the given length (bytes); None when it is damaged. Must not raise."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, gc=False):
-    """One kept answer. Times are monotonic seconds of this process."""
+    """A kept answer. Times are monotonic seconds of this process."""
 
     result: bytes
-    """The raw JSON text of `result`; an object of its own, not a view of a larger buffer."""
+    """The raw JSON text of the result, in a bytes object of its own and not a view of a larger buffer."""
     cache: CacheClass
     block: int = -1
-    """The block the answer is about, or the head it was true at; -1 when neither matters."""
+    """The block that the answer is about, or the head at which it was true; -1 when neither matters."""
     network: str
     method: str
     stored_at: float
@@ -47,14 +48,14 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which entries a purge means; an empty selection means all. Read from the key (core.plan.cache_key)."""
+    """The entries that a purge selects, judged by their keys (core.plan.cache_key). An empty selection selects all."""
 
     key: bytes | None = None
     network: str = ""
     method: str = ""
 
     def matches(self, key: bytes) -> bool:
-        """Is the entry of this key meant?"""
+        """Is the entry with this key selected?"""
         if self.key is not None and key != self.key:
             return False
         if not self.network and not self.method:
@@ -66,12 +67,12 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def everything(self) -> bool:
-        """Does it mean every entry?"""
+        """Does this select every entry?"""
         return self.key is None and not (self.network or self.method)
 
 
 class Damage(StrEnum):
-    """Why a value of the second tier could not be read."""
+    """Why data of the second tier could not be read as an entry."""
 
     SHORT = "short"
     FOREIGN = "foreign"
@@ -82,7 +83,7 @@ class Damage(StrEnum):
 
 
 class Damaged(Struct, frozen=True):
-    """A value of the second tier that is no entry of this version."""
+    """Data of the second tier that are no entry of this version."""
 
     why: Damage
 
@@ -99,16 +100,16 @@ _CLASS_CODES = {
 _CLASSES = {code: cache for cache, code in _CLASS_CODES.items()}
 
 _HEADER = struct.Struct(">4sBBBqddIHH")
-"""Magic, schema, class, flags, block, stored at and expires (wall seconds), lengths of result, network and method."""
+"""Magic, schema, class, flags, block, `stored_at` and `expires` (Unix seconds), lengths of result, network, method."""
 _CHECKSUM = struct.Struct(">I")
 _START = _HEADER.size + _CHECKSUM.size
 _COMPRESSED = 1
 ON_TRUST = 0.1
-"""Share of its life for which an entry that was read is believed: so much longer it may live, whatever the clocks."""
+"""Share of its whole lifetime for which an entry that was just read is trusted, whatever the clocks say."""
 
 
 def encode(entry: Entry, *, now: float, wall: float, compress: Compress | None = None) -> bytes:
-    """The wire form; `now` and `wall` are the same instant, monotonic and since 1970 (seconds).
+    """Serialise an entry; `now` (monotonic) and `wall` (Unix) are the same instant in seconds.
 
     Raises ValueError for an entry that does not fit the header (a block beyond 2^63, a result beyond 4 GiB).
     """
@@ -139,11 +140,11 @@ def encode(entry: Entry, *, now: float, wall: float, compress: Compress | None =
 
 
 def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None) -> Entry | Damaged:
-    """The entry back from its wire form, times moved to this process's clock; never raises, whatever `data` is.
+    """Deserialise an entry, with times on this process's monotonic clock. Never raises, whatever `data` is.
 
-    A writer whose clock is ahead gives no longer life than it meant: an entry stored in the future is stored now, and
-    how old an entry really is only the store knows, which forgets it in time. So none that is to end is kept here for
-    more than a part of its life before it is asked for again.
+    The clock of the writer may be wrong. An entry stored in the future counts as stored now. Only the store knows the
+    real age of an entry and forgets it in time, so an entry that expires stays in memory only for the share ON_TRUST of
+    its lifetime, and is then read again.
     """
     damage = _seal_damage(data)
     if damage is not None:
@@ -161,7 +162,7 @@ def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None
     body = _body(data[method_end:], flags, length, expand)
     if isinstance(body, Damage):
         return Damaged(body)
-    if not is_utf8(body):  # kept by a version that did not look: it would spoil every batch that it is put into
+    if not is_utf8(body):  # written by a version that did not check: it would spoil every batch that holds it
         return Damaged(Damage.FIELDS)
     shift = now - wall - max(0.0, stored - wall)
     on_trust = now + ON_TRUST * (expires - stored)
@@ -169,7 +170,7 @@ def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None
         result=body,
         cache=cache,
         block=block,
-        # One object for each name, however many entries come back: the memory tier does not count them.
+        # Interned, because the memory tier does not count the names of entries.
         network=intern(network),
         method=intern(method),
         stored_at=stored + shift,
@@ -178,7 +179,7 @@ def decode(data: bytes, *, now: float, wall: float, expand: Expand | None = None
 
 
 def _seal_damage(data: bytes) -> Damage | None:
-    """What is wrong with the value as a whole, whatever its fields say."""
+    """What is wrong with the data as a whole; None when header and checksum are right."""
     if len(data) < _START:
         return Damage.SHORT
     if not data.startswith(MAGIC):

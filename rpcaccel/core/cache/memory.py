@@ -1,4 +1,4 @@
-"""The memory tier: entries by key, bounded in bytes that are counted honestly (keys and Python's overheads included).
+"""The memory tier: entries by key, bounded in bytes, which include the keys and Python's overheads.
 
 A hit is a dict lookup and a counter. Everything here is synchronous and belongs to one event loop.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
-from rpcaccel.core.cache.eviction import POLICIES, USES_CAP, CacheSlot
+from rpcaccel.core.cache.eviction import USES_CAP, CacheSlot, S3Fifo
 from rpcaccel.core.wire import gzip_reply
 
 ENTRY_BYTES = 512
-"""What an entry costs beside the bytes of its key and result: two bytes objects, entry, slot, numbers, its share of the
-dict and of a queue, the allocator's rounding (bytes; tests/unit/core/test_memory.py measures it in a process of its
-own)."""
+"""Overhead of an entry beside its key and result (bytes): two bytes objects, entry, slot, numbers, its share of the
+dict and of a queue, and the allocator's rounding. Measured in tests/unit/core/cache/test_memory.py."""
 
 
 class MemoryStats(Struct, frozen=True, kw_only=True):
@@ -26,20 +25,16 @@ class MemoryStats(Struct, frozen=True, kw_only=True):
     hits: int
     misses: int
     expired: int
-    """Misses whose entry was there, but past its time."""
+    """Misses whose entry was there but had expired."""
     puts: int
     evictions: int
     rejected: int
-    """Entries too large to be kept."""
+    """Entries that were too large to be kept."""
     purged: int
-    policy: str
 
 
 class MemoryTier:
-    """A byte-bounded map from key to entry.
-
-    `max_bytes` bounds everything it holds, `max_entry` one entry (both bytes); `policy` is a name in eviction.POLICIES.
-    """
+    """A byte-bounded map from key to entry: `max_bytes` bounds everything in it, `max_entry` one entry (bytes)."""
 
     __slots__ = (
         "_bytes",
@@ -48,7 +43,6 @@ class MemoryTier:
         "_expired",
         "_hits",
         "_misses",
-        "_on_hit",
         "_purged",
         "_puts",
         "_rejected",
@@ -57,18 +51,17 @@ class MemoryTier:
         "max_entry",
     )
 
-    def __init__(self, max_bytes: int, max_entry: int, *, policy: str = "s3fifo") -> None:
+    def __init__(self, max_bytes: int, max_entry: int) -> None:
         self.max_bytes = max_bytes
         self.max_entry = max_entry
         self._slots: dict[bytes, CacheSlot] = {}
-        self._eviction = POLICIES[policy]()
-        self._on_hit = self._eviction.on_hit
+        self._eviction = S3Fifo()
         self._bytes = 0
         self._hits = self._misses = self._expired = self._puts = 0
         self._evictions = self._rejected = self._purged = 0
 
     def __repr__(self) -> str:
-        return f"<MemoryTier {self._eviction.name} {len(self._slots)} entries {self.size}/{self.max_bytes} B>"
+        return f"<MemoryTier {len(self._slots)} entries {self.size}/{self.max_bytes} B>"
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -79,11 +72,11 @@ class MemoryTier:
         return self._bytes + self._eviction.overhead
 
     def weigh(self, key: bytes, entry: Entry) -> int:
-        """The bytes an entry is counted with."""
-        return ENTRY_BYTES + self._eviction.slot_bytes + len(key) + len(entry.result)
+        """The bytes that are counted for an entry."""
+        return ENTRY_BYTES + len(key) + len(entry.result)
 
     def get(self, key: bytes, now: float) -> Entry | None:
-        """The entry of `key`, unless its time is over."""
+        """The entry of `key`; None when there is none or it has expired. Counts a hit or a miss."""
         slot = self._slots.get(key)
         if slot is None:
             self._misses += 1
@@ -98,21 +91,21 @@ class MemoryTier:
         return entry
 
     def find(self, key: bytes, now: float) -> CacheSlot | None:
-        """The place of an entry whose time is not over, for who may `hit` it; counts nothing by itself."""
+        """The slot of an entry that has not expired. Counts nothing: call `hit` when the entry is used."""
         slot = self._slots.get(key)
         return slot if slot is not None and slot.entry is not None and slot.entry.expires > now else None
 
     def hit(self, slot: CacheSlot) -> None:
-        """The entry in this place is an answer: all that a hit costs."""
+        """Count a hit on this slot."""
         self._hits += 1
-        if self._on_hit is not None:
-            self._on_hit(slot)
-        elif slot.uses < USES_CAP:
+        if slot.uses < USES_CAP:
             slot.uses += 1
 
     def squeeze(self, slot: CacheSlot, rest: bytes, now: float) -> bytes:
-        """The compressed form of the rest of a reply with the entry in this place (core.wire.gzip_reply). It is made
-        once, and kept with the entry as long as there is room for both."""
+        """The gzip form of `rest`, the part of a reply from this slot's result on (core.wire.gzip_reply).
+
+        It is made once and kept with the entry as long as there is room for both.
+        """
         squeezed = slot.squeezed
         if not squeezed:
             squeezed = gzip_reply.squeeze(rest)
@@ -122,13 +115,13 @@ class MemoryTier:
         return squeezed
 
     def peek(self, key: bytes, now: float) -> Entry | None:
-        """As `get`, but counts and moves nothing (for explain)."""
+        """The entry of `key` as `get` would return it, without counting anything (for `explain`)."""
         slot = self._slots.get(key)
         entry = slot.entry if slot is not None else None
         return entry if entry is not None and entry.expires > now else None
 
     def put(self, key: bytes, entry: Entry, now: float) -> bool:
-        """Keep `entry`, making room as needed; False when it is too large or already over."""
+        """Keep an entry and evict others for room; False when it is too large or has expired already."""
         weight = self.weigh(key, entry)
         if len(key) + len(entry.result) > self.max_entry or weight > self.max_bytes:
             self._rejected += 1
@@ -149,7 +142,7 @@ class MemoryTier:
         return True
 
     def purge(self, selection: Selection) -> int:
-        """Drop every entry that `selection` means; how many they were. Looks at every key unless one is named."""
+        """Remove the selected entries and return their number. Reads every key, unless one key is selected."""
         if selection.key is not None:
             count = int(selection.matches(selection.key) and self.discard(selection.key))
         elif selection.everything:
@@ -163,19 +156,19 @@ class MemoryTier:
         return count
 
     def count(self, selection: Selection) -> int:
-        """How many entries `selection` means."""
+        """The number of selected entries."""
         if selection.key is not None:
             return int(selection.matches(selection.key) and selection.key in self._slots)
         return sum(selection.matches(key) for key in self._slots)
 
     def resize(self, max_bytes: int, max_entry: int, now: float) -> None:
-        """Take new bounds (bytes) at once; what does not fit any more is evicted."""
+        """Apply new bounds (bytes) at once, and evict what no longer fits."""
         self.max_bytes = max_bytes
         self.max_entry = max_entry
         self._shrink(max_bytes, now)
 
     def stats(self) -> MemoryStats:
-        """State and counters now."""
+        """The tier's state and counters now."""
         return MemoryStats(
             entries=len(self._slots),
             bytes=self.size,
@@ -187,7 +180,6 @@ class MemoryTier:
             evictions=self._evictions,
             rejected=self._rejected,
             purged=self._purged,
-            policy=self._eviction.name,
         )
 
     def _replace(self, slot: CacheSlot, entry: Entry, weight: int, now: float) -> bool:
@@ -212,7 +204,7 @@ class MemoryTier:
             slot.entry, slot.squeezed = None, b""
 
     def discard(self, key: bytes) -> bool:
-        """Drop one entry; was it there?"""
+        """Remove one entry; return whether it was there."""
         slot = self._slots.get(key)
         if slot is None:
             return False
@@ -228,7 +220,6 @@ class MemoryTier:
     def _clear(self) -> int:
         count = len(self._slots)
         self._slots = {}
-        self._eviction = POLICIES[self._eviction.name]()
-        self._on_hit = self._eviction.on_hit
+        self._eviction = S3Fifo()
         self._bytes = 0
         return count

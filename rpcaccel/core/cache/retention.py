@@ -1,14 +1,14 @@
-"""May this answer be kept, and under which of the plan's keys? Rule of truth 5.
+"""Decides whether an answer is kept, under which of the plan's keys (rule of truth 5), and for how long.
 
-Decided from the plan, the raw result, the head of the node that answered, and what is settled. A result is parsed only
-where a rule needs a member of it.
+The decision follows from the plan, the raw result, the head of the answering node, and the settled blocks. A result is
+parsed only where a rule needs a member of it.
 
-A node's URL may hide several machines, of which some lag: probes meet one machine and a call another. So a node's head
-alone makes no answer lasting. It must lie `ChainSnapshot.doubt` blocks above the block in question, or the answer
-itself must show that its machine had the block: one that lags says null, "0x", 0, [] or false, or leaves out the newest
-logs (docs/harmony.md section 6).
+One URL may hide several machines, some of which lag: a probe meets one machine and a call another. So the node's head
+alone makes no answer lasting. Either the head is `ChainSnapshot.doubt` blocks above the block in question, or the
+answer itself shows that its machine had the block. A machine that lags answers null, "0x", 0, [] or false, or leaves
+out the newest logs (docs/harmony.md section 6).
 
-How long a kept answer may stay, for the sake of space: keys already make a stale one unreachable.
+Lifetimes only save space: the keys already make stale answers unreachable.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 NULL = b"null"
 _EMPTY = frozenset({NULL, b"false"})
 _ZEROS = b'0x"[]{}'
-"""What every other empty result is made of: 0, "0x", "0x00", [], "" and {}."""
+"""The characters of the empty results other than null and false: 0, "0x", "0x00", [], "" and {}."""
 _STATIC, _FOREVER, _NODE = CacheClass.STATIC, CacheClass.FOREVER, CacheClass.NODE  # looked up once (core.plan.planner)
 _HEAD, _EPOCH = CacheClass.HEAD, CacheClass.EPOCH
 
 
 class Keep(StrEnum):
-    """Where an answer goes."""
+    """How an answer is kept."""
 
     LASTING = "lasting"
-    """Under `plan.key`."""
+    """Kept under `plan.key`."""
     UNTIL_HEAD = "until-head"
-    """Under `plan.head_key`: a new head makes it unreachable."""
+    """Kept under `plan.head_key`, so that a new head makes it unreachable."""
     SKIP = "skip"
 
 
 class KeepDecision(Struct, frozen=True):
-    """The decision, and the reason when it is not the best one. Reasons are a fixed set: they are metric labels."""
+    """How an answer is kept, and the reason if that is not LASTING. Reasons are metric labels: a fixed set of words."""
 
     keep: Keep
     reason: str = ""
@@ -64,13 +64,13 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_bytes: int) -> KeepDecision:
-    """Decide on one successful answer.
+    """Decide how one successful answer is kept.
 
     Args:
-        result: the raw JSON text.
+        result: the raw JSON text of the result.
         node_head: the answering node's head when the call was sent, -1 when unknown.
-        view: what was known of the network when the answer came.
-        max_bytes: longer results are passed through and not kept.
+        view: the chain snapshot at the time of the answer.
+        max_bytes: length of the longest result that is kept.
     """
     if not plan.kept:
         return KeepDecision(Keep.SKIP, "class")
@@ -80,7 +80,7 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
         return KeepDecision(Keep.SKIP, "above-head")
     for name in plan.rule.skip:
         if TESTS[name](plan, result):
-            # What is in a node's pool changes without a new head, null among it: never kept (rule of truth 5).
+            # The contents of a node's pool change without a new head, and so does null: never kept (rule of truth 5).
             return KeepDecision(Keep.SKIP, "pending") if name == "not-mined" else _until_head(plan, name)
     if result == NULL and (plan.rule.null_may_fill or plan.cache is not _STATIC):
         return _until_head(plan, "null")
@@ -96,24 +96,24 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
 
 
 def _until_head(plan: Plan, reason: str) -> KeepDecision:
-    """An answer that may become another one is kept at most until the next head."""
+    """Keep an answer that may change at most until the next head."""
     return KeepDecision(Keep.UNTIL_HEAD if plan.head_key is not None else Keep.SKIP, reason)
 
 
 def _may_be_behind(plan: Plan, result: bytes) -> bool:
-    """Could a machine that has not got the block have said this?"""
+    """Could a machine without the block have given this answer?"""
     if plan.cache is _STATIC or plan.cache is _NODE:
         return False
     return plan.rule.split == "logs" or is_empty(result)
 
 
 def is_empty(result: bytes) -> bool:
-    """Is it what a machine says, too, that has not got the block?"""
+    """Is this an empty result, which a machine without the block may give as well?"""
     return result in _EMPTY or not result.strip(_ZEROS)
 
 
 def _is_settled(plan: Plan, node_head: int, view: ChainSnapshot) -> bool:
-    """Does the block lie so deep that no hidden machine is without it?"""
+    """Is the plan's block settled, so that every hidden machine has it?"""
     if plan.block is None:
         return False
     block = plan.block + plan.depth
@@ -121,7 +121,7 @@ def _is_settled(plan: Plan, node_head: int, view: ChainSnapshot) -> bool:
 
 
 def _is_short(plan: Plan, result: bytes) -> bool:
-    """Has a range fewer items than blocks asked for? A lagging node cuts it short without a word."""
+    """Has the answer to a range fewer items than blocks? A lagging node leaves out blocks without an error."""
     if plan.first_block is None or plan.block is None or plan.first_block > plan.block:
         return False
     try:
@@ -131,7 +131,7 @@ def _is_short(plan: Plan, result: bytes) -> bool:
 
 
 def _mined_by(result: bytes, settled: int) -> bool:
-    """Does the result say that it was mined in a settled block?"""
+    """Does the result name a settled block as the one in which it was mined?"""
     try:
         number = _decode_mined(result).blockNumber
         return number is not None and int(str(number), 0) <= settled
@@ -140,7 +140,7 @@ def _mined_by(result: bytes, settled: int) -> bool:
 
 
 def _not_mined(_plan: Plan, result: bytes) -> bool:
-    """Null, or without a block yet: absent, null or all-zero `blockHash` (docs/harmony.md section 6, pending)."""
+    """Is the result null, or without a block: `blockHash` absent, null or all zeros (docs/harmony.md section 6)?"""
     if result == NULL:
         return True
     try:
@@ -157,36 +157,39 @@ TESTS: dict[str, Callable[[Plan, bytes], bool]] = {
     "empty-string": lambda _plan, result: result == b'""',
     "0x": lambda _plan, result: result == b'"0x"',
     "not-mined": _not_mined,
-    "blobs": lambda _plan, result: result.startswith(b'"0x03'),  # a pool hands a transaction out with them (EIP-4844)
+    "blobs": lambda _plan, result: result.startswith(
+        b'"0x03'
+    ),  # a pool returns a blob transaction with its blobs (EIP-4844)
 }
-"""The result tests that rules may name."""
+"""The tests of results that rules may name, by name."""
 
 
 DAY = 86_400.0
 _HEADS = 15
-"""Blocks for which an answer true at one head is worth its place: late readers, other hosts a little behind."""
+"""Blocks for which an answer true at one head is kept: for late readers, and for hosts that are a little behind."""
 
 
 _SPREAD = 0.1
-"""Share of a life by which it may be shorter, so that what was kept together does not go together."""
+"""Share by which a lifetime may be shortened at random, so that answers kept together do not expire together."""
 
 
 class Lifetime(Struct, frozen=True):
-    """Seconds in each tier. The second is bounded, so that a stock Redis does not grow for ever."""
+    """Seconds that an answer is kept in each tier; bounded in the second one, so that Redis does not grow for ever."""
 
     memory: float
     store: float
 
     def spread(self, chance: float) -> Lifetime:
-        """A life up to a tenth shorter; `chance` is drawn from [0, 1)."""
+        """A lifetime shortened by up to a tenth; `chance` is drawn from [0, 1)."""
         share = 1.0 - _SPREAD * chance
         return Lifetime(self.memory * share, self.store * share)
 
 
 def lifetime(cache: CacheClass, block_time: float, *, max_age: float = 0.0, stale: float = 0.0) -> Lifetime:
-    """The lifetime of an answer of a class on a chain with that many seconds between blocks.
+    """The lifetime of an answer of this class; `block_time` is in seconds.
 
-    Where the operator set one, `max_age` bounds it, and `stale` is added for answers that differ by node (seconds).
+    The operator's `max_age` bounds the lifetime, and `stale` is added for answers that differ by node (both in seconds,
+    0 when not set).
     """
     life = _of_class(cache, block_time)
     if not max_age:

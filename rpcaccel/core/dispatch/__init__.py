@@ -1,1 +1,1 @@
-"""How a call is asked of nodes: attempts, retries, hedges, broadcasts and batches."""
+"""How calls are sent to nodes: attempts, retries, hedges, the retry budget, broadcasts and batches."""

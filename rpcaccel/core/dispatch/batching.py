@@ -1,50 +1,50 @@
-"""When waiting calls travel to a node as one batch, and how many at a time.
+"""Decides when calls for one node are sent as a batch, and how many calls a batch has.
 
-Calls go one by one, each on its own connection, until the node is asked so often that the asking itself is the cost;
-what comes in one moment, or waits, travels together then. A Harmony node carries a batch out one call after the other
-(docs/harmony.md section 1), so a batch is kept so short that it takes little longer than a single call: the length is
-learnt.
+Calls are sent one by one, each on its own connection, until requests are so frequent that the requests themselves are
+the cost. Then calls that arrive in one turn of the loop, or that wait, are sent together. A Harmony node executes a
+batch one call after the other (docs/harmony.md section 1), so the length of batches is learnt: a batch must take little
+longer than a single call.
 """
 
 from __future__ import annotations
 
 SINGLES_PER_SECOND = 2000.0
-"""Requests a second to one node from which on calls are gathered. By Little's law it allows latency times this many at
-once, so a distant node, whose calls take long without any queue, is not gathered for. The latency that counts is that
-of the quicker calls: the average grows with our own queue, and by it the busiest worker would gather least."""
+"""Requests a second to one node from which calls are batched. By Little's law, latency times this rate may be in
+flight, so calls to a distant node, which take long without any queue, are not batched. The latency used is that of the
+quicker calls: the average grows with the worker's own queue, so that the busiest worker would batch least."""
 FEWEST_SLOTS = 4
 MOST_ITEMS = 64
 MOST_BYTES = 64 * 1024
 """Bytes of params in one batch."""
 _FIRST_ITEMS = 4
 _SLOWER = 2.0
-"""A batch may take this many times as long as a single call, or _SPARE seconds longer where that is more."""
+"""A batch may take this many times as long as a single call, or _SPARE seconds longer if that is more."""
 _SPARE = 0.002
 _TURNS = 8
-"""Turns of our own loop that a batch may wait for, on its way out and back: they say nothing of the node."""
+"""Turns of the event loop that a batch may wait for on its way out and back, which say nothing about the node."""
 _FORGETS = 0.005
-"""Share of the way from the quickest call to each slower one that is gone: a node that became slower is seen to be so
+"""Share by which the lowest latency moves towards each slower call, so that a node that became slower is recognised
 after some hundred calls."""
 _SLOW_TWOS = 8
-"""Batches of two that must be slow in a row: one may be so by chance, or because this process was busy."""
+"""Consecutive slow batches of two before batching rests: one may be slow by chance, or because this process is busy."""
 _BUSY_FROM = 500.0
-"""Calls a second to one node from which on those of one moment travel together though there is a slot for each."""
+"""Calls a second to one node from which calls of one turn are sent together although there is a slot for each."""
 _BUSY, _BUSIEST = 100.0, 200.0
-"""Calls beyond that, lately, from which on a node is asked busily, and the most that are remembered: a
-twentieth of a second of calm ends it."""
+"""Recent calls beyond that rate from which a node counts as busy, and the most that are counted: a twentieth of a
+second of calm ends the busy time."""
 PATIENCE = 0.05
-"""Seconds at the least for which a request keeps its slot,"""
+"""Seconds for which a request keeps its slot at the least."""
 _PATIENT = 4.0
-"""and times that a single call takes. One that takes longer (a light read that is none, a lost packet) is no sign that
-the node is asked often, so that nothing waits for it."""
+"""Multiple of a single call's latency for which a request keeps its slot. A longer request (an expensive read, a lost
+packet) does not show that requests are frequent, so no call waits for it."""
 _SINGLE_EACH = 32
-"""Of so many requests one carries a single call, however busy: what batches are held against must not grow old."""
+"""One in this many requests carries a single call, so that the latency for comparison stays up to date."""
 _REST = 300.0
-"""Seconds for which a node gets no batches after it answered one badly."""
+"""Seconds for which a node gets no batches after it answered a batch wrongly or slowly."""
 
 
 class Gathering:
-    """What is known about one node's batches. `now` is in monotonic seconds."""
+    """What is known about batches to one node. `now` is in monotonic seconds."""
 
     __slots__ = ("_at", "_level", "_rest_until", "_since_single", "items", "proved", "quickest", "single", "slow",
                  "turn")  # fmt: skip
@@ -53,15 +53,15 @@ class Gathering:
         self.items = _FIRST_ITEMS
         """Calls in one batch at the most."""
         self.proved = False
-        """Did the node answer a batch? Until then, one at a time is tried."""
+        """Has the node answered a batch? Until then only one batch is under way at a time."""
         self.single = 0.0
-        """Seconds a single call takes, a moving average; 0.0 before the first."""
+        """Moving average of a single call's latency in seconds; 0.0 before the first one."""
         self.slow = 0
-        """Batches of two in a row that were slow."""
+        """Consecutive slow batches of two."""
         self.quickest = 0.0
-        """Seconds that the quicker ones take: what the node and the way to it cost, without any queue."""
+        """Latency of the quicker single calls in seconds: that of node and network without any queue."""
         self.turn = 0.0
-        """Seconds that a turn of our own loop takes while calls come thick and fast, a moving average."""
+        """Moving average of a turn of the event loop under load, in seconds."""
         self._rest_until = float("-inf")
         self._level, self._at = 0.0, 0.0
         self._since_single = 0
@@ -74,23 +74,25 @@ class Gathering:
         return now >= self._rest_until
 
     def slots(self, most: int) -> int:
-        """Requests that may be under way before calls wait to be gathered; `most` is the connector's own limit."""
+        """Requests that may be under way before calls wait for a batch; `most` is the connector's own limit."""
         return min(most, max(FEWEST_SLOTS, int(self.quickest * SINGLES_PER_SECOND)))
 
     def patience(self) -> float:
-        """Seconds after which a request under way no longer counts against the slots."""
+        """Seconds after which a request under way no longer occupies a slot."""
         return max(PATIENCE, self.single * _PATIENT)
 
     def called(self, now: float) -> bool:
-        """A call came. True when they come so often that those of one moment travel together though there is a slot
-        for each: the level of a bucket that so many a second run out of."""
+        """Count a call. True when calls of one turn should be sent together although there is a slot for each.
+
+        Calls fill a bucket that drains at a fixed rate; its level shows how busy the node is.
+        """
         level = self._level - (now - self._at) * _BUSY_FROM
         self._level = level = min(level, _BUSIEST) + 1.0 if level > 0.0 else 1.0
         self._at = now
         return level > _BUSY
 
     def together(self) -> int:
-        """How many calls the next request may carry."""
+        """The number of calls that the next request may carry."""
         self._since_single += 1
         if self._since_single < _SINGLE_EACH:
             return self.items
@@ -98,11 +100,11 @@ class Gathering:
         return 1
 
     def turn_took(self, seconds: float) -> None:
-        """So long it took from a call until all that came with it were there."""
+        """Note the seconds from a call to the end of its turn of the event loop."""
         self.turn += (seconds - self.turn) * 0.1
 
     def single_took(self, seconds: float) -> None:
-        """A single call was answered."""
+        """Note the seconds in which a single call was answered."""
         self._since_single = 0
         if self.single == 0.0:
             self.single = self.quickest = seconds
@@ -111,8 +113,11 @@ class Gathering:
         self.quickest = min(seconds, self.quickest + (seconds - self.quickest) * _FORGETS)
 
     def batch_took(self, items: int, seconds: float, now: float) -> None:
-        """A batch was answered, every item of it. Longer ones are tried while they are full and quick; a slow one
-        halves the length, and a node that is slow with two again and again rests."""
+        """Note that every item of a batch was answered.
+
+        Full and quick batches make the length grow; a slow one halves it. If batches of two are slow repeatedly, the
+        node gets none for some time.
+        """
         self.proved = True
         bound = max(self.single * _SLOWER, self.single + _SPARE) + self.turn * _TURNS
         if seconds <= bound:
@@ -127,7 +132,7 @@ class Gathering:
                 self.refused(now)
 
     def refused(self, now: float) -> None:
-        """The node took no batch, or answered one wrongly."""
+        """Note that the node refused a batch or answered it wrongly."""
         self._rest_until = now + _REST
         self.proved, self.slow = False, 0
         self.items = _FIRST_ITEMS

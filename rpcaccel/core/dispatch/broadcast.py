@@ -1,15 +1,15 @@
-"""One transaction to many nodes: whom to tell, what each refusal means for the next step, and what the client is told.
+"""Broadcasts one transaction to several nodes: which nodes get it, what follows each refusal, and the client's answer.
 
-The bytes name the transaction, so telling a second node, or the same one again, can do nothing that the first telling
-did not. Telling two thirds of the nodes carries nearly all of the benefit of telling every one.
+The bytes identify the transaction, so sending it to a second node, or twice to one, has no further effect. Sending to
+two thirds of the nodes has nearly all of the benefit of sending to every one.
 
-Rules (docs/architecture.md, Failures):
-- The first acceptance answers the client; the other nodes are told to the end. A node that knows the transaction
-  already has accepted it.
-- A node that is gone, or answers nothing of use, is not tried again; one that was not to be told takes its place. A
-  busy node (rate limit) is asked again after a pause; one that had closed a kept connection, at once.
-- A refusal of the transaction itself is final for that node. When nobody accepts, the most telling one is given, and
-  before that it is looked up whether the transaction is on the chain by its exact hash.
+Rules (architecture section 6):
+- The first acceptance answers the client; the other nodes still get the transaction. A node that already knows the
+  transaction has accepted it.
+- A node that fails without a useful answer is not tried again; another node takes its place. A busy node (rate limit)
+  is asked again after a pause, and one that had closed a kept connection is asked again at once.
+- A refusal of the transaction itself is final for that node. When no node accepts, the client gets the most specific
+  refusal, unless a lookup by the exact hash finds the transaction on the chain.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 
 BUSY = frozenset({FailureKind.RATE_LIMITED, FailureKind.BUSY})
 HAS_IT = frozenset({FailureKind.ALREADY_KNOWN, FailureKind.NONCE_TOO_LOW})
-"""Refusals of a node that may have the very transaction: worth a look for it."""
+"""Refusals of a node that may have this very transaction, so that a lookup pays."""
 
 
 class BroadcastSettings(Struct, frozen=True, kw_only=True):
-    """How many nodes are told."""
+    """How many nodes get a transaction, and how busy nodes are asked again."""
 
     share: float = 2 / 3
-    """Of the nodes that may be asked, rounded;"""
+    """Share of the eligible nodes, rounded."""
     at_least: int = 2
-    """so many in any case, if there are."""
+    """Nodes that get the transaction in any case, if there are as many."""
     again: int = 3
-    """Times that a busy node is asked again,"""
+    """Times that a busy node is asked again."""
     pause: float = 0.25
-    """seconds later when it names no time; twice as long each time."""
+    """Seconds before a busy node is asked again if it names no time; doubled each time."""
 
 
 class Ask(Struct, frozen=True):
-    """Tell `node` after `delay` seconds."""
+    """Send the transaction to `node` after `delay` seconds."""
 
     node: Node
     delay: float = 0.0
 
 
 class BroadcastChooser(Protocol):
-    """Who is told next, by eligibility and balancer."""
+    """Chooses nodes by eligibility and balancer."""
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
-        """A node that may be asked and whose id is not among `avoid`."""
+        """An eligible node whose id is not among `avoid`; None without one."""
         ...
 
     def count(self, now: float) -> int:
-        """How many nodes may be asked."""
+        """The number of eligible nodes."""
         ...
 
     def nobody(self, now: float) -> Failure:
-        """Why there is nobody at all."""
+        """The failure to report when there is no eligible node."""
         ...
 
 
 class Broadcast:
-    """The telling of one transaction. `start` says whom to tell; every node's reply goes to `heard`."""
+    """The broadcast of one transaction. `start` returns the first nodes; every reply goes to `heard`."""
 
     __slots__ = ("_again", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_settings", "accepted", "doubt",
                  "hash", "open", "steps", "told", "tried")  # fmt: skip
@@ -75,19 +75,20 @@ class Broadcast:
     def __init__(
         self, chooser: BroadcastChooser, budget: Budget, settings: BroadcastSettings, *, ends: float, hash: bytes | None
     ) -> None:
-        """`ends`: when the client must have its answer (monotonic seconds). `hash`: JSON text, where it is certain."""
+        """`ends`: deadline of the client's answer (monotonic seconds). `hash`: the transaction's hash as JSON text, if
+        known."""
         self.hash = hash
         self.accepted: Settle | None = None
         """The first acceptance."""
         self.open = 0
-        """Nodes whose last word has not come."""
+        """Nodes whose final reply is outstanding."""
         self.tried: list[str] = []
-        """Ids of the nodes told, each once, in order."""
+        """Ids of the nodes that were sent the transaction, each once, in order."""
         self.told: dict[str, int] = {"accepted": 0, "known": 0, "refused": 0, "failed": 0}
-        """How many nodes ended how."""
+        """Number of nodes by outcome."""
         self.steps: list[tuple[str, FailureKind]] = []
         self.doubt: Node | None = None
-        """A node that may have the transaction, although it did not accept it now."""
+        """A node that refused but may have the transaction."""
         self._chooser = chooser
         self._budget = budget
         self._settings = settings
@@ -97,7 +98,7 @@ class Broadcast:
         self._best_rank = -1
 
     def start(self, now: float) -> list[Node]:
-        """Whom to tell at once; nobody when there is nobody."""
+        """The nodes to send to at once; empty without an eligible node."""
         count = self._chooser.count(now)
         wanted = min(count, max(self._settings.at_least, round(self._settings.share * count)))
         nodes: list[Node] = []
@@ -110,7 +111,7 @@ class Broadcast:
         return nodes
 
     def heard(self, node: Node, answer: Answer | None, failure: Failure | None, now: float) -> Ask | None:
-        """A node replied; None: it had its last word."""
+        """Take a node's reply; return a follow-up attempt, or None when the reply is final."""
         if failure is None:
             self._accept(Settle(answer, None, node))
             self._over("accepted")
@@ -131,17 +132,17 @@ class Broadcast:
         return following
 
     def lost(self) -> None:
-        """A node's telling was broken off: no word of it will come."""
+        """Note that an attempt was broken off and will have no reply."""
         self._over("failed")
 
     def end(self) -> Settle | None:
-        """What the client is told; None while it is not known yet."""
+        """The client's answer; None while it is not decided."""
         if self.accepted is not None or self.open:
             return self.accepted
         return self._best
 
     def _following(self, node: Node, failure: Failure, now: float) -> Ask | None:
-        """Whom to tell in place of what failed."""
+        """The attempt that follows a failed one, if any."""
         kind, before = failure.kind, self._again.get(node.id, 0)
         if kind is FailureKind.RESET_BEFORE_REPLY and not before:
             return self._once_more(Ask(node), failure, now)

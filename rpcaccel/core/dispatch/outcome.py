@@ -1,7 +1,4 @@
-"""How a call ended: what the client is told, and where it came from.
-
-Why a call took long, in a few words.
-"""
+"""How a call ended: what the client gets, where it came from, and what took the time."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from rpcaccel.core.stats.counters import AnswerSource, Step
 
 
 class Leg(Struct, frozen=True, gc=False):
-    """One attempt of a call that took several."""
+    """One attempt of a call that took several attempts."""
 
     node: str
     start: float
-    """Seconds after the first of them."""
+    """Seconds from the start of the first attempt to the start of this one."""
     seconds: float
     end: str
     """"answered", "overtaken", "cancelled" or a FailureKind."""
@@ -51,31 +48,32 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
 
     source: AnswerSource
     result: bytes | None = None
-    """Raw JSON of the result."""
+    """Raw JSON text of the result."""
     error: bytes | None = None
-    """Raw JSON of the error object."""
+    """Raw JSON text of the error object."""
     node: str = ""
     """Id of the node that answered; empty when none was asked."""
     block: int = -1
-    """The head the answer was given at, -1 when the network has none yet."""
+    """The served head at which the call was answered; -1 when the network has none yet."""
     attempts: int = 0
     """Attempts made for this call."""
     http: int = 200
-    """The HTTP status of a single call that ended so."""
+    """The HTTP status of the reply to a single call."""
     retry_after: float | None = None
     """Seconds after which the client may try again."""
     kind: FailureKind | None = None
-    """What the error is, where it came from a node or from the way to one."""
+    """The kind of the failure, if the error came from a node or from the way to it."""
     node_head: int = -1
-    """That node's head when it was asked."""
+    """The head of that node when it was asked."""
     key: bytes = b""
-    """The key under which memory held it."""
+    """The key of the entry in the memory tier; empty when the answer came from elsewhere."""
     cached: tuple[int, int] | None = None
-    """Of a range put together: how many of its blocks the caches had, and how many it has."""
+    """For a range joined from pieces: the number of its blocks that the caches had, and the number of all its
+    blocks."""
     steps: tuple[tuple[str, float], ...] = ()
-    """What took how long, in seconds, in the order it happened."""
+    """The steps of the call and their durations in seconds, in order."""
     legs: tuple[Leg, ...] = ()
-    """The attempts, where it took more than one."""
+    """The attempts, if there was more than one."""
 
 
 _WAITED = {
@@ -86,7 +84,7 @@ _WAITED = {
 
 
 def reason(outcome: Outcome, seconds: float) -> str:
-    """What took most of the `seconds` that a call took from its arrival to its answer."""
+    """A few words on what took most of the `seconds` from a call's arrival to its answer."""
     if outcome.source is AnswerSource.REFUSED:
         return "refused"
     if not outcome.steps:

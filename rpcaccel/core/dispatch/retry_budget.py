@@ -1,31 +1,31 @@
-"""One budget for retries and hedges: extra sends are a share of the calls, so that an outage cannot multiply load.
+"""The retry budget: retries and hedges are limited to a share of the calls, so that an outage cannot multiply load.
 
-`failure.policy` says which retries are paid at all. Those that clients can bring about at will are paid apart: whatever
-they spend, a read that meets a dying node finds the budget as if they had never been.
+`failure.policy` says which retries are paid from the budget. Retries that clients can provoke have a budget of their
+own, so that they never use up what a read needs that meets a dying node.
 """
 
 from __future__ import annotations
 
-from rpcaccel.core.nodes.lapsing import Lapsing
+from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.replies.failure import Failure, policy
 
 _CALLS, _RETRIES, _HEDGES, _APART, _IN_VAIN = range(5)
-"""Columns: what came, and what was spent on what."""
+"""Columns of the counts: calls, and what was spent on retries, hedges, retries paid apart, and searches in vain."""
 HEDGES_LEAVE = 0.5
-"""Share of the budget that hedges leave to retries: what would fail comes before what would be late."""
+"""Share of the budget that hedges leave to retries: avoiding failures comes before avoiding delays."""
 APART = 0.25
-"""Share of the budget, beside the whole, for retries that are paid apart."""
+"""Size of the separate budget for retries that clients can provoke, as a share of the whole budget."""
 FOUND_FOR = 86_400.0
-"""Seconds for which it is remembered that some node has a method that no table describes,"""
+"""Seconds for which it is remembered that some node has a method that no table describes."""
 NAMES_BYTES = 65_536
-"""as far as the names of such methods take no more bytes."""
+"""Bytes for the names of such methods, because clients can invent names."""
 
 
 class Budget:
-    """Extra sends allowed over the last `span` seconds: `share` of the calls, and `floor` of them a second in any case.
+    """Allows extra sends over the last `span` seconds: `share` of the calls, plus `floor` a second.
 
-    The floor lets a quiet proxy retry, and covers the calls in flight at the moment a node dies.
+    The floor lets a quiet proxy retry, and covers the calls in flight at the moment when a node dies.
     """
 
     __slots__ = ("_counts", "_found", "_vain", "floor", "refused", "share", "span")
@@ -35,22 +35,22 @@ class Budget:
         self.floor = floor
         self.span = span
         self.refused = 0
-        """Retries that the budget forbade, ever; those of methods that no table knows are not counted."""
+        """Retries that the budget forbade since the start, without those of methods that no table describes."""
         self._counts = SlidingCounts(5, span=span, slices=10)
         self._found, self._vain = Lapsing(NAMES_BYTES), Lapsing(NAMES_BYTES)
-        """Methods that no table describes: those that a node answered, and those counted as looked for in vain."""
+        """Methods that no table describes: those that a node answered, and those that were searched in vain."""
 
     def call(self, now: float) -> None:
-        """A call came: it pays in."""
+        """Count a call, which adds to the budget."""
         self._counts.bump(_CALLS, now)
 
     def left(self, now: float) -> float:
-        """Retries still allowed at `now`, beside those that are paid apart or not at all."""
+        """Retries that the budget allows at `now`."""
         counts = self._counts.totals(now)
         return self._whole(counts) - counts[_RETRIES] - counts[_HEDGES]
 
     def take(self, now: float) -> bool:
-        """Pay for one extra send; False when there is nothing to pay with."""
+        """Pay for one extra send; False when the budget is used up."""
         paid = self.left(now) >= 1.0
         if paid:
             self._counts.bump(_RETRIES, now)
@@ -59,19 +59,19 @@ class Budget:
         return paid
 
     def hedge(self, now: float) -> bool:
-        """Pay for one hedge; one that is not sent costs nobody an answer."""
+        """Pay for one hedge; False when the budget is used up to the share that is left to retries."""
         paid = self.left(now) - HEDGES_LEAVE * self._whole(self._counts.totals(now)) >= 1.0
         if paid:
             self._counts.bump(_HEDGES, now)
         return paid
 
     def retry(self, after: Failure, now: float, *, unknown: str = "", shut: bool = False) -> bool:
-        """Pay for the attempt that follows a failed one; False when it may not be made.
+        """Pay for the attempt after a failed one; False when it may not be made.
 
         Args:
-            unknown: the method, where no table describes it.
-            shut: is the node that failed asked no more? What it had under way goes elsewhere for free: that is a
-                bounded number of calls, once each, and none of them is repeated where no node is left.
+            unknown: the method, if no table describes it.
+            shut: the node that failed is now shut out. Its calls go to other nodes for free: their number is bounded
+                by the calls in flight, and each moves once.
         """
         if after.sent and unknown:
             return self._searches(unknown, now)
@@ -81,19 +81,24 @@ class Budget:
         return pays == "nothing" or self.take(now)
 
     def found(self, unknown: str, now: float) -> None:
-        """A node has this method, which no table describes: whatever else clients invent, nodes are asked for it."""
+        """Note that a node has this method, which no table describes. Nodes are then always asked for it."""
         self._found.hold(unknown, now + FOUND_FOR)
 
     def in_vain(self, unknown: str, now: float) -> None:
-        """Several nodes were asked for this method, which no table describes, and none of them has it. However many
-        calls of it come at once, it counts once within the span."""
+        """Note that several nodes were asked for this method, which no table describes, and none of them has it.
+
+        The method counts once within the span, however many of its calls come at once.
+        """
         if self._vain.until.get(unknown, now) <= now:
             self._counts.bump(_IN_VAIN, now)
             self._vain.hold(unknown, now + self.span)
 
     def _searches(self, unknown: str, now: float) -> bool:
-        """May node after node be asked for this method? Clients can invent names without end: of those that no
-        node had, only so many may have been looked for within the span. What was found before is always looked for."""
+        """May one node after the other be asked for this method?
+
+        Clients can invent names, so the number of methods that are searched in vain within the span is bounded. A
+        method that some node had is always searched.
+        """
         counts = self._counts.totals(now)
         if counts[_IN_VAIN] < self.floor * self.span + APART * self.share * counts[_CALLS]:
             return True

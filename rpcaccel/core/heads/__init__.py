@@ -1,1 +1,1 @@
-"""Heads and forks: the served head of a network, its branches and its block time."""
+"""Heads and forks: the served head, fork choice, block times, node identity, and recently sent transactions."""

@@ -1,4 +1,4 @@
-"""How quickly blocks come, by the heads that were seen: many chains share a table, and each has its own pace."""
+"""Estimates the block time of a chain from the heads that were seen: chains that share a table differ in it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections import deque
 from statistics import median
 
 _ENOUGH = 5
-"""Moves of the head after which its pace is known."""
+"""Moves of the head after which the block time can be estimated."""
 _REMEMBERED = 9
 _QUICKER = 0.75
-"""Of the time expected: below it blocks do come quicker, above it we may have looked at odd moments."""
+"""Share of the expected block time below which an estimate counts; above it, the polls may just have been uneven."""
 
 
 class BlockPace:
-    """Seconds a block takes, expected and seen. The median of the last moves, so that one jump, as of a node that
-    catches up, does not count."""
+    """The expected and the measured block time in seconds.
+
+    The measured one is a median of the last moves, so that a single jump (a node that catches up) does not count.
+    """
 
     __slots__ = ("_at", "_expected", "_moves", "_number")
 
     def __init__(self, expected: float) -> None:
-        """`expected`: seconds a block takes on most chains of this kind."""
+        """`expected`: block time in seconds of most chains of this kind."""
         self._expected = expected
         self._moves: deque[float] = deque(maxlen=_REMEMBERED)
         self._number = -1
@@ -29,7 +31,8 @@ class BlockPace:
         return f"<a block takes {self.seconds:g} s, expected {self._expected:g} s>"
 
     def see(self, number: int, now: float) -> None:
-        """The head was `number` at `now` (monotonic seconds). One that went back is a beginning, and no move."""
+        """Note that the head was `number` at `now` (monotonic seconds). A head that went back starts a new
+        measurement."""
         if number == self._number:
             return
         if 0 <= self._number < number:
@@ -38,7 +41,7 @@ class BlockPace:
 
     @property
     def seconds(self) -> float:
-        """What a block takes: as expected, or less where blocks came quicker; never more."""
+        """The block time in seconds: as expected, or less if blocks came more quickly; never more."""
         if len(self._moves) < _ENOUGH:
             return self._expected
         seen = median(self._moves)

@@ -1,4 +1,4 @@
-"""One node's view of the chain: its newest block, and the hashes it told, so that a branch it left is noticed."""
+"""One node's view of the chain: its newest block and the block hashes it reported, which show when it left a branch."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 REMEMBERED = 64
-"""Block hashes kept of each node: enough to notice any reorganisation that a poll could have jumped over."""
+"""Block hashes kept for each node: enough to notice a reorganisation between two polls."""
 HINT_REACH = 8
-"""Blocks above a node's last own word that a hint may claim at any time: probes come every half block or later, and a
-node that catches up takes in several at once."""
+"""Blocks above a node's last reported head that a hint may claim at any time: probes come every half block or later,
+and a node that catches up imports several blocks at once."""
 HINT_HASTE = 2.0
-"""How many times quicker than usual blocks may have come since the node's last own word."""
+"""Factor by which blocks may have come more quickly than usual since the node last reported its head."""
 
 
 class Sighting(Struct, frozen=True):
-    """What a node said about its newest block."""
+    """A node's report of its newest block."""
 
     number: int
-    """>= 0."""
+    """The block number, at least 0."""
     hash: str | None = None
     parent: str | None = None
     final: int | None = None
-    """The newest block it calls finalized, where the chain has such a tag."""
+    """The newest block that the node calls finalized; None when the chain has no such tag."""
     final_hash: str | None = None
     asked_at: float | None = None
-    """Monotonic seconds at which it was asked: a hint that came since then is the newer word."""
+    """Monotonic time at which the node was asked. A hint that came later is newer than the report."""
 
 
 class ChainView:
-    """What one node has told so far."""
+    """Everything that one node has reported so far."""
 
     __slots__ = ("_hinted_at", "_lower", "_told_at", "eligible", "final", "final_hash", "gone", "hashes", "head",
                  "seen_at", "sure", "told", "turned", "turned_at", "weight")  # fmt: skip
@@ -45,15 +45,16 @@ class ChainView:
         self.seen_at = 0.0
         self.hashes: dict[int, str] = {}
         self.turned = 0
-        """Grows among the nodes with each that leaves its branch: the highest has turned last; 0 never has."""
+        """The rank among the nodes in the order of leaving a branch: the highest left last, 0 never left one."""
         self.turned_at = -1
-        """A block that was another one, or gone, when it last left its branch: the branches part there or below."""
+        """A block that differed or was gone when the node last left a branch: the branches part there or below."""
         self.sure: int | None = None
-        """While it is not known to be on the branch that counts: the last block that was final when it still was."""
+        """The last block that was final while the node was known to be on the served branch; None while that is
+        known."""
         self._lower = False
         self._hinted_at = 0.0
         self.told, self._told_at = -1, 0.0
-        """The head that the node itself told last, and when: hints are measured by it, and never by one another."""
+        """The head that the node reported last, and the time: hints are compared with it, and not with one another."""
 
     def __repr__(self) -> str:
         state = "gone" if self.gone else "eligible" if self.eligible else "not eligible"
@@ -61,29 +62,31 @@ class ChainView:
 
     @property
     def counts(self) -> bool:
-        """Does its word count? Not that of a node of another chain, nor of one that takes no calls."""
+        """Do the node's reports count? Not if it is on another chain or takes no calls."""
         return self.eligible and self.weight > 0
 
     @property
     def usable(self) -> int:
-        """The last block it may be asked about: its head, or what is sure while it may be on another branch."""
+        """The last block that the node may be asked about: its head, or `sure` while it may be on another branch."""
         return self.head if self.sure is None else min(self.head, self.sure)
 
     def keep_to(self, final: int, *, along: bool) -> None:
-        """Is it known to be on the branch that counts? How far down it left that is not known, only that it was above
-        the block that was final then."""
+        """Set whether the node is known to be on the served branch; `final` is the last final block now.
+
+        If it is not, only the blocks that were final while it was are sure.
+        """
         if along:
             self.sure = None
         elif self.sure is None:
             self.sure = final
 
     def doubts(self, other: ChainView) -> bool:
-        """Could the two be on different branches, for all that they have told?"""
+        """Could the two nodes be on different branches, by what they have reported?"""
         shown = shows_one_branch(self, self.hashes, other, other.hashes)
         return (self.sure is None) != (other.sure is None) or not shown
 
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
-        """Take in the node's newest block; True when it has left the branch it told before."""
+        """Take a report of the newest block; True when the node has left its branch."""
         self.seen_at = self._told_at = now
         self.told = sighting.number
         self.gone = False
@@ -101,8 +104,11 @@ class ChainView:
         return self._follow(sighting.number, left)
 
     def hint(self, number: int, now: float, block_time: float) -> bool:
-        """An answer named block `number`: a hint only ever raises the head, and only as far as blocks of `block_time`
-        seconds can have come since the node last told its head itself. True when the hint raised it."""
+        """Take a hint: an answer of the node named block `number`. True when that raised the head.
+
+        A hint never lowers the head, and raises it only as far as blocks can have come since the node last reported its
+        head (`block_time` in seconds).
+        """
         reach = HINT_REACH + HINT_HASTE * (now - self._told_at) / block_time
         if self.told < 0 or not self.head < number <= self.told + reach:
             return False
@@ -112,12 +118,12 @@ class ChainView:
         return True
 
     def record(self, number: int, block_hash: str | None) -> bool:
-        """Note a block's hash; True when the node told another one for that number before."""
+        """Note a block's hash; True when the node reported another hash for that number before."""
         if block_hash is None:
             return False
         known = self.hashes.get(number)
         if known is not None and known != block_hash:
-            # What it told before, of other branches, is worth nothing now.
+            # Hashes of the branch that it left no longer count.
             self.hashes, self.final_hash, self.turned_at = {number: block_hash}, None, number
             return True
         self.hashes[number] = block_hash
@@ -126,8 +132,10 @@ class ChainView:
         return False
 
     def _follow(self, number: int, left: bool) -> bool:
-        """Move the head. Back without another hash only when the node says so twice: an endpoint that hides several
-        machines is a block behind now and then without any branch having been left."""
+        """Move the head. Without a changed hash it goes back only when the node reports that twice.
+
+        An endpoint with hidden machines is sometimes a block behind although no branch was left.
+        """
         if number < self.head and not left:
             if not self._lower:
                 self._lower = True
@@ -139,11 +147,10 @@ class ChainView:
 
 
 def shows_one_branch(one: ChainView, its: Mapping[int, str], other: ChainView, others: Mapping[int, str]) -> bool:
-    """Do the blocks that two nodes told, and that do not differ, show them to be on one branch?
+    """Do the block hashes of two nodes, which do not contradict each other, show that they are on one branch?
 
-    A block that both have does so unless one of them left its branch: then it may lie under the point where that
-    parted from the new one. It shows something only at or above the block that was seen to be another one, or at the
-    head of the node that is behind.
+    A common block shows that, unless one of the nodes left a branch: then the block may lie below the fork. In that
+    case only a block at or above the one that changed counts, or the head of the node that is behind.
     """
     least = min(max(one.turned_at, other.turned_at), one.head, other.head)
     return any(number >= least for number in its.keys() & others.keys())

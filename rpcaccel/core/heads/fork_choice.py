@@ -1,7 +1,7 @@
-"""Which branch counts, out of the hashes that nodes told, and which nodes go along with it.
+"""Chooses the branch to serve from the block hashes that nodes report, and finds the nodes that are on it.
 
-A node on a branch that was left behind answers wrongly without an error, just as one that lags does: it must be known
-before a client is sent there.
+A node on an abandoned branch answers wrongly without an error, as a lagging node does. It must be recognised before a
+call is sent to it.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from rpcaccel.core.heads.chain_view import ChainView, shows_one_branch
 
 _Told = list[tuple[ChainView, dict[int, str]]]
-"""Nodes with the hashes they told, or that follow from what they told."""
+"""Nodes with the block hashes that they reported, or that follow from those."""
 
 
 def lead(views: Sequence[ChainView], served: Mapping[int, str]) -> tuple[dict[int, str], list[ChainView]]:
-    """The branch that most of the weight holds (block numbers to hashes), and the nodes known to be on it.
+    """The branch that holds most of the weight (hashes by block number), and the nodes known to be on it.
 
     Args:
-        served: the branch that counted so far; on a tie it stays.
+        served: the branch that was served so far; it wins a tie.
     """
     along: _Told = [(view, view.hashes) for view in views]
     if _at_odds(view.hashes for view in views):
         along = _implied(along)
     branch: dict[int, str] = {}
-    # From the oldest block on: who has left the branch has no say about what follows.
+    # From the oldest block on: a node that left the branch has no vote on later blocks.
     for number in sorted({number for _, told in along for number in told}):
         held = _weigh(along, number, served.get(number))
         if held:
@@ -36,13 +36,13 @@ def lead(views: Sequence[ChainView], served: Mapping[int, str]) -> tuple[dict[in
 
 
 def _at_odds(hashes: Iterable[Mapping[int, str]]) -> bool:
-    """Do any two tell different hashes of one block?"""
+    """Do any two of the nodes report different hashes of one block?"""
     known: dict[int, str] = {}
     return any(known.setdefault(number, told) != told for one in hashes for number, told in one.items())
 
 
 def _implied(views: _Told) -> _Told:
-    """Who shares a block shares all that lies under it: what one of them tells of it, the other implies."""
+    """Add implied hashes: nodes that share a block share all blocks below it."""
     full = [(view, dict(told)) for view, told in views]
     grown = True
     while grown:
@@ -57,7 +57,7 @@ def _implied(views: _Told) -> _Told:
 
 
 def _weigh(views: _Told, number: int, served: str | None) -> dict[str, tuple[float, bool, int]]:
-    """The hashes told for a block, with what speaks for each: weight, being served, a node that just turned to it."""
+    """The reported hashes of a block with their votes: weight, whether it is served, and the latest node to join it."""
     held: dict[str, tuple[float, bool, int]] = {}
     for view, told in views:
         if (one := told.get(number)) is not None:
@@ -67,9 +67,9 @@ def _weigh(views: _Told, number: int, served: str | None) -> dict[str, tuple[flo
 
 
 def _together(views: _Told) -> _Told:
-    """Those of the views that are shown to agree, by a block they have in common.
+    """The nodes shown to be on one branch; of several such groups, the one with the most weight.
 
-    As long as no node has left a branch, or been found on another, there is one branch and nothing has to be shown.
+    As long as no node has left a branch, or was found on another one, all nodes are on one branch.
     """
     if not any(view.turned or view.sure is not None for view, _ in views):
         return views

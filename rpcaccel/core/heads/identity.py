@@ -1,4 +1,4 @@
-"""Is a node what it is taken for? What nodes say of their chain, weighed against what is wanted of them."""
+"""Checks whether a node serves the expected chain, by what it reports about itself."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from msgspec.structs import replace
 
 T = TypeVar("T", int, str)
 _SHOWN = 10
-"""Characters of a hash that the operator is shown."""
+"""Characters of a hash in messages for the operator."""
 
 
 class Claims(Struct, frozen=True):
-    """What a node says it serves; None where it does not say."""
+    """What a node reports to serve; None where it reports nothing."""
 
     eth_chain_id: int | None = None
     network_id: int | None = None
     shard: int | None = None
     epoch: int | None = None
-    """The epoch it is in: no claim to be checked, but as good as one as a lower bound."""
+    """The epoch of the node's head. It is not checked, but used as a lower bound of the current epoch."""
     genesis: str | None = None
     """The hash of block 0, in lower case."""
     says: dict[str, bool] = {}
-    """Which of the roles that it speaks of it has, by role; empty where it does not say."""
+    """Whether the node has a role, by role; only roles that it reports about."""
 
 
 class ExpectedIdentity(Struct, frozen=True):
-    """What a node has to serve; None where anything will do."""
+    """What a node must serve; None where anything is accepted."""
 
     eth_chain_id: int | None = None
     shard: int | None = None
@@ -36,14 +36,14 @@ class ExpectedIdentity(Struct, frozen=True):
 
 
 class IdentityCheck(Struct, frozen=True):
-    """Whether a node may be asked (None: it has not said enough to tell), and why not in a sentence."""
+    """Whether a node serves the right chain (None: not known yet), and if not, a sentence why."""
 
     right: bool | None
     why: str = ""
 
 
 def judge(claims: Claims, wanted: ExpectedIdentity) -> IdentityCheck:
-    """Weigh what a node says against what is wanted; every id that is told and wanted has to agree."""
+    """Compare what a node reports with what is expected; every id that both state must agree."""
     known = False
     for said, must, what in (
         (claims.eth_chain_id, wanted.eth_chain_id, "chain id"),
@@ -63,8 +63,11 @@ def judge(claims: Claims, wanted: ExpectedIdentity) -> IdentityCheck:
 
 
 def wanted_of(said: Collection[tuple[Claims, float]], eth_chain_id: int | None, shard: int | None) -> ExpectedIdentity:
-    """What every node of a network has to serve: what the settings say (None: nothing), else what the nodes with the
-    most weight say that are right as far as the settings go. `said`: what each node says, and its weight."""
+    """What every node of a network must serve.
+
+    The ids in the settings come first (None: not set). Other ids are those that most of the weight reports, among the
+    nodes that agree with the settings. `said`: the claims and the weight of each node.
+    """
     if eth_chain_id is None:
         of_shard = ((claims.eth_chain_id, weight) for claims, weight in said if claims.shard in {None, shard})
         eth_chain_id = most_said(of_shard)
@@ -74,7 +77,7 @@ def wanted_of(said: Collection[tuple[Claims, float]], eth_chain_id: int | None, 
 
 
 def most_said(said: Iterable[tuple[T | None, float]]) -> T | None:
-    """The id with the most weight behind it; on a tie the one said first. None when nobody says any."""
+    """The id that most of the weight reports, on a tie the first one; None when no node reports any."""
     weights: dict[T, float] = {}
     for name, weight in said:
         if name is not None:

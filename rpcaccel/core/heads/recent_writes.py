@@ -1,7 +1,7 @@
-"""Transactions sent a moment ago, and which nodes took them: a client must be able to read what it has written.
+"""Remembers which nodes took recently sent transactions, so that a client can read what it has written.
 
-Until gossip has carried a transaction to every node, only those that took it know it. The memory is bounded in number
-and time, the oldest goes first.
+Until gossip has spread a transaction, only the nodes that took it know it. The memory is bounded in number and time;
+the oldest transaction is dropped first.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 REMEMBERED = 120.0
-"""Seconds for which a sent transaction is looked up on the nodes that took it: gossip takes seconds, a busy pool
-may keep a cheap transaction some minutes, and then every node has it."""
+"""Seconds for which a transaction is looked up on the nodes that took it. Gossip takes seconds; a busy pool may hold a
+cheap transaction for minutes."""
 NONCE_REMEMBERED = 30.0
-"""Seconds for which a client's pending reads go to the nodes that took what it sent last."""
+"""Seconds for which a client's pending reads go to the nodes that took its last transaction."""
 MOST = 4096
-"""Transactions, and clients, remembered at once."""
+"""Transactions that are remembered at once, and clients."""
 
 UNFILLED = frozenset({b"null", b'"0x"', b"[]"})
-"""What a lookup says as long as the transaction is not there."""
+"""Results of a lookup while the node does not have the transaction."""
 
 _HASH_LENGTH = 68
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class Sent(Struct, frozen=True, tag=True):
-    """Nodes took a transaction: what workers tell one another."""
+    """A message between workers: these nodes took a transaction."""
 
     network: str
     hash: bytes
-    """As in the JSON text, quotes included, in lower case."""
+    """The transaction's hash as JSON text (with quotes), in lower case."""
     nodes: tuple[str, ...]
     client: bytes = b""
-    """What tells the sender from other clients; empty when it is not known."""
+    """The identity of the sender; empty when it is not known."""
 
 
 class _Holders(Struct):
@@ -44,7 +44,7 @@ class _Holders(Struct):
 
 
 class Recent:
-    """What was sent lately. Times are monotonic seconds."""
+    """The recently sent transactions. Times are monotonic seconds."""
 
     __slots__ = ("_clients", "_hashes")
 
@@ -59,7 +59,7 @@ class Recent:
         return f"<Recent {len(self._hashes)} transactions, {len(self._clients)} clients>"
 
     def add(self, sent: Sent, now: float) -> None:
-        """Remember it; further nodes add to those known."""
+        """Remember a transaction, or add nodes to one that is known."""
         _put(self._hashes, (sent.network, sent.hash), sent.nodes, now, REMEMBERED, add=True)
         if sent.client:
             _put(self._clients, (sent.network, sent.client), sent.nodes, now, NONCE_REMEMBERED, add=False)
@@ -69,19 +69,19 @@ class Recent:
         return _get(self._hashes, (network, hash_text), now)
 
     def of_client(self, network: str, client: bytes, now: float) -> tuple[str, ...]:
-        """Ids of the nodes that took what the client sent last."""
+        """Ids of the nodes that took the client's last transaction."""
         return _get(self._clients, (network, client), now)
 
 
 def hash_text(result: bytes) -> bytes | None:
-    """A transaction's hash as it stands in JSON (quotes included), in lower case; None when it is none."""
+    """A transaction's hash as JSON text (with quotes) in lower case; None when the result is no hash."""
     if len(result) != _HASH_LENGTH or not result.startswith(b'"0x') or not result.endswith(b'"'):
         return None
     return result.lower()
 
 
 def hash_named(plan: Plan) -> bytes | None:
-    """The transaction that a lookup names, as `hash_text` writes it; None for calls that look up none."""
+    """The hash of the transaction that a call looks up, in the form of `hash_text`; None for other calls."""
     at = plan.rule.names_transaction
     if at is None:
         return None
@@ -101,7 +101,7 @@ def _put(
     *,
     add: bool,
 ) -> None:
-    known = table.pop(key, None)  # and in again at the end: the order is that of age
+    known = table.pop(key, None)  # inserted again at the end: the order is that of age
     if known is not None and add:
         nodes = tuple(dict.fromkeys((*known.nodes, *nodes)))
     elif len(table) >= MOST:

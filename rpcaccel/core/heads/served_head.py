@@ -1,9 +1,9 @@
-"""The served head of a network: one block number for every client, out of what many nodes say.
+"""The served head of a network: one block number for all clients, computed from the heads of many nodes.
 
-The rule (docs/architecture.md, rules of truth): the served head is the highest block that nodes holding at least
-half of the eligible weight have reached. On a chain whose blocks are final at once it never goes back for a client.
-When the nodes at the head are gone it waits for them a bounded time, then follows the best node left, and says so.
-On a chain that can reorganise, a branch left behind moves the fork epoch, and with it every key made on that branch.
+The served head is the highest block that nodes with at least half of the eligible weight have reached (architecture
+section 5). On a chain whose blocks are final at once, it never goes back for a client. When the nodes at the head are
+gone, it waits for them a bounded time, then follows the best node left, and says so. On a chain that can reorganise, an
+abandoned branch increases the fork epoch, and no key made on that branch is used again.
 """
 
 from __future__ import annotations
@@ -20,67 +20,67 @@ Finality = Literal["instant", "tag", "depth"]
 
 
 class Served(Struct, frozen=True):
-    """The head that clients see, at one moment."""
+    """The served head at one moment."""
 
     head: int = -1
-    """Block number; -1 as long as no node has told one."""
+    """Block number; -1 until a node has reported one."""
     final: int = -1
-    """The highest block that can no longer change; -1 when none is known to be. It goes back only where blocks can be
-    replaced, and only when the head falls below it."""
+    """The highest final block; -1 when none is known. It goes back only on a chain that can reorganise, and only when
+    the head falls below it or a final block was replaced."""
     fork_epoch: int = 0
-    """Goes up each time blocks that were served may have been replaced; always 0 where blocks are final at once."""
+    """Increases each time that served blocks may have been replaced; always 0 where blocks are final at once."""
     doubted: int = -1
-    """The fork epoch at which a final block was last seen replaced, or the head fell below what was final and may have
-    fallen to another chain: what was kept as final is in doubt since then. -1: never."""
+    """The fork epoch since which final blocks are in doubt, because one was replaced, or because the head fell below
+    them and perhaps to another chain. -1: never."""
     since: float = 0.0
-    """Monotonic seconds at which `head` took its number."""
+    """Monotonic time at which `head` last changed (seconds)."""
     note: str = ""
-    """A sentence for the operator when the head is not what it should be."""
+    """A sentence for the operator when something is wrong with the head; else empty."""
 
 
 class NodeHead(Struct, frozen=True, kw_only=True):
-    """What is known about one node's view of the chain."""
+    """What the probes know about one node."""
 
     id: str
     head: int = -1
     chain_ok: bool | None = None
-    """False: another chain or shard, never to be asked. None: not known yet."""
+    """Does the node serve the right chain and shard? None while that is not known."""
     says: dict[str, bool] = {}
-    """Which of the roles that it speaks of it has, by its own word."""
+    """Whether the node has a role, by its own report; only roles that it reports about."""
     answering: bool = False
     barred: str = ""
-    """Why it is not to be asked at all: its probes are not let in, or there is no JSON-RPC at its URL."""
+    """Why the node is shut out: its probes are refused, or its URL serves no JSON-RPC. Empty when it is not."""
     note: str = ""
-    """A sentence for the operator."""
+    """A sentence for the operator; empty when there is nothing to say."""
     latency: float | None = None
     """Seconds of the last successful probe."""
     seen_at: float | None = None
-    """Monotonic seconds of the last sign of life."""
+    """Monotonic time of the last answered probe (seconds)."""
 
     @property
     def looked_at(self) -> bool:
-        """Has a first look at it ended? One that failed left its reason in the note."""
+        """Has a first probe of the node ended? A failed one leaves its reason in `note`."""
         return self.answering or self.seen_at is not None or bool(self.note)
 
 
 class NetworkHeads(Struct, frozen=True, kw_only=True):
-    """Everything the workers need to know about the heads of one network."""
+    """Everything that workers need to know about the heads of one network."""
 
     network: str
     served: Served
     finalized: int = -1
-    """The block that the `finalized` tag stands for; -1 where the chain has no such tag or it is not known."""
+    """The block that the `finalized` tag names; -1 when the chain has no such tag or the block is not known."""
     epoch: int = -1
-    """A lower bound of the current epoch; -1 where the chain has none or it is not known."""
+    """A lower bound of the current epoch; -1 when the chain has no epochs or it is not known."""
     eth_chain_id: int | None = None
     network_id: int | None = None
     genesis: str | None = ""
-    """The hash of block 0; empty: no node tells one; None: none was asked yet."""
+    """The hash of block 0; empty when no node tells it, None when no node was asked yet."""
     nodes: tuple[NodeHead, ...] = ()
 
 
 def reached_by_half(reports: Iterable[tuple[int, float]]) -> int:
-    """The highest number that reports holding at least half of the weight have reached; -1 without any weight."""
+    """The highest number that reports with at least half of the weight have reached; -1 without any weight."""
     ordered = sorted(reports, reverse=True)
     half = sum(weight for _, weight in ordered) / 2
     held = 0.0
@@ -92,11 +92,14 @@ def reached_by_half(reports: Iterable[tuple[int, float]]) -> int:
 
 
 class HeadBook:
-    """Nodes' heads and weights in, the served head out. Nodes nobody weighed count as weight 1.
+    """Computes the served head from the nodes' heads and weights. A node that was not weighed has weight 1.
 
-    `depth` is how many blocks under the head are not final, where finality is a depth or no node tells its tag;
-    `wait` how many seconds the head waits for nodes that have it; `fresh` how many seconds a node's word counts;
-    `stall` after how many seconds without a new block that is said; `fork_epoch` where to go on counting.
+    Args:
+        depth: blocks below the head that are not final, where finality is a depth or no node tells the tag.
+        wait: seconds that the head waits for nodes that have it.
+        fresh: seconds for which a node's report counts.
+        stall: seconds without a new block after which the note says so.
+        fork_epoch: the first fork epoch.
     """
 
     __slots__ = ("_branch", "_depth", "_doubted", "_epoch", "_fallen_from", "_final", "_finality", "_finalized",
@@ -127,9 +130,9 @@ class HeadBook:
         self._epoch = fork_epoch
         self._doubted = -1
         self._sealed: dict[int, str] = {}
-        """Hashes of blocks of the served branch that were final: another one for any of them was never to be."""
+        """Hashes of final blocks of the served branch. Another hash for one of them puts the final blocks in doubt."""
         self._same = False
-        """Did the head fall to nodes that are known to be on the branch that was served?"""
+        """The nodes that the head fell back to are known to be on the served branch."""
         self._since = 0.0
         self._moved = False
         self._turns = 0
@@ -140,75 +143,80 @@ class HeadBook:
         return f"<HeadBook {self._finality} head {self._head} epoch {self._epoch}, {len(self._views)} nodes>"
 
     def weigh(self, node_id: str, weight: float, *, eligible: bool = True) -> None:
-        """How much a node's word counts: not at all while it is not eligible or weighs nothing."""
+        """Set a node's weight. Its reports do not count while it is not eligible or has weight 0."""
         view = self._view(node_id)
         view.weight = weight
         view.eligible = eligible
 
     def forget(self, node_id: str) -> None:
-        """The node left the network."""
+        """Remove a node that left the network."""
         self._views.pop(node_id, None)
 
     def gone(self, node_id: str) -> None:
-        """The node stopped answering; its word counts again once it is observed."""
+        """Note that a node stopped answering. It counts again once it is observed."""
         self._view(node_id).gone = True
 
     def head_of(self, node_id: str) -> int:
-        """The last head of a node; -1 when it never told one."""
+        """The last head of a node; -1 when it never reported one."""
         view = self._views.get(node_id)
         return -1 if view is None else view.head
 
     def usable_head_of(self, node_id: str) -> int:
-        """The last block a node may be asked about: less than its head while it may be on another branch than
-        the one that is served, where it would answer wrongly without an error."""
+        """The last block that a node may be asked about.
+
+        It is lower than the node's head while the node may be on another branch than the served one, because there it
+        would answer wrongly without an error.
+        """
         view = self._views.get(node_id)
         return -1 if view is None else view.usable
 
     def in_question(self, node_id: str) -> int | None:
-        """A block whose hash this node should be asked for, to show which nodes are on one branch; None: no doubt."""
+        """A block whose hash the node should be asked for, to find out which branch it is on; None when that is
+        known."""
         view = self._views.get(node_id)
         if view is None:
             return None
         if view.turned and self._sealed.keys().isdisjoint(view.hashes):
             sealed = max(self._sealed, default=None)
-            if sealed is not None and sealed <= view.head:  # how far down did it leave its branch?
+            if sealed is not None and sealed <= view.head:  # to find out how far down it left its branch
                 return sealed
         others = [other for other in self._views.values() if other.doubts(view)]
         numbers = {other.head for other in others if self._final < other.head <= view.head} - view.hashes.keys()
         return max(numbers, default=None)
 
     def lag_of(self, node_id: str) -> int | None:
-        """Blocks by which a node is behind the served head; None as long as either is unknown."""
+        """Blocks by which a node is behind the served head; None while either is unknown."""
         head = self.head_of(node_id)
         return None if head < 0 or self._head < 0 else max(0, self._head - head)
 
     @property
     def finalized(self) -> int:
-        """The block that the `finalized` tag stands for; -1 where the chain has no such tag or no node tells it."""
+        """The block that the `finalized` tag names; -1 when the chain has no such tag or no node tells it."""
         return self._finalized
 
     def observe(self, node_id: str, sighting: Sighting, now: float) -> None:
-        """A node told its newest block; its word counts (again) from now on."""
+        """Take a node's report of its newest block. Its reports count (again) from now on."""
         view = self._view(node_id)
         if view.see(sighting, now, may_reorganise=self._may_reorganise):
             self._turn(view)
 
     def confirm(self, node_id: str, number: int, block_hash: str) -> None:
-        """A node told the hash of a block at or under its head: how a reorganisation between two polls is seen."""
+        """Take the hash of a block at or below a node's head, which shows a reorganisation between two polls."""
         view = self._view(node_id)
         if self._may_reorganise and view.record(number, block_hash):
             self._turn(view)
 
     def hint(self, node_id: str, number: int, now: float, block_time: float) -> bool:
-        """A node's answer named block `number`; True when that raised the node's head (`ChainView.hint`)."""
+        """Take a hint: a node's answer named block `number`. True when that raised the node's head
+        (`ChainView.hint`)."""
         return self._view(node_id).hint(number, now, block_time)
 
     def told(self, now: float) -> int:
-        """The highest block that nodes holding half of the weight told themselves, hints apart; -1 without any."""
+        """The highest block that nodes with half of the weight have reported, without hints; -1 without any."""
         return reached_by_half((view.told, view.weight) for view in self._live(now))
 
     def served(self, now: float) -> Served:
-        """The head to serve from now on; `now` never goes back between calls."""
+        """The head to serve from now on; `now` must not go back between calls."""
         live = self._live(now)
         if self._may_reorganise and live:
             live = self._compare(live)
@@ -229,7 +237,7 @@ class HeadBook:
         return view
 
     def _turn(self, view: ChainView) -> None:
-        """A node left the branch it was on."""
+        """Note that a node left its branch."""
         self._turns += 1
         view.turned = self._turns
         if view.counts:
@@ -248,7 +256,7 @@ class HeadBook:
         ]
 
     def _compare(self, live: list[ChainView]) -> list[ChainView]:
-        """The nodes on the branch that counts; notices when that is no longer the one that was served."""
+        """The nodes on the chosen branch; begins a new fork epoch when that is not the served branch."""
         branch, along = lead(live, self._branch)
         if any(self._branch.get(number, told) != told for number, told in branch.items()):
             self._fork()
@@ -260,7 +268,7 @@ class HeadBook:
         return along
 
     def _settle(self, live: list[ChainView], now: float) -> str:
-        """Move the served head by what the live nodes hold; returns the note."""
+        """Move the served head to what the live nodes have reached; return the note."""
         reached = reached_by_half((view.head, view.weight) for view in live)
         best = max(view.head for view in live)
         if reached >= self._head or self._moved:
@@ -288,7 +296,7 @@ class HeadBook:
         return ""
 
     def _know_the_branch(self, live: list[ChainView]) -> bool:
-        """Did one of them and another node, which had the served head, tell the same of a block?"""
+        """Do a live node and a node that had the served head report the same hash of some block?"""
         had = [view for view in self._views.values() if view.head >= self._head]
         return any(
             view.hashes.get(number) == told for view in live for other in had for number, told in other.hashes.items()
@@ -317,20 +325,21 @@ class HeadBook:
             self._seal(live)
 
     def _doubt_final(self) -> None:
-        """A block that was called final is another one on the branch that counts now."""
+        """Put the final blocks in doubt: one of them has another hash on the chosen branch."""
         self._fork()
         self._doubted = self._epoch
         self._sealed.clear()
         self._final = self._finalized = -1
 
     def _seal(self, live: list[ChainView]) -> None:
-        """Note the hashes of what is final now, as far as nodes tell them that are known to be on the branch."""
+        """Remember the hashes of final blocks that are reported by nodes known to be on the served branch."""
         told = {view.final: view.final_hash for view in live if view.final == self._finalized and view.final_hash}
         sealed = {number: known for view in live for number, known in view.hashes.items() if number <= self._final}
         self._sealed = dict(sorted((self._sealed | sealed | told).items())[-REMEMBERED:])
 
     def _withdraw_final(self) -> None:
-        """The chain that is served ends below what was called final: it was said wrongly, or the chain began anew."""
+        """Forget the final blocks, because the served chain ends below them: the report was wrong, or the chain is
+        new."""
         self._sealed.clear()
         self._final = self._finalized = -1
         for view in self._views.values():

@@ -1,1 +1,1 @@
-"""The state of a node: health, heads, limits, latency, and which nodes may be asked for a call."""
+"""The state of a node (breaker, limits, quota, latency, lag), and which nodes are eligible for a call."""

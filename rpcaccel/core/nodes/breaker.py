@@ -1,13 +1,13 @@
-"""A breaker keeps calls away from a node that fails, and lets a few through to learn whether it is back.
+"""A circuit breaker keeps calls away from a node that fails, and lets a few trials through to see if it recovered.
 
-    closed     every call passes; a run of failures, or too large a share of them, trips it
-    open       no call passes until it has rested (longer each time) or the prober invites it back; while probes go
-               unanswered it rests on, since a trial is some client's call
-    half-open  a bounded number of trials at a time, those by light calls apart from those by calls whose cost a client
-               chooses, which may hang; one failure opens it again, enough successes close it
+    closed     Every call passes. A run of failures, or too large a share of failures, opens the breaker.
+    open       No call passes until the rest is over (each rest is longer than the last) or a probe is answered. While
+               probes go unanswered the breaker stays open, because a trial is a client's call.
+    half-open  A bounded number of trials passes at a time. Light calls and calls whose cost a client chooses (which may
+               hang) are counted apart. One failure opens the breaker again, enough successes close it.
 
-Each call holds a permit, closed exactly once. `ignore` (a rate limit, a cancel) gives a trial back unused: a trial
-that is never given back would refuse the node for ever. A permit from before the last move changes nothing.
+Each call holds a permit, which is closed exactly once. The verdict `ignore` (a rate limit, a cancel) gives a trial back
+unused; a trial that is never given back would shut the node for ever. A permit from before the last move has no effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Verdict = Literal["failure", "ignore", "success"]
 
 
 class BreakerState(StrEnum):
-    """May calls pass?"""
+    """The state of a breaker."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -34,7 +34,7 @@ CLOSED, _OPEN, _HALF_OPEN = BreakerState  # looked up once (core.plan.planner)
 
 
 class BreakerEvent(StrEnum):
-    """What moves a breaker."""
+    """An event that moves a breaker to another state."""
 
     TRIPPED = "tripped"
     RESTED = "rested"
@@ -50,34 +50,34 @@ MOVES: dict[tuple[BreakerState, BreakerEvent], BreakerState] = {
     (BreakerState.HALF_OPEN, BreakerEvent.TRIAL_FAILED): BreakerState.OPEN,
     (BreakerState.HALF_OPEN, BreakerEvent.TRIALS_PASSED): BreakerState.CLOSED,
 }
-"""Every legal move; there is no other."""
+"""Every legal move. Any other raises KeyError."""
 
 
 class BreakerPolicy(Struct, frozen=True, kw_only=True):
-    """When a breaker trips, and how it comes back."""
+    """When a breaker opens, and how it closes again."""
 
     failures: int = 5
-    """Failures in a row that trip it."""
+    """Consecutive failures that open the breaker."""
     ratio: float = 0.5
-    """Share of failures within `span` that trips it,"""
+    """Share of failures within `span` that opens the breaker."""
     volume: int = 20
-    """once there were at least this many calls."""
+    """Calls within `span` that are needed before `ratio` applies."""
     span: float = 10.0
-    """Seconds that are looked back upon."""
+    """Seconds over which the share of failures is counted."""
     rest: float = 1.0
-    """Seconds of the first rest; each further one is twice as long."""
+    """Seconds of the first rest; each further rest is twice as long, up to `rest_max`."""
     rest_max: float = 15.0
     trials: int = 1
-    """Calls let through at a time while half-open."""
+    """Trials under way at once while the breaker is half-open."""
     passes: int = 2
-    """Successful trials that close it."""
+    """Successful trials that close the breaker."""
 
 
 _SUCCESS, _FAILURE = 0, 1
 
 
 class Permit:
-    """Leave for one call to one node; closed exactly once."""
+    """The permission for one call to one node. It must be closed exactly once."""
 
     __slots__ = ("_breaker", "closed", "light", "move", "trial")
 
@@ -89,7 +89,7 @@ class Permit:
         self.closed = False
 
     def close(self, verdict: Verdict, now: float) -> None:
-        """Say how the call went. Raises RuntimeError the second time."""
+        """Report how the call went. Raises RuntimeError when the permit was closed before."""
         if self.closed:
             raise RuntimeError("this permit was closed before")
         self.closed = True
@@ -106,35 +106,33 @@ class Breaker:
         self.settings = settings or BreakerPolicy()
         self.state = BreakerState.CLOSED
         self.changed_at = float("-inf")
-        """When it last moved (monotonic seconds)."""
+        """Monotonic time of the last move (seconds)."""
         self.rest_until = float("-inf")
         self.rests = 0
-        """Rests since it was last well for some time."""
+        """Rests since the breaker was last closed for longer than `rest_max`."""
         self.in_row = 0
-        """Failures since the last success."""
+        """Consecutive failures."""
         self.held = False
-        """Did the last probe go unanswered?"""
+        """The last probe went unanswered, so the breaker stays open."""
         self._moves = 0
         self._trials_out = [0, 0]
-        """By other calls, and by light ones."""
+        """Trials under way: at index 0 by other calls, at index 1 by light calls."""
         self._passed = 0
         self._counts = SlidingCounts(2, span=self.settings.span, slices=10)
 
     def allows(self, now: float, *, light: bool = True) -> bool:
-        """Would `acquire` give a permit at `now`? Changes nothing."""
+        """May a call pass at `now`? Changes nothing."""
         if self.state is CLOSED:
             return True
         if self.state is _OPEN:
             return now >= self.rest_until and not self.held
         return self._trials_out[light] < self.settings.trials
 
-    def acquire(self, now: float) -> Permit | None:
-        """A permit for one call, or None."""
-        return self.force(now) if self.allows(now) else None
-
     def force(self, now: float, *, light: bool = True) -> Permit:
-        """A permit in any state, for when no better node is left and somebody must be asked. Where no trial is free,
-        such a call may end the rest early but never lengthens it."""
+        """A permit in any state, for a call that must be sent to this node.
+
+        Without a free trial, the call may end the rest early by succeeding, but its failure never lengthens the rest.
+        """
         if self.state is _OPEN and now >= self.rest_until:
             self._move(BreakerEvent.RESTED, now)
         trial = self.state is _HALF_OPEN and self._trials_out[light] < self.settings.trials
@@ -142,13 +140,13 @@ class Breaker:
         return Permit(self, self._moves, trial=trial, light=light)
 
     def probed(self, now: float, *, answered: bool) -> None:
-        """The prober looked at the node: where it answered, an open breaker tries it now."""
+        """Report a probe of the node: an answered probe makes an open breaker half-open."""
         self.held = not answered
         if answered and self.state is _OPEN:
             self._move(BreakerEvent.INVITED, now)
 
     def learn(self, permit: Permit, verdict: Verdict, now: float) -> None:
-        """Called by the permit when it closes."""
+        """Apply a verdict. Called by the permit when it is closed."""
         if permit.move != self._moves:
             return
         if permit.trial:

@@ -1,8 +1,8 @@
-"""How many calls a node may have at once: additive increase, multiplicative decrease, between two bounds.
+"""The adaptive limit of calls in flight on a node: additive increase, multiplicative decrease, between two bounds.
 
-A node that is overloaded says so by not answering in time, or by leaving no connection free. Then the limit falls below
-what it had in flight, and it grows by one for each round of calls answered while the limit is being used (Chiu and
-Jain, 1989). Latency alone does not lower it: methods differ in it by a hundred times.
+A node shows that it is overloaded by not answering in time, or by leaving no connection free. The limit then falls
+below the number of calls in flight; it grows by one for each round of calls that are answered while the limit is in use
+(Chiu and Jain, 1989). Latency alone does not lower the limit, because methods differ in latency by a hundred times.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from msgspec import Struct
 
 
 class ConcurrencyPolicy(Struct, frozen=True, kw_only=True):
-    """How the limit moves."""
+    """How the limit changes."""
 
     least: int = 16
-    """It never falls below this many calls."""
+    """The lower bound of the limit."""
     cut: float = 0.7
-    """What is left of it after a sign of overload,"""
+    """The limit after a sign of overload, as a share of the calls in flight."""
     every: float = 1.0
-    """at most once in so many seconds: the calls of one jam are one sign."""
+    """Seconds between two decreases: the failures of one overload count once."""
 
 
 class Limit:
@@ -27,24 +27,24 @@ class Limit:
     __slots__ = ("_cut_at", "most", "settings", "value")
 
     def __init__(self, most: int, settings: ConcurrencyPolicy | None = None) -> None:
-        """`most`: the upper bound; it starts there, and a node has to show that it is too much."""
+        """`most`: the upper bound, at which the limit starts."""
         self.settings = settings or ConcurrencyPolicy()
         self.most = most
         self.value = float(most)
         self._cut_at = float("-inf")
 
     def adopt(self, most: int, settings: ConcurrencyPolicy) -> None:
-        """Take over new bounds; what was learnt stays, unless the node was never found wanting."""
+        """Apply new bounds. A limit that was lowered stays; one at its upper bound moves to the new one."""
         self.value = float(most) if self.value >= self.most else min(self.value, float(most))
         self.most, self.settings = most, settings
 
     def answered(self, in_flight: int) -> None:
-        """A call was answered while so many were in flight."""
+        """Count an answered call; `in_flight` calls were under way."""
         if self.value < self.most and in_flight * 2 >= self.value:
             self.value = min(self.value + 1.0 / self.value, float(self.most))
 
     def overloaded(self, in_flight: int, now: float) -> None:
-        """A sign that `in_flight` calls were too many."""
+        """Report a sign of overload with `in_flight` calls under way."""
         if now - self._cut_at < self.settings.every:
             return
         self._cut_at = now

@@ -1,7 +1,7 @@
-"""Which nodes may be asked about a call, and in one sentence why the others may not.
+"""Decides which nodes may be asked for a call, and says in a sentence why the others may not.
 
-Rules of truth 4: a node whose own head is under the block in question would answer wrongly without an error.
-One function judges a node (`judge`); the fast path, the sentences and the last resort all follow from it.
+Rule of truth 4: a node whose own head is below the block in question would answer wrongly without an error. One
+function judges a node (`judge`); selection, sentences and the last resort follow from it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from rpcaccel.core.plan.rules import Bulkhead
 
 
 class Ineligibility(IntEnum):
-    """Why a node is not asked. The order is that of judging; those from SAID_TO_LACK on are beliefs that give way
-    when they would leave nobody."""
+    """Why a node is not eligible, in the order of judging.
+
+    The reasons from SAID_TO_LACK on are beliefs, which are ignored when they would leave no node.
+    """
 
     NONE = 0
     WRONG_CHAIN = 1
@@ -49,33 +51,35 @@ CALLS_OF = {
     Bulkhead.EXECUTION: "calls of contracts",
 }
 _NAMED = 3
-"""Methods named in a sentence about several."""
+"""Methods that a sentence about several methods names."""
 _BELIEF = Ineligibility.SAID_TO_LACK
 STATE_KEPT = 128
-"""Blocks of which every node has the state, since geth and Harmony hold it in memory (core/blockchain.go)."""
+"""Newest blocks whose state every node has: geth and Harmony hold it in memory (core/blockchain.go)."""
 
 
 class Eligibility(Struct):
-    """Who may be asked."""
+    """The nodes that may be asked, and what is known about the others."""
 
     nodes: list[Node]
     refused: list[tuple[Node, str]] = []
-    """Filled by `explain` only."""
+    """The other nodes, each with a sentence; filled by `explain` only."""
     forced: bool = False
-    """No node is fit; these are the least bad, the best of them first."""
+    """No node is eligible: `nodes` are the least bad ones, the best first."""
     full: bool = False
-    """Nodes are fit, and each has as many calls as it may have at this moment."""
+    """Some nodes are eligible, but all of them have as many calls in flight as they may have."""
     standing_by: list[tuple[Node, str]] = []
-    """Filled by `explain` only: fit nodes of tiers that are not needed now."""
+    """Eligible nodes that are not needed now, each with a sentence; filled by `explain` only."""
 
 
 def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[str] = ()) -> Eligibility:
-    """The nodes that may be asked at `now` (monotonic seconds): of those that are fit and have room, those of the
-    lowest tier. The least bad ones when only beliefs stand against them: a slow node before an open breaker, and that
-    before a missing capability, since the latter answers in vain.
+    """The nodes that may be asked at `now` (monotonic seconds): those of the lowest tier that are eligible and have
+    room.
+
+    When only beliefs stand against all nodes, the least bad ones: a slow node comes before one with an open breaker,
+    and that before one that lacks a capability, which would answer in vain.
 
     Args:
-        avoid: ids of nodes tried before. A call that is under way is taken on even where there is no room.
+        avoid: ids of the nodes tried before. A call that has been tried is accepted even by nodes without room.
     """
     fit = [node for node in nodes if judge(node, plan, now) is NONE]
     if not fit:
@@ -83,13 +87,13 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
         return Eligibility(least_bad, forced=bool(least_bad))
     if len(fit) == 1 and not avoid:
         return Eligibility(fit) if fit[0].has_room(now, plan.rule.bulkhead) else Eligibility([], full=True)
-    fit = [node for node in fit if node.chain_ok] or fit  # who has not said which chain it serves may serve another
+    fit = [node for node in fit if node.chain_ok] or fit  # a node whose chain is not known yet may serve another chain
     left = [node for node in fit if node.id not in avoid] if avoid else fit
     bulkhead = plan.rule.bulkhead
     roomy = [node for node in left if node.has_room(now, bulkhead)]
     if not roomy and not avoid:
         return Eligibility([], full=True)
-    if bulkhead is not Bulkhead.LIGHT:  # what is under way goes on without room, but not on the last connection
+    if bulkhead is not Bulkhead.LIGHT:  # a tried call needs no room, but must not take the last connection
         left = [node for node in left if node.leaves_a_connection()]
     found = roomy or left
     tiers = {node.tier for node in found}
@@ -100,13 +104,13 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
 
 
 def _preferred(nodes: list[Node], plan: Plan) -> list[Node]:
-    """Those with the role that this call is best asked of, where there are any: every one of them may be asked."""
+    """The nodes with the role that the call prefers; all nodes when none has that role."""
     role = _preference(plan)
     return ([node for node in nodes if node.has(role)] or nodes) if role else nodes
 
 
 def _preference(plan: Plan) -> str:
-    """The role of the nodes that a call is best asked of; empty: any."""
+    """The role that the call prefers; empty when it prefers none."""
     rule = plan.rule
     if not rule.prefers and OLD_STATE in rule.needs and plan.block is not None:
         return "archive" if plan.block < plan.head - STATE_KEPT else ""
@@ -114,7 +118,7 @@ def _preference(plan: Plan) -> str:
 
 
 def explain(nodes: Sequence[Node], plan: Plan, now: float) -> Eligibility:
-    """The same as `eligible`, with a sentence for every node that is refused."""
+    """The result of `eligible`, with a sentence for every node that is not asked."""
     found = eligible(nodes, plan, now)
     verdicts = [(node, judge(node, plan, now)) for node in nodes]
     found.refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not NONE]
@@ -137,7 +141,7 @@ def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, 
 
 
 def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
-    """The first reason that stands against asking `node`."""
+    """The first reason against asking the node; NONE when it is eligible."""
     if node.chain_ok is False:
         return Ineligibility.WRONG_CHAIN
     if node.weight <= 0 or node.cordoned or node.drained or node.barred:
@@ -165,28 +169,30 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
 
 
 def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
-    """Where no node may be asked: does one merely have to come along, so that it makes sense to wait? That is one whose
-    head is behind and that answers probes, or of which nothing is known yet."""
+    """When no node is eligible: may one become eligible soon, so that waiting makes sense?
+
+    That is a node that answers probes and whose head is behind, or a node of which nothing is known yet.
+    """
     return any(_may_come(node, plan, now) for node in nodes)
 
 
 def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
-    """The highest head of the nodes that answer probes and that nothing but their head keeps from being asked; -1
-    where there are none."""
+    """The highest head of the nodes that answer probes and are ineligible only because of their head; -1 without
+    any."""
     anywhere = replace(plan, min_head=-1)
     behind = [node for node in nodes if node.answering and judge(node, plan, now) is Ineligibility.BEHIND]
     return max((node.head for node in behind if judge(node, anywhere, now) is NONE), default=-1)
 
 
 def _may_come(node: Node, plan: Plan, now: float) -> bool:
-    if node.answering is None:  # what it serves is not known either, so that it may be held to be on a wrong chain
+    if node.answering is None:  # its chain is not known either and may be taken for a wrong one
         kept_out = node.weight <= 0 or node.cordoned or node.drained
         return not kept_out and (not plan.tag or plan.tag in node.tags)
     return node.answering and judge(node, plan, now) is Ineligibility.BEHIND
 
 
 def _kept_out(node: Node) -> Ineligibility:
-    """By the operator's will, or by what only the operator can mend."""
+    """The reason against the node that only the operator can change; NONE without one."""
     if node.weight <= 0:
         return Ineligibility.WEIGHTLESS
     if node.cordoned:
@@ -223,7 +229,7 @@ def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
     judged = [(node, judge(node, plan, now)) for node in nodes]
     believed = [(node, why) for node, why in judged if why >= _BELIEF]
     if any(_has_what_it_needs(node, plan) for node, why in judged if why is not Ineligibility.WRONG_CHAIN):
-        # One that is known to lack the role may answer null in place of what another, which is away, would answer.
+        # A node that lacks the role may answer null where another node, which is away, would have an answer.
         believed = [(node, why) for node, why in believed if why is not Ineligibility.SAID_TO_LACK]
     slow = [node for node, why in believed if why is Ineligibility.EJECTED]
     if slow:
@@ -235,17 +241,17 @@ def _least_bad(nodes: Sequence[Node], plan: Plan, now: float) -> list[Node]:
         believed,
         key=lambda pair: (-pair[1], not pair[0].breaker.allows(now), pair[0].in_flight),
     )
-    return [node for node, _ in unable[:1]]  # one answer from one of them is enough: none of them has it
+    return [node for node, _ in unable[:1]]  # one of them is enough, since none has the capability
 
 
 def _has_what_it_needs(node: Node, plan: Plan) -> bool:
-    """Is the node known to have every role that the call needs, and the call to need one?"""
+    """Does the call need a role, and is the node known to have every role that it needs?"""
     roles = [ROLE_OF_NEED[need] for need in plan.rule.needs if need in ROLE_OF_NEED]
     return bool(roles) and all(node.has(role) for role in roles)
 
 
 def sentence(node: Node, why: Ineligibility, plan: Plan, now: float) -> str:
-    """The refusal in words, with what would end it."""
+    """A sentence saying why the node is not eligible, and what would change that."""
     if why is Ineligibility.BEHIND and node.head < 0:
         return f"node {node.id} has not told its head yet: it gets no calls about numbered blocks until it does"
     lag = plan.min_head - node.head
@@ -289,7 +295,7 @@ _SENTENCES: dict[Ineligibility, str] = {
 
 
 def rests(node: Node, now: float) -> str:
-    """The methods that the node limits the rate of, in a sentence; empty when there are none."""
+    """A sentence naming the methods whose rate the node limits; empty when there are none."""
     resting = node.parking.resting(now)
     if not resting:
         return ""

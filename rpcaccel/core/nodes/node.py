@@ -1,6 +1,6 @@
-"""One node as a worker sees it: what the operator said of it, what was measured, and what it has taught.
+"""The state of one node in a worker: its settings, what was measured, and what was learnt from its failures.
 
-Identity is the id alone: a changed weight or role keeps health, latency and lessons.
+A node is identified by its id alone: with a changed weight or role, health, latency and lessons stay.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rpcaccel.core.memo import Lapsing
 from rpcaccel.core.nodes.breaker import CLOSED, Breaker, Permit, Verdict
 from rpcaccel.core.nodes.concurrency_limit import Limit
-from rpcaccel.core.nodes.lapsing import Lapsing
-from rpcaccel.core.nodes.method_latency import Pace
+from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
 from rpcaccel.core.nodes.parking import Parking
-from rpcaccel.core.nodes.sliding_window import LatencyWindow, SlidingCounts
+from rpcaccel.core.nodes.sliding_window import SlidingCounts
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import BARRING, FailureKind
 
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
     from rpcaccel.core.plan.plan import Plan
 
 LACKS_FOR = 300.0
-"""Seconds for which a missing method, role or old state is believed: nodes are upgraded and re-synced."""
+"""Seconds for which a missing method, role or old state is remembered: nodes are upgraded and synced again."""
 UNKNOWN_LACKS_BYTES = 65_536
-"""Bytes for the names of methods that no table describes and a node has not: clients can invent such names."""
+"""Bytes for the names of missing methods that no table describes: clients can invent such names."""
 HIDDEN_FOR = 3600.0
-"""Seconds for which it is believed that the URL hides a machine as far behind as one was seen to be."""
+"""Seconds for which the lag of a hidden machine (architecture section 5) is remembered."""
 REPLIED, OVERTAKEN = 0, 1
 """Columns of `Node.attempts`."""
 OVERLOAD = frozenset({FailureKind.TIMEOUT, FailureKind.BUSY, FailureKind.NODE_TIMEOUT})
-"""What a node has too much to do fails with."""
+"""Kinds of failures that show that a node is overloaded."""
 MAX_HEAVY = 16
-"""Heavy calls at once on a node, unless the operator says otherwise."""
+"""Heavy calls in flight on a node, unless the settings say otherwise."""
 _HEAVY_SHARE = 4
-"""One in so many of a node's connections may carry heavy calls, and as many those of unknown methods."""
+"""Heavy calls get one in `_HEAVY_SHARE` of a node's connections, and so do calls of unknown methods."""
 _EXECUTION_SHARE = 2
-"""One in so many of the calls that a node may have at once may run code that its caller chose."""
+"""Calls that run code chosen by the caller get one in `_EXECUTION_SHARE` of the limit of calls in flight."""
 COLDEST = 0.1
-"""Share of its calls that a node gets the moment it returns."""
+"""Share of its calls that a node gets right after its return."""
 OLD_STATE = "archive-for-old-state"
-"""The need of calls that read the state of an old block."""
+"""The capability that calls about the state of an old block need."""
 ROLE_OF_NEED = {
     "beacon-shard": "beacon",
     "explorer": "explorer",
     "auth-port": "auth",
     "flag": "debug",
 }
-"""Which role gives a node what a rule needs. A need that is not here is met by every node until one denies it."""
+"""The role that provides a capability. Every node is expected to have the other capabilities until it denies one."""
 _SHARD_ROLES = frozenset({"beacon"})
-"""Facts of the network, not statements of the operator about a node."""
+"""Roles that follow from the network and are no statement of the operator about a node."""
 
 _LIGHT, _EXECUTION = Bulkhead.LIGHT, Bulkhead.EXECUTION
 
 
 class Node:
-    """Mutable state of one node. Times are monotonic seconds, heads are block numbers."""
+    """The mutable state of one node. Times are monotonic seconds, heads are block numbers."""
 
     __slots__ = ("_lag", "_lag_until", "answering", "attempts", "barred", "breaker", "busy_since", "chain_ok",
-                 "cordoned", "drained", "effective_weight", "ejected_until", "ejections", "head", "held", "id",
+                 "cordoned", "drained", "ejected_until", "ejections", "head", "held", "id",
                  "in_flight", "lacks", "lacks_unknown", "latency", "limit", "max_heavy", "pace", "parking", "probed",
                  "pruned_below", "pruned_until", "quota", "replied_at", "returned_at", "roles", "says", "slow_start",
                  "tags", "tier", "timeout", "weight", "windows")  # fmt: skip
@@ -77,55 +77,54 @@ class Node:
     ) -> None:
         self.id, self.weight, self.roles = id, weight, roles
         self.says: Mapping[str, bool] = {}
-        """Which roles the node has by its own word, as far as it speaks of them; `roles` is the operator's word."""
+        """Roles that the node reports to have or not to have; `roles` are those that the operator states."""
         self.timeout = timeout
-        """Seconds one attempt may take."""
+        """Seconds that one attempt may take."""
         self.tier, self.tags = tier, tags
-        """Nodes of a higher tier are asked when no node of a lower one can be; routes call nodes by their tags."""
+        """Nodes of a higher tier are asked only when no node of a lower tier is eligible. Routes select nodes by
+        tags."""
         self.slow_start = 0.0
-        """Seconds in which a node that returns comes back to its full share."""
+        """Seconds in which a node that returned gets back to its full share."""
         self.quota: Quota | None = None
         self.limit = limit or Limit(512)
-        """Of light calls."""
+        """The adaptive limit of light calls in flight."""
         self.max_heavy = MAX_HEAVY
-        """Heavy calls it is given at once, and as many of unknown methods."""
+        """The limit of heavy calls in flight, and that of calls of unknown methods."""
         self.drained = drained
-        """Finishes what it has, takes nothing new."""
+        """The node finishes its calls and takes no new ones."""
         self.cordoned = False
-        """Takes nothing, still probed."""
+        """The node takes no calls but is still probed."""
         self.chain_ok: bool | None = None
-        """Does it serve the right chain and shard? None until asked."""
+        """Does the node serve the right chain and shard? None until a probe has asked."""
         self.barred = ""
         self.head = -1
         self.in_flight, self.held = 0, [0] * len(Bulkhead)
-        """Calls that wait for it, and those of each bulkhead among them."""
-        self.effective_weight = float(weight)
-        """The weight after recent failures, as the smooth-weighted balancer keeps it."""
-        self.breaker, self.latency, self.pace = Breaker(), LatencyWindow(), Pace()
+        """Calls in flight: in total, and by bulkhead."""
+        self.breaker, self.latency, self.pace = Breaker(), LatencyAverage(), MethodLatencies()
         self.attempts = SlidingCounts(2, span=10.0, slices=10)
-        """Attempts lately that it replied to, and those that another node overtook."""
+        """Recent attempts: replied to, and overtaken by another node (columns REPLIED and OVERTAKEN)."""
         self.busy_since = self.replied_at = float("-inf")
-        """Since when light calls have been in flight without a pause, and when it last replied to anything."""
+        """The time since which light calls have been in flight without a pause, and the time of the last reply."""
         self.answering: bool | None = None
-        """Did it answer the prober's last look? None until a first look has ended."""
+        """Did the node answer the last probe? None until the first probe has ended."""
         self.probed: float | None = None
-        """Seconds that the prober's last look took; None when it got no answer."""
+        """Seconds that the last probe took; None when it was not answered."""
         self.returned_at = self.ejected_until = float("-inf")
-        """When it last came back from being left alone, and until when it is, as one much slower than the others."""
+        """The time of the last return from a rest, and the time until which the node is ejected as too slow."""
         self.ejections = 0
         self.parking = Parking()
         self.lacks: dict[str, float] = {}
-        """Methods and needs of the chain's table that the node said it has not, and until when that is believed."""
+        """Expiry by method or capability that the node said it lacks; only names of the chain's table."""
         self.lacks_unknown = Lapsing(UNKNOWN_LACKS_BYTES)
-        """The same of methods that no table describes: kept apart, so that invented names displace nothing."""
+        """Missing methods that no table describes, kept apart so that invented names displace no others."""
         self.pruned_below, self.pruned_until = 0, float("-inf")
-        """State of blocks under this one is gone, and until when that is believed."""
+        """The node lacks the state of blocks below this one, and the time until which that is remembered."""
         self.windows: dict[str, tuple[int, float]] = {}
-        """The same of methods that reach back less far than the state."""
+        """By method: the lowest block that the node can answer about, and the time until which that is remembered."""
         self._lag, self._lag_until = 0, float("-inf")
 
     def adopt(self, other: Node) -> None:
-        """Take over the operator's settings from `other`; everything measured and learnt stays."""
+        """Copy the settings from `other`; everything measured and learnt stays."""
         self.weight = other.weight
         self.roles = other.roles
         self.timeout = other.timeout
@@ -139,10 +138,10 @@ class Node:
         self.pace.share = other.pace.share
 
     def has(self, role: str) -> bool | None:
-        """Has the node this role? The operator's word comes before the node's own; None: nobody has said.
+        """Has the node this role? None when neither the operator nor the node has said so.
 
-        Where the operator states any role of a node, those not stated are those it has not. That a network is the
-        beacon shard is no such statement.
+        The operator's statement comes before the node's own. If the operator states any role of a node, the node has
+        no other roles. A role that follows from the network (the beacon shard) is no such statement.
         """
         if role in self.roles:
             return True
@@ -150,16 +149,20 @@ class Node:
         return False if stated else self.says.get(role)
 
     def hear(self, says: Mapping[str, bool]) -> None:
-        """What the node says of itself now. When that changes, the node was restarted as something else, and what it
-        lacked before it may have now."""
+        """Take the roles that the node reports now.
+
+        A change shows that the node was restarted with another configuration, so what it lacked is forgotten.
+        """
         if says != self.says:
             self.says = says
             self.lacks.clear()
             self.lacks_unknown.clear()
 
     def begin(self, now: float, bulkhead: Bulkhead = _LIGHT) -> Permit:
-        """Count one call in, under a permit of the breaker. Whether the node should be asked was decided before
-        (core.nodes.eligibility); close the permit with `finish`."""
+        """Count one call in and return its permit, which `finish` closes.
+
+        Whether the node may be asked is decided before (core.nodes.eligibility).
+        """
         permit = self.breaker.force(now, light=bulkhead is _LIGHT)
         if bulkhead is _LIGHT and not self.held[_LIGHT]:
             self.busy_since = now
@@ -168,7 +171,7 @@ class Node:
         return permit
 
     def finish(self, permit: Permit, verdict: Verdict, now: float, bulkhead: Bulkhead = _LIGHT) -> None:
-        """Count the call out. Raises RuntimeError when it was counted out before."""
+        """Count one call out. Raises RuntimeError when it was counted out before."""
         before = self.breaker.state
         permit.close(verdict, now)
         self.in_flight -= 1
@@ -177,7 +180,7 @@ class Node:
             self.returned_at = now
 
     def has_room(self, now: float, bulkhead: Bulkhead = _LIGHT) -> bool:
-        """May it take one more call of a bulkhead at this moment?"""
+        """May the node take one more call of this bulkhead now?"""
         most = self.limit.most
         if bulkhead is _LIGHT:
             places = self.limit.value
@@ -192,59 +195,66 @@ class Node:
         return self.quota is None or self.quota.has_room(now)
 
     def leaves_a_connection(self) -> bool:
-        """Would one more call of another bulkhead leave a connection to light ones? A lone one is everybody's."""
+        """Would one more call that is not light leave a connection for light calls? A single connection serves all
+        calls."""
         most = self.limit.most
         return most == 1 or self.in_flight - self.held[_LIGHT] < most - 1
 
     def warmth(self, now: float) -> float:
-        """Share of its calls that it gets, 0..1: a node that returns begins with few, lest it fall over again."""
+        """Share of its calls (0..1) that the node gets: one that returned starts with few, so that it is not
+        overloaded."""
         if now - self.returned_at >= self.slow_start:
             return 1.0
         return max(COLDEST, (now - self.returned_at) / self.slow_start)
 
     def told_head(self, head: int, now: float) -> None:
-        """The control plane tells its head. One that goes back is another machine behind the same URL, or the same one
-        after it lost some blocks, which is as good a reason to doubt."""
+        """Set the head that the control plane reports.
+
+        A head that goes back shows a hidden machine, or a machine that lost some blocks, which is treated alike.
+        """
         if head < self.head:
             self._lags(self.head - head, now)
         self.head = head
 
     def lacked(self, block: int, most: int, now: float) -> None:
-        """It said that it has not got a block that another machine has. More than `most` blocks under its head that is
-        no machine which lags, but one that no longer has old blocks."""
+        """Note that the node denied a block that another machine has, which shows a hidden machine that lags.
+
+        A block more than `most` blocks below the head shows something else: a node without old blocks.
+        """
         if 0 < self.head - block <= most:
             self._lags(self.head - block, now)
 
     def hidden_lag(self, now: float) -> int:
-        """Blocks by which what answers for the node was seen to be behind its head; 0 as long as it never was."""
+        """Blocks by which a hidden machine of the node was seen to lag; 0 when none was seen."""
         return self._lag if now < self._lag_until else 0
 
     def _lags(self, blocks: int, now: float) -> None:
         self._lag, self._lag_until = max(self.hidden_lag(now), blocks), now + HIDDEN_FOR
 
     def bar(self, why: str) -> None:
-        """Its probes are not let in or find no JSON-RPC, or (empty) no longer so: then calls may find out again."""
+        """Shut the node out because its probes are refused or find no JSON-RPC; an empty `why` lets it in again."""
         if self.barred and not why:
             self.lacks.clear()
             self.lacks_unknown.clear()
         self.barred = why
 
     def replied(self, now: float) -> None:
-        """It said something, whatever it was."""
+        """Note that the node replied, with whatever content."""
         self.replied_at = now
         self.attempts.bump(REPLIED, now)
 
     def overtaken(self, method: str, seconds: float, now: float) -> None:
-        """An attempt was given up after `seconds`, since another node answered first."""
+        """Note that an attempt was given up after `seconds` because another node answered first."""
         if self.pace.overtaken(method, seconds):
             self.attempts.bump(OVERTAKEN, now)
 
     def succeeded(self, seconds: float, now: float, method: str = "", bulkhead: Bulkhead = _LIGHT) -> None:
-        """A call was answered in `seconds`. How long a heavy one takes tells more of its params than of the node, and
-        an execution is mostly as quick as a lookup.
+        """Note that a call was answered in `seconds`.
+
+        Heavy calls do not count for the latency, since their duration depends on the params more than on the node.
 
         Args:
-            method: as its rule names it; empty where no rule describes it.
+            method: the name in the method's rule; empty when no rule describes the method.
         """
         if bulkhead is _LIGHT or bulkhead is _EXECUTION:
             self.latency.add(seconds, now)
@@ -261,7 +271,7 @@ class Node:
         *,
         retry_after: float | None = None,
     ) -> None:
-        """Remember for a while what a failure says about this node, so that it is not asked in vain again."""
+        """Remember for some time what a failure says about the node, so that it is not asked in vain again."""
         if kind is FailureKind.RATE_LIMITED:
             self.parking.refused(plan.rule.method, now, retry_after, own_limiter=bool(plan.rule.limiter))
         elif kind is FailureKind.METHOD_MISSING or kind in BARRING:
@@ -282,13 +292,13 @@ class Node:
             self.windows[plan.method] = max(below if now < until else 0, plan.block + 1), now + LACKS_FOR
 
     def said_to_lack(self, plan: Plan, now: float) -> bool:
-        """Did the node say lately that it has not the method of this call?"""
+        """Did the node say recently that it lacks the method of this call?"""
         lacks = self.lacks if plan.rule.known else self.lacks_unknown.until
         return now < lacks.get(plan.method, now)
 
     def _lack(self, what: str, plan: Plan, now: float) -> None:
         if plan.rule.known:
-            self.lacks[what] = now + LACKS_FOR  # as many as the chain's table has names
+            self.lacks[what] = now + LACKS_FOR  # bounded by the names in the chain's table
         else:
             self.lacks_unknown.hold(what, now + LACKS_FOR)
 

@@ -1,4 +1,4 @@
-"""Since when the nodes that have the served head have answered no call about it, method by method."""
+"""Tracks, by method, since when no node that has the served head answers calls about it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from msgspec import Struct
 
 
 class Outage(Struct):
-    """Monotonic seconds."""
+    """An outage of the nodes at the head. Times are monotonic seconds."""
 
     since: float = float("-inf")
     noticed_at: float = float("-inf")
-    """When it was noticed last."""
+    """The last time at which the outage was noticed."""
     gone: frozenset[str] = frozenset()
     """Ids of the nodes that had the head and did not answer."""
 
 
 class Absence:
-    """The time of an outage and not of each call: who calls when others have waited long need not wait again.
+    """The outages of a network, timed once for all calls: a call that comes later need not wait again.
 
-    Nodes may refuse single methods, so a method's outage ends with an answer to that method alone, and with one of a
-    node that was gone: others that reach the head now and then do not end it. As long as no method is answered by such
-    a node, an outage that one method noticed first is that of all. Methods are named by their rules: there are no more
-    than the chain's table has. Monotonic seconds.
+    Nodes may refuse single methods, so a method's outage ends only with an answer to that method, and only from a node
+    that was gone; other nodes that reach the head now and then do not end it. As long as no such node answers any
+    method, the outage that one method noticed first applies to all. Methods are the names of rules, so their number is
+    bounded by the chain's table. Times are monotonic seconds.
     """
 
     __slots__ = ("_any", "methods")
 
     def __init__(self) -> None:
         self.methods: dict[str, Outage] = {}
-        """Those that were noticed to go unanswered."""
+        """The outages by method."""
         self._any = Outage()
-        """The outage of whichever method noticed it first, while none was answered since."""
+        """The outage that some method noticed first, as long as no method was answered since."""
 
     def noticed(self, method: str, now: float, forget_after: float, gone: Collection[str]) -> float:
-        """A call about the head was answered by none of the nodes that have it, `gone`: since when that is so. What
-        nobody has noticed for `forget_after` seconds was another outage."""
+        """Note that none of the nodes at the head (`gone`) answered a call about it; return since when that is so.
+
+        An outage that was not noticed for `forget_after` seconds is over, and another one begins.
+        """
         known = [self.methods.get(method, Outage()), self._any]
         lasting = next((outage for outage in known if now - outage.noticed_at <= forget_after), Outage(now))
         self.methods[method] = Outage(lasting.since, now, lasting.gone.union(gone))
@@ -46,7 +48,7 @@ class Absence:
         return lasting.since
 
     def ended(self, method: str, node: str) -> None:
-        """A node that has the head answered a call of this method."""
+        """Note that a node that has the head answered a call of this method."""
         outage = self.methods.get(method)
         if outage is not None and node in outage.gone:
             del self.methods[method]

@@ -1,11 +1,11 @@
-"""Which nodes are so much slower than the others that they are better left alone for a while.
+"""Outlier ejection: finds nodes that are much slower than the others, and ejects them for some time.
 
-A breaker sees failures; a node that answers everything, two seconds late, never fails. It is found by comparing what
-the same methods take on other nodes, so that a node is not blamed for being asked the hard questions. A node that
-holds its calls without a word, while others answer, is found sooner than its time limit would tell.
+A breaker sees failures, but a node that answers everything two seconds late never fails. Such a node is found by
+comparing the latency of the same methods on other nodes, so that a node is not blamed for getting the expensive calls.
+A node that holds its calls without an answer, while others answer, is found before its time limit ends.
 
-Never more than a share of the nodes, and never the last that is well. Who was left alone comes back by and by, after
-the prober has seen it answer as fast as the others do.
+Only a share of the nodes is ejected, and never the last healthy one. An ejected node returns gradually, after its
+probes were as fast as those of the others.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from rpcaccel.core.plan.rules import Bulkhead
 
 
 class OutlierPolicy(Struct, frozen=True, kw_only=True):
-    """What is much slower. Seconds."""
+    """When a node is ejected, and for how long. Durations are seconds."""
 
     factor: float = 5.0
-    """Times that the same methods take on the others, 0: nobody is ejected;"""
+    """How many times slower than on the other nodes the same methods must be; 0: no node is ejected."""
     by: float = 0.5
-    """and so much longer on average."""
+    """By how much longer the same methods must take on average, beside `factor`."""
     share: float = 0.5
-    """Of the nodes that may be out at once; one in any case."""
+    """Share of the nodes that may be ejected at once; one node may be in any case."""
     samples: int = 10
-    """Answers that must be known."""
+    """Answers that must be known before a node is compared."""
     lately: float = 30.0
-    """What is older does not count."""
+    """Age of the oldest answers that count."""
     stall: float = 1.5
-    """Without a word while others answer."""
+    """Time without a reply, while other nodes answer, after which a node counts as stalled."""
     rest: float = 10.0
-    """The first time out; each further one is twice as long,"""
+    """The first ejection; each further one is twice as long, up to `rest_max`."""
     rest_max: float = 120.0
-    """up to this. After as long in peace the count begins anew."""
+    """The longest ejection. After the same time without an ejection, the next one is a first one again."""
     look_again: float = 2.0
-    """How long before the end of a rest the probes are looked at, and by how much it is prolonged."""
+    """Time before the end of an ejection at which the probes are checked, and by which it is prolonged."""
 
 
 _JAMMED = 3
-"""Light calls held without a word that make a stall. Heavy ones, and those of unknown methods, make none: a client
-chooses how long they take."""
+"""Light calls without a reply that make a stall. Other calls do not count, because a client chooses how long they
+take."""
 _OVERTAKEN_SHARE = 0.5
 _FEW = 3
-"""Answers without which a method's average on another node is no measure."""
+"""Answers that a method needs on another node before its average there is used for comparison."""
 
 
 def look(nodes: Sequence[Node], now: float, settings: OutlierPolicy) -> list[Node]:
-    """Eject who is an outlier now, prolong the rest of who still is one; returns the newly ejected."""
+    """Eject the nodes that are outliers now, prolong ejections, and return the newly ejected nodes."""
     counted = [node for node in nodes if _counts(node)]
     out = [node for node in counted if now < node.ejected_until]
     for node in out:
@@ -73,7 +73,7 @@ def look(nodes: Sequence[Node], now: float, settings: OutlierPolicy) -> list[Nod
 
 
 def silent(node: Node, now: float, settings: OutlierPolicy, patience: float) -> bool:
-    """Does it say nothing at all? Seen by its probes, or by the light calls that it has had for `patience` seconds."""
+    """Does the node reply to nothing: neither to probes nor to light calls in flight for `patience` seconds?"""
     since = max(node.replied_at, node.busy_since)
     if node.answering is False:
         return now - since > settings.stall
@@ -95,7 +95,7 @@ def _is_outlier(node: Node, others: Sequence[Node], now: float, settings: Outlie
 
 
 def _stalled(node: Node, others: Sequence[Node], now: float, settings: OutlierPolicy) -> bool:
-    """Has it held its calls without a word, longer than the slowest method takes, while others answered?"""
+    """Has the node held its calls for longer than its slowest method takes, while other nodes answered?"""
     silent_since = max(node.replied_at, node.busy_since)
     slowest = max((pace.mean for _, pace in node.pace.lately(now - settings.lately)), default=0.0)
     if node.held[Bulkhead.LIGHT] < _JAMMED or now - silent_since < max(settings.stall, 3 * slowest):
@@ -110,8 +110,10 @@ def _overtaken(node: Node, now: float, settings: OutlierPolicy) -> bool:
 
 
 def _slow(node: Node, others: Sequence[Node], now: float, settings: OutlierPolicy) -> bool:
-    """By how much, over all methods it shares with others: the ratio as a mean of logarithms, each method by its
-    number of answers (at most 50, so that none drowns the rest)."""
+    """Is the node much slower over all methods that it shares with others?
+
+    The ratio is a mean of logarithms, in which each method weighs by its number of answers (at most 50).
+    """
     since = now - settings.lately
     weight = log_ratio = excess = 0.0
     for method, pace in node.pace.lately(since):
@@ -139,7 +141,7 @@ def _eject(node: Node, now: float, settings: OutlierPolicy) -> None:
 
 
 def _prolong(node: Node, counted: Iterable[Node], now: float, settings: OutlierPolicy) -> None:
-    """Its rest ends soon: not before its probes look like those of the others."""
+    """Prolong an ejection that ends soon, unless the node's probes are as fast as those of the others."""
     if node.ejected_until - now > settings.look_again:
         return
     probes = [other.probed for other in counted if other is not node and other.probed is not None]

@@ -1,26 +1,26 @@
-"""What a node that limits our rate is not asked, and for how long.
+"""Parks a node, or one of its methods, after the node refused calls because of their rate.
 
-A refusal speaks of its method first: providers count some methods apart, and leave others out of a plan. The whole node
-is left alone when several methods were refused and none was answered meanwhile, and no longer than until a probe is
-answered. Every rest is some minutes at the most, whatever the node says: the next call after it finds out.
+A refusal parks its method first: providers count some methods apart, and exclude others from a plan. The whole node is
+parked when several methods were refused and none was answered meanwhile, and at most until a probe is answered. A rest
+lasts some minutes at the most, whatever the node says; the next call after it shows whether the limit still holds.
 """
 
 from __future__ import annotations
 
 FIRST, MOST = 1.0, 60.0
-"""Seconds of a rest for which the node named no time: doubled each time, up to the second figure."""
+"""Seconds of the first and the longest rest for which the node named no time; each rest doubles the one before."""
 LONGEST = 300.0
-"""Seconds of the longest rest. Where a quota of a day is used up, a refused call every five minutes costs little; where
-the node was wrong, it must not keep itself away for a day."""
+"""Seconds of the longest rest. When a daily quota is used up, a refused call every five minutes costs little; when the
+node was wrong, it must not be parked for a day."""
 SEVERAL = 3
-"""Methods that are refused, with none answered between, before the whole node is left alone."""
+"""Refused methods, with no answer between, after which the whole node is parked."""
 TOGETHER = 60.0
-"""Seconds within which they must be."""
+"""Seconds within which the methods must be refused."""
 _NEVER = float("-inf")
 
 
 class Rest:
-    """How long one method, or the whole node, is left alone. Monotonic seconds."""
+    """The rest of one method or of the whole node. Times are monotonic seconds."""
 
     __slots__ = ("refused_at", "step", "until")
 
@@ -31,7 +31,7 @@ class Rest:
         self.refused_at = _NEVER
 
     def begin(self, now: float, retry_after: float | None) -> None:
-        """A call was refused. One step for all calls that meet the same limit at once."""
+        """Begin or extend the rest after a refusal; calls that meet the same limit at once count as one step."""
         self.refused_at = now
         if retry_after is not None:
             self.until = max(self.until, now + min(retry_after, LONGEST))
@@ -41,44 +41,44 @@ class Rest:
 
 
 class Parking:
-    """The rests of one node. Methods are named by their rules, and all that no rule knows are one: there are no more
-    than the chain's table has, whatever names clients invent."""
+    """The rests of one node. Methods are the names of rules, and all methods without a rule share one name, so the
+    number of rests is bounded by the chain's table."""
 
     __slots__ = ("_answered_at", "_looks", "_node", "_seen_at", "methods")
 
     def __init__(self) -> None:
         self.methods: dict[str, Rest] = {}
-        """Those refused since they were last answered."""
+        """The rests of methods that were refused since they were last answered."""
         self._node = Rest()
         self._answered_at = _NEVER
         self._looks = 0
-        """Looks of the prober of which we heard since the node's rest began."""
+        """Answered probes reported since the node's rest began."""
         self._seen_at: object = None
-        """The prober's last look that was answered."""
+        """Names the last answered probe."""
 
     def __repr__(self) -> str:
         return f"<parking, {len(self.methods)} methods refused>"
 
     @property
     def until(self) -> float:
-        """Until when the whole node is left alone."""
+        """The time until which the whole node is parked."""
         return self._node.until
 
     def of(self, method: str) -> float:
-        """Until when a method is not asked for, the whole node aside."""
+        """The time until which a method is parked, apart from the whole node."""
         rest = self.methods.get(method)
         return _NEVER if rest is None else rest.until
 
     def resting(self, now: float) -> dict[str, float]:
-        """The methods that are not asked for now, and until when."""
+        """The methods that are parked now, and the time until which they are."""
         return {method: rest.until for method, rest in self.methods.items() if now < rest.until}
 
     def refused(self, method: str, now: float, retry_after: float | None, *, own_limiter: bool = False) -> None:
-        """The node refused a call to keep our rate down.
+        """Note that the node refused a call because of the rate.
 
         Args:
-            retry_after: seconds it named, if any.
-            own_limiter: the node counts this method by itself (`Rule.limiter`): that says nothing of others.
+            retry_after: the seconds that the node named, if any.
+            own_limiter: the node limits this method by itself (`Rule.limiter`), which says nothing about others.
         """
         rest = self.methods.setdefault(method, Rest())
         if own_limiter:
@@ -92,18 +92,20 @@ class Parking:
             self._looks = 0
 
     def answered(self, method: str, now: float) -> None:
-        """The node answered a call."""
+        """Note that the node answered a call."""
         self._answered_at = now
         rest = self.methods.get(method)
-        if rest is not None and now >= rest.until:  # not one that was sent before the method was refused
+        if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
             del self.methods[method]
         if now >= self._node.until:
             self._node.step = 0.0
 
     def probed(self, seen_at: object) -> None:
-        """The prober's last look was answered; `seen_at` names it. A look answered after the node's rest began ends
-        that: what was refused is not everything. The first look that is told after that may be older; the second, which
-        was not yet over when the first was told, is not."""
+        """Note an answered probe, named by `seen_at`. A probe answered after the node's rest began ends that rest.
+
+        The first probe that is reported after the rest began may be older than the rest. The second one, which was not
+        over when the first was reported, cannot be.
+        """
         if seen_at == self._seen_at:
             return
         self._seen_at = seen_at

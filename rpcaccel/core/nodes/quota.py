@@ -1,7 +1,7 @@
-"""What a node may be asked for in a second, a day and a month, how much of it is used, and when it will run out.
+"""The quotas of a node: calls per second, day and month, how much is used, and when a quota will run out.
 
-Days and months are those of the calendar in UTC, as providers count them. Time here is monotonic like everywhere; the
-calendar is reached by `epoch`, the Unix time at monotonic zero.
+Days and months are calendar periods in UTC, as providers count them. Times are monotonic unless said otherwise; `epoch`
+is the Unix time at monotonic zero.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _DAY = 86_400.0
 
 
 class QuotaLimits(Struct, frozen=True, kw_only=True):
-    """Calls a node may be asked for; 0: no limit."""
+    """The calls that a node may be sent in each period; 0: no limit."""
 
     second: float = 0.0
     day: float = 0.0
     month: float = 0.0
     heavy: float = 1.0
-    """Calls that a heavy method counts as."""
+    """The number of calls that a call of a heavy method counts as."""
 
     @property
     def limits(self) -> bool:
@@ -43,7 +43,7 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
     used: float
     limit: float
     since: float
-    """When counting began: with the window, or with the program when that was later."""
+    """When counting began: with the period, or with the program if that was later."""
     renews: float
     runs_out: float | None = None
     """When it will be used up if things go on as since; None when it will last."""
@@ -69,7 +69,7 @@ class Brought(Struct, frozen=True, kw_only=True):
 
 
 def runs_out(used: float, limit: float, *, since: float, now: float, renews: float) -> float | None:
-    """When `limit` is reached at the pace of `used` from `since` to `now`; None when it renews before."""
+    """When `limit` will be reached at the rate of `used` from `since` to `now`; None when the period ends before."""
     if used >= limit:
         return now
     if used <= 0 or now <= since:
@@ -79,7 +79,7 @@ def runs_out(used: float, limit: float, *, since: float, now: float, renews: flo
 
 
 class _Count:
-    """What was used in one window of the calendar."""
+    """The usage in one calendar period. Times are Unix seconds."""
 
     __slots__ = ("brought", "ends", "since", "used", "window")
 
@@ -90,7 +90,7 @@ class _Count:
         self.ends = window_end(window, unix)
 
     def roll(self, unix: float) -> None:
-        """Begin anew when the window is over."""
+        """Start a new period when the current one is over."""
         if unix >= self.ends:
             self.used, self.brought, self.since = 0.0, 0.0, self.ends
             self.ends = window_end(self.window, unix)
@@ -104,14 +104,14 @@ class Quota:
     def __init__(self, settings: QuotaLimits, *, now: float, epoch: float) -> None:
         self.settings = settings
         self.epoch = epoch
-        """Unix time at monotonic zero; the clock of the machine may be set while we run."""
+        """The Unix time at monotonic zero. It changes when the clock of the machine is set."""
         self._day = _Count("day", now + epoch)
         self._month = _Count("month", now + epoch)
         self._tokens = max(settings.second, 1.0)
         self._at = now
 
     def spend(self, heavy: bool, now: float) -> None:
-        """One call was sent."""
+        """Count one call that was sent."""
         cost = self.settings.heavy if heavy else 1.0
         for count in (self._day, self._month):
             count.roll(now + self.epoch)
@@ -131,7 +131,7 @@ class Quota:
                 count.since = min(count.since, brought.since)
 
     def has_room(self, now: float) -> bool:
-        """May it be asked within this second?"""
+        """Does the limit per second allow a call now?"""
         return not self.settings.second or self._refilled(now) >= 1.0
 
     def parked_until(self, now: float) -> float | None:
@@ -146,7 +146,7 @@ class Quota:
         return until
 
     def uses(self, now: float) -> tuple[QuotaUse, ...]:
-        """What is used of each limit there is."""
+        """The usage of each limit that is set."""
         unix = now + self.epoch
         found = []
         for count, limit in ((self._day, self.settings.day), (self._month, self.settings.month)):

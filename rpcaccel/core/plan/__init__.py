@@ -1,2 +1,1 @@
-"""What a call means: its rule, block, cache keys and whether it may be repeated, derived once from method and
-params."""
+"""What a call means: its rule, its block, its cache keys and how it may be forwarded, derived once."""

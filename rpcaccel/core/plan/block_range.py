@@ -1,8 +1,8 @@
-"""Calls about a range of blocks: which of them may be cut into pieces, and what each piece is called.
+"""Calls about a range of blocks: which of them may be split into segments, and the params and key of each segment.
 
-A piece is a call of its own, with the params and the key that a client's call for just that piece would have: whoever
-asks for it, in a range or alone, finds the same entry. A call is cut only when every part of it is understood, since
-the pieces have to add up to what one node would have said; all others go the ordinary way.
+A segment is a call of its own, with the params and the key that a client's call for just that segment would have, so
+that both find the same entry. A call is split only when every part of it is understood, because the segments must add
+up to what one node would answer. All other calls are forwarded whole.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.wire import json_params
 
 _FIRST, _LAST = "\0", "\1"
-"""Where the numbers go in a text: JSON writes neither of them raw."""
+"""Placeholders for the block numbers in a text: valid JSON contains neither of these characters raw."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _TOPIC = re.compile(r"0x[0-9a-fA-F]{64}")
 _MOST_TOPICS = 4
 
 
 class Range(Struct, frozen=True, kw_only=True, gc=False):
-    """A call that may be cut, at one view. Block numbers are inclusive."""
+    """A call that may be split, at one chain snapshot. Block numbers are inclusive."""
 
     way: Literal["blocks", "logs"]
-    """How the result is made up: an item for each block, or items that tell their block."""
+    """The form of the result: one item for each block, or items (logs) that name their block."""
     method: str
     tag: bytes
-    """The network's part of the key."""
+    """The network's part of the cache key."""
     first: int
     last: int
-    """Lower than `first` when the caller turned them around, for "blocks" only: nodes differ on such logs."""
+    """The last block. Lower than `first` if the caller swapped them, for "blocks" only: nodes differ on such logs."""
     settled: int
-    """The last block of the chain about which every machine asked says the same for ever; may be lower than `first`."""
+    """The last settled block of the chain (architecture section 5); may be lower than `first`."""
     final: int
-    """The last block that no other branch can replace: at least `settled`."""
+    """The last final block of the chain: at least `settled`."""
     depth: int
-    """How far ahead of a block a node must be to speak about it."""
+    """Blocks by which a node must be ahead of a block to answer about it."""
     name: bytes
-    """The canonical params, with places for the numbers."""
+    """The canonical params, with placeholders for the block numbers."""
     call: bytes
-    """The params as sent, with places for the numbers."""
+    """The params to forward, with placeholders for the block numbers."""
 
     def key(self, first: int, last: int) -> bytes:
-        """The key of a settled piece."""
+        """The cache key of a settled segment."""
         params = self.name.replace(b"\0", b"%d" % first).replace(b"\1", b"%d" % last)
         return cache_key.cache_key(self.tag, self.method, cache_key.SCOPE_NUMBER, params)
 
     def params(self, first: int, last: int) -> bytes:
-        """The params that ask a node for a piece."""
+        """The params with which a node is asked for a segment."""
         return self.call.replace(b"\0", b"0x%x" % first).replace(b"\1", b"0x%x" % last)
 
     @property
     def length(self) -> int:
-        """Blocks asked for."""
+        """Number of blocks in the range."""
         return max(0, self.last - self.first + 1)
 
 
@@ -72,7 +72,7 @@ def read(
     *,
     final_at_once: bool = True,
 ) -> Range | None:
-    """The range that a call of `rule` asks for, references resolved to `first` and `last`; None: not to be cut.
+    """The range that a call asks for, its references resolved to `first` and `last`; None when it must not be split.
 
     Args:
         tree: the params, with defaults filled in (core.plan.params).
@@ -81,12 +81,12 @@ def read(
     if not rule.split or tree is None or first < 0 or last < 0:
         return None
     if rule.split == "blocks":
-        forms = _blocks(rule, tree) if first != last else None  # one block is a piece already
+        forms = _blocks(rule, tree) if first != last else None  # a single block needs no split
     else:
         forms = _logs(rule, tree) if first <= last else None
     if forms is None:
         return None
-    # A list of blocks shows by its length whether the machine that gave it had them all; logs do not
+    # The length of a list of blocks shows whether the answering machine had all of them. Logs do not show it
     # (core.cache.retention).
     final = min(view.final, view.head - depth)
     settled = final if final_at_once and rule.split == "blocks" else min(final, view.settled)
@@ -95,7 +95,7 @@ def read(
 
 
 def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
-    """Two numbers and an object of switches. Anything else a node may refuse, or crash on (facts: harmony.md 7)."""
+    """Key and forwarded params for two numbers and an object of switches. Nodes may crash on anything else."""
     block = rule.block
     if block is None or block.start is None or len(tree) != 3 or not isinstance(tree[2], dict):
         return None
@@ -105,7 +105,7 @@ def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
 
 
 def _logs(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:
-    """One filter object of the specification's form."""
+    """Key and forwarded params for one filter object in the form of the execution API."""
     if len(tree) != 1 or not isinstance(tree[0], dict) or rule.block is None or rule.block.at != 0:
         return None
     members = {name: value for name, value in tree[0].items() if value is not None}

@@ -1,8 +1,8 @@
-"""Block references: which block does this text name, the way the node at the other end reads it?
+"""Reads block references as nodes read them: which block does this text name?
 
 Source: docs/harmony.md section 6 (Go types BlockNumber and BlockNumberOrHash) and the execution API's
-BlockNumberOrTag and BlockNumberOrTagOrHash (EIP-1898). What no row reads with certainty is OPAQUE: it goes to a node
-unchanged and its answer is kept by nobody.
+BlockNumberOrTag and BlockNumberOrTagOrHash (EIP-1898). A reference that cannot be read with certainty is OPAQUE: the
+call is forwarded unchanged and its answer is not kept.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rpcaccel.core.plan.rules import Spelling
 from rpcaccel.core.wire.json_params import Number
 
 MAX_BLOCK = 2**63 - 1
-"""Nodes hold block numbers in a signed 64-bit integer."""
+"""The highest block number: nodes store it in a signed 64-bit integer."""
 
 
 class RefKind(StrEnum):
-    """What a reference names."""
+    """The kind of block that a reference names."""
 
     NUMBER = "number"
     LATEST = "latest"
@@ -33,13 +33,13 @@ class RefKind(StrEnum):
 
 
 class BlockRef(Struct, frozen=True, gc=False):
-    """One reference, read."""
+    """A parsed block reference."""
 
     kind: RefKind
     number: int = -1
-    """The block number of a NUMBER."""
+    """The block number of a reference of kind NUMBER."""
     hash: str = ""
-    """The lower-case hash of a HASH."""
+    """The block hash of a reference of kind HASH, in lower case."""
     canonical_only: bool = False
     """`requireCanonical` of EIP-1898: the answer depends on the branch, not on the hash alone."""
 
@@ -64,7 +64,7 @@ _TAKES_HASH = frozenset({Spelling.HARMONY_NUMBER_OR_HASH, Spelling.HEX_TAG_OR_HA
 
 
 def read(value: Any, spelling: Spelling, tags: frozenset[str]) -> BlockRef:
-    """Read one reference out of a params tree; `tags` are those the chain knows."""
+    """Parse a value of a params tree as a block reference; `tags` are the tags that the chain knows."""
     if isinstance(value, Number):
         return _integer(value) if spelling in _TAKES_INTEGER else OPAQUE
     if isinstance(value, str):
@@ -75,7 +75,7 @@ def read(value: Any, spelling: Spelling, tags: frozenset[str]) -> BlockRef:
 
 
 def as_hex(number: int) -> str:
-    """The spelling every chain's every block argument takes."""
+    """The spelling of a block number that every method of every chain accepts."""
     return hex(number)
 
 

@@ -1,8 +1,8 @@
-"""Params of the ordinary form, read at sight: one array of plain values and of objects that hold plain values.
+"""A fast parser for params of the usual form: one array of scalars and of objects that hold scalars.
 
-That is what nearly every call has that was never seen before. It says what core.plan.params would say of the same text
-(a test holds that, over every method of every chain), without building a tree: the text is recognised by one
-expression, and cut where its commas are. Whatever is not certain is left to core.plan.params.
+Nearly all calls have this form. The result equals that of core.plan.params, which a test holds for every method of
+every chain, but no tree is built: one regular expression recognises the text, which is then cut at its commas. Whatever
+is not certain is left to core.plan.params.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rpcaccel.core.wire.json_params import Number
 
 _OPAQUE, _HASH, _PENDING = RefKind.OPAQUE, RefKind.HASH, RefKind.PENDING
 LONGEST = 4096
-"""Bytes. Longer params are rare, and hold up nobody on the long way."""
+"""Bytes of the longest params that are parsed here. Longer ones are rare."""
 _LONGEST_REF = 80
-"""Bytes of a reference that is remembered: a hash in quotes has 68."""
+"""Bytes of the longest reference that is remembered; a hash in quotes has 68."""
 _REF_BYTES = 300
 _STRING = rb'"[ !#-+\--Z^-z|~]*"'
-"""No comma, bracket or escape, nothing beyond ASCII."""
+"""A JSON string of ASCII characters without comma, bracket and escape."""
 _OTHER = rb"-?(?:0|[1-9][0-9]{0,18})|true|false|null"
 _NAME = rb'"[A-Za-z0-9_]+"'
 
@@ -44,7 +44,7 @@ _FALSE = (b"false", b"null", b'""')
 
 
 class ParamsReader:
-    """Reads the calls of one method. What follows from its rule alone is worked out once."""
+    """Parses the params of one method. What follows from the method's rule alone is computed once."""
 
     __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_forever", "_memos", "_method", "_off", "_options",
                  "_refs", "_rule", "_spelling", "_tags")  # fmt: skip
@@ -57,7 +57,7 @@ class ParamsReader:
         self._tags = tags
         self._off = rule.cache is CacheClass.NEVER or bool(rule.split)
         if block is not None and (block.path or block.start is not None):
-            self._off = True  # references inside objects, and ranges
+            self._off = True  # references inside objects, and ranges, are left to core.plan.params
         self._at = -1 if block is None else block.at
         self._spelling = Spelling.HEX_OR_TAG if block is None else block.spelling
         self._by_number = rule.cache is CacheClass.BY_NUMBER
@@ -66,13 +66,13 @@ class ParamsReader:
         self._epoch_at = -1 if rule.epoch_at is None else rule.epoch_at
         self._options = frozenset(b'"%b"' % name.lower().encode() for name in rule.depth_if)
         self._refs: dict[bytes, BlockRef] = {}
-        """References read before: the same few blocks are named again and again."""
+        """References that were parsed before, by text: calls name the same few blocks repeatedly."""
 
     def __repr__(self) -> str:
         return f"<reader of {self._method}>"
 
     def read(self, params: bytes) -> Shape | None:
-        """The shape of a call, as core.plan.params would read it; None: read it there."""
+        """The shape of a call, equal to that of core.plan.params; None when the params must be parsed there."""
         cut = None if self._off else _cut(params)
         if cut is None:
             return None
@@ -108,7 +108,7 @@ class ParamsReader:
     ) -> Shape | None:
         at = self._at
         if len(texts) <= at or texts[at] == b"null" or texts[at].startswith(b"{"):
-            return None  # a default or its absence, or a reference with members
+            return None  # the default, a missing argument, or a reference that is an object
         ref = self._refs.get(texts[at]) or self._ref(texts[at])
         kind = ref.kind
         if kind is _OPAQUE:
@@ -147,14 +147,16 @@ class ParamsReader:
         return ref
 
     def _depth(self, members: list[bytes]) -> int:
-        """1 when an option that needs the next block is on (core.plan.params)."""
+        """1 when an option of the call needs the next block, else 0 (core.plan.params)."""
         parts = (member.partition(b":") for member in members)
         return int(any(name in self._options and value not in _FALSE for name, _, value in parts))
 
 
 def _cut(params: bytes) -> tuple[list[bytes], list[bytes], list[bytes]] | None:
-    """The items as they came, without spaces; the same with the members of objects in order; and all members, in
-    lower case."""
+    """Cut an array at its commas; None when a member of an object is repeated.
+
+    Returns the items without spaces, the items with the members of objects sorted, and all members in lower case.
+    """
     if len(params) > LONGEST:
         return None
     text = params
@@ -174,7 +176,7 @@ def _cut(params: bytes) -> tuple[list[bytes], list[bytes], list[bytes]] | None:
             told = item.lower()[1:-1].split(b",")
             if len(told) > 1:
                 if len({member.partition(b":")[0] for member in told}) != len(told):
-                    return None  # a member is repeated, in another case perhaps
+                    return None  # a repeated member, maybe with another case
                 texts = texts if texts is not raws else list(raws)
                 texts[place] = b"{" + b",".join(sorted(item[1:-1].split(b","))) + b"}"
             members += told

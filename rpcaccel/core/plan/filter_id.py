@@ -1,8 +1,7 @@
-"""The id of a filter as a client sees it: the node's own id, with the name of that node at its end.
+"""Filter ids as clients see them: the node's own id with a tag appended that names the node.
 
-A filter lives on one node. Its node is carried in the id, so that every worker of every host finds it again without a
-table: eight hex digits, derived from the network's and the node's names, are added to what the node said. What was a
-hex quantity stays one (no leading zero is made).
+A filter lives on one node. The tag lets every worker of every host find that node without a shared table: eight hex
+digits, derived from the names of the network and the node. A hex quantity stays a valid one (no leading zero).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from msgspec import Struct
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 DIGITS = 8
-"""Hex digits of a tag; the first is never 0."""
+"""Hex digits of a tag; the first one is never 0."""
 
 _PLAIN = re.compile(rb'"([0-9A-Za-z_-]{1,128})"')
 _ZERO = b"0x0"
@@ -26,23 +25,23 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class Read(Struct, frozen=True):
-    """A filter id taken apart."""
+    """A filter id, split into its node and the params for that node."""
 
     node: str
-    """Id of the node that made it; empty when no node of the network did."""
+    """Id of the node that made the filter; empty when no node of the network has this tag."""
     params: bytes
-    """The params that node is asked with: its own id, and whatever else the caller sent."""
+    """The params for that node: its own filter id, and the other params of the caller."""
 
 
 @lru_cache(4096)
 def tag(network: str, node: str) -> bytes:
-    """The tag of a node: the same in every process that serves this network under this name."""
+    """The tag of a node; the same in every process that serves the network under this name."""
     digest = blake2b(node.encode(), digest_size=DIGITS // 2, key=network.encode()[:64]).digest()
     return b"%08x" % (int.from_bytes(digest) | 1 << 31)
 
 
 def attach(result: bytes, network: str, node: str) -> bytes:
-    """A node's answer to the making of a filter, with the node's tag in the id; unchanged when it is no plain text."""
+    """Append the node's tag to the id of a new filter; the result is unchanged when it is not a plain string."""
     found = _PLAIN.fullmatch(result)
     if found is None:
         return result
@@ -51,7 +50,7 @@ def attach(result: bytes, network: str, node: str) -> bytes:
 
 
 def read(params: bytes, network: str, nodes: Iterable[str]) -> Read | None:
-    """Take apart the id that stands first in `params`; None when there is none to take apart."""
+    """Split the filter id that is the first of `params`; None when it is not an id with a tag."""
     try:
         items = _decode_items(params)
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""What follows from method and params alone: references read, rewrites made, the key text prepared."""
+"""What follows from a call's method and params alone: parsed references, rewrites, and the text for the cache key."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from rpcaccel.core.plan.rules import BlockArgument, CacheClass, Rule, Spelling
 from rpcaccel.core.wire import json_params
 
 _CALL_ARGUMENT = 0
-_NUMBER, _LATEST = RefKind.NUMBER, RefKind.LATEST  # looked up once: an enum's members are slow to reach
+_NUMBER, _LATEST = RefKind.NUMBER, RefKind.LATEST  # looked up once: access to an enum's member is slow in Python 3.11
 UNNAMED = frozenset({None, "latest", "pending", "earliest", "safe", "finalized"})
-"""What names nothing in particular where a hash or the like is expected."""
+"""Values that name nothing in particular where a hash or the like is expected."""
 TIP = frozenset({RefKind.LATEST, RefKind.FINALIZED, RefKind.SAFE})
 
 
 class Resolved(Struct, frozen=True, gc=False):
-    """A shape's params at one view."""
+    """The params of a shape at one chain snapshot."""
 
     params: bytes
-    """What is forwarded."""
+    """The params to forward."""
     key_params: bytes
-    """The canonical text: equal for equal meaning."""
+    """The canonical text for the key: equal for params of equal meaning."""
     first: int = -1
     last: int = -1
-    """The block, or the last block of the range, that the call is about; -1 when it names none."""
+    """The block that the call is about, the last one of a range; -1 when the call names none."""
     tip: bool = False
-    """Did a reference follow the head?"""
+    """Does a reference follow the head?"""
 
 
 class _Place(Struct, frozen=True, gc=False):
-    """Where one reference stands: a position, and a member when it stands inside an object."""
+    """The place of a reference: an index in the params, and a member if it is inside an object."""
 
     at: int
     member: str
@@ -42,7 +42,7 @@ class _Place(Struct, frozen=True, gc=False):
 
 
 class Around(Struct, frozen=True, gc=False):
-    """One reference that follows the head, and the text around it: in the key, and in what is forwarded."""
+    """A reference that follows the head, with the texts around it in the key and in the forwarded params."""
 
     ref: BlockRef
     before: bytes
@@ -52,30 +52,31 @@ class Around(Struct, frozen=True, gc=False):
 
 
 class Shape(Struct, frozen=True, kw_only=True, gc=False):
-    """One method with one params text. What each plan asks of it is said once, here."""
+    """One method with one params text: everything about it that is the same in every plan."""
 
     method: str
     rule: Rule
     params: bytes
     forward: bytes = b""
-    """What is forwarded where no reference has to be replaced."""
+    """The params to forward when no reference has to be replaced."""
     tree: list[Any] | None = None
     """The params after rewrites that do not depend on the head."""
     texts: tuple[bytes, ...] = ()
-    """The canonical text of each of them."""
+    """The canonical text of each item of `tree`."""
     places: tuple[_Place, ...] = ()
-    """The references, first to last."""
+    """The places of the references, first to last."""
     fixed: Resolved | None = None
-    """The params at every view, where nothing in them moves and no tree was made (core.plan.fast_params),"""
+    """The params at every snapshot; set by core.plan.fast_params when no reference follows the head."""
     around: Around | None = None
-    """and where one reference does."""
+    """The reference that follows the head; set by core.plan.fast_params when there is exactly one."""
     opaque: bool = False
-    """Something could not be read with certainty: forwarded as it came, shared with nobody."""
+    """Some part could not be read with certainty: the params are forwarded as they came, and the answer is not
+    shared."""
     depth: int = 0
     epoch: int = -1
     first_param: bytes = b""
     route_params: bytes = b""
-    """Canonical params with the references as the caller wrote them: it does not move with the head."""
+    """Canonical params with the references as the caller wrote them, so that they do not change with the head."""
     note: str = ""
     by_hash: bool = False
     canonical_only: bool = False
@@ -83,11 +84,11 @@ class Shape(Struct, frozen=True, kw_only=True, gc=False):
     tip: bool = False
     """Does a reference follow the head?"""
     resolvable: bool = False
-    """May a tag be replaced by the number it stands for? Not where the answer hangs on more than the block,
-    and not where a node answers a tag differently (docs/harmony.md section 1, fact 4)."""
+    """May a tag be replaced by the number that it stands for? Not where the answer depends on more than the block, and
+    not where nodes answer a tag differently (docs/harmony.md section 1, fact 4)."""
 
     def resolve(self, view: ChainSnapshot) -> Resolved:
-        """Put numbers where tags stand, as far as the view knows them."""
+        """Replace tags by block numbers, as far as the snapshot knows them."""
         if self.fixed is not None:
             return self.fixed
         if self.around is not None:
@@ -140,7 +141,7 @@ class Shape(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_shape(method: str, params: bytes, rule: Rule, tags: frozenset[str]) -> Shape:
-    """Read the params of a call by its rule."""
+    """Parse the params of a call by its rule."""
     if not rule.known or rule.cache is CacheClass.NEVER:
         return Shape(method=method, rule=rule, params=params, first_param=params, route_params=params)
     try:
@@ -184,19 +185,19 @@ def read_shape(method: str, params: bytes, rule: Rule, tags: frozenset[str]) -> 
 
 
 def unread(method: str, params: bytes, rule: Rule, note: str) -> Shape:
-    """The shape of what cannot be read with certainty."""
+    """The shape of params that cannot be read with certainty."""
     return Shape(
         method=method, rule=rule, params=params, opaque=True, first_param=params, route_params=params, note=note
     )
 
 
 def _names_nothing(tree: list[Any]) -> bool:
-    """Nodes refuse that today; one that reads the newest block into it must not be believed for ever."""
+    """Is the required hash missing, or a tag? Nodes refuse that today, but one may come that reads the newest block."""
     return not tree or ((tree[0] is None or isinstance(tree[0], str)) and tree[0] in UNNAMED)
 
 
 def _places(tree: list[Any], block: BlockArgument | None, tags: frozenset[str]) -> tuple[tuple[_Place, ...], bool, str]:
-    """The references among the params; whether a default was put in; and what could not be read."""
+    """The references among the params, whether a default was inserted, and a note on what could not be read."""
     if block is None:
         return (), False, ""
     if block.path:
@@ -261,14 +262,14 @@ def _number(ref: BlockRef, view: ChainSnapshot) -> int:
 
 
 def key_text(ref: BlockRef, number: int, *, resolve: bool) -> bytes:
-    """The one spelling a reference has in a key, as JSON."""
+    """The spelling of a reference in a key, as JSON text."""
     if number >= 0 and (resolve or ref.kind is _NUMBER):
         return b"%d" % number
     return json_params.write(_key_form(ref, number, resolve=resolve))
 
 
 def _key_form(ref: BlockRef, number: int, *, resolve: bool) -> Any:
-    """The one spelling a reference has in a key."""
+    """The spelling of a reference in a key."""
     if ref.kind is RefKind.HASH:
         return ref.hash + ("!" if ref.canonical_only else "")
     if number >= 0 and (resolve or ref.kind is RefKind.NUMBER):
@@ -284,7 +285,7 @@ def _put(tree: list[Any], place: _Place, value: Any) -> None:
 
 
 def _option_depth(tree: list[Any], rule: Rule) -> int:
-    """1 when an option that needs the next block is on, in any spelling that could switch it on."""
+    """1 when an option that needs the next block is on, in any spelling that a node may accept, else 0."""
     wanted = {name.lower() for name in rule.depth_if}
     if not wanted:
         return 0
@@ -301,7 +302,7 @@ def _epoch(tree: list[Any], rule: Rule) -> int:
 
 
 def _copy_input(tree: list[Any]) -> bool:
-    """Give a call object its `data` from `input`; a node that reads only `data` would run an empty call."""
+    """Copy `input` to `data` in a call object: a node that reads only `data` would run an empty call."""
     call = tree[_CALL_ARGUMENT] if tree else None
     if not isinstance(call, dict) or call.get("input") is None or call.get("data") is not None:
         return False

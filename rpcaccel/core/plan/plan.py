@@ -1,6 +1,6 @@
-"""The plan of a call: everything that follows from method, params and head, derived once.
+"""The plan of a call: everything that follows from its method, its params and the head, derived once.
 
-All later rooms (cache, flights, eligibility, dispatch, keep, explain) read the plan and derive nothing anew.
+All later steps (cache, flights, eligibility, dispatch, retention, explain) read the plan and derive nothing again.
 """
 
 from __future__ import annotations
@@ -13,69 +13,71 @@ from rpcaccel.core.plan.rules import CacheClass, Rule
 
 
 class Plan(Struct, frozen=True, kw_only=True, gc=False):
-    """What is to be done with one call at one head."""
+    """How one call is treated at one head."""
 
     network: str
     method: str
-    """The full name, prefix included, as forwarded."""
+    """The full name with its prefix, as forwarded."""
     rule: Rule
     params: bytes
     """The raw JSON text forwarded as `params`; b"[]" when the caller sent none."""
     asked: bytes
-    """The params as the caller sent them: what a plan at another view is made from."""
+    """The params as the caller sent them, from which a plan at another snapshot is made."""
     cache: CacheClass
-    """The class after the block reference was read."""
+    """The class of the answer, with the block reference taken into account."""
     key: bytes | None = None
-    """The key of an answer that stays true; None when no answer to this call does."""
+    """The key of an answer that stays true; None when no answer to this call stays true."""
     head_key: bytes | None = None
-    """The key of an answer that is true at this head only; None when no answer may be kept so."""
+    """The key of an answer that is true at this head only; None when no answer may be kept until the next head."""
     shared_keys: tuple[bytes, ...] = ()
-    """Those of the two that mean the same in every process, so that the second tier may hold them. A key with a fork
-    epoch in it does not: each process counts for itself."""
+    """Those of `key` and `head_key` that mean the same in every process, so that the second tier may hold them. A key
+    with a fork epoch does not, because each process counts its own epochs."""
     flight_key: bytes | None = None
-    """Calls with this key may wait for one another's answer; None when the answer is the caller's alone."""
+    """Calls with this key may share one flight; None when the answer belongs to its caller alone."""
     block: int | None = None
-    """The block the call is about, the last one of a range, once its reference is resolved."""
+    """The block that the call is about, the last one of a range; None when it is not known or there is none."""
     head: int = -1
-    """The served head the plan was made at."""
+    """The served head at which the plan was made."""
     first_block: int | None = None
     """The first block of a range."""
     range: Range | None = None
-    """How the call may be cut into pieces, where it is one about a range and all of it is understood."""
+    """The range that the call may be split into; None when it must be forwarded whole."""
     final: bool = False
-    """Is what the call names beyond any reorganisation?"""
+    """Can no reorganisation change the answer?"""
     depth: int = 0
-    """How far under the answering node's head the block must lie for the answer to be whole."""
+    """Blocks that the answering node must have above the block for a complete answer."""
     min_head: int = -1
-    """Only nodes whose own head is at least this may be asked; -1 when it does not matter."""
+    """The lowest head of a node that may be asked (rule of truth 4); -1 when any may."""
     route_key: bytes = b""
-    """What a consistent-hash balancer hashes; empty: what tells the caller from others."""
+    """The key for a consistent-hash balancer; empty: the identity of the caller is the key."""
     tag: str = ""
-    """Only nodes with this tag may be asked; empty: any."""
+    """The tag of the nodes that may be asked; empty: any node."""
     hedge: bool = False
     pending: bool = False
-    """Does the call read what the answering node has in its pool?"""
+    """Does the call read the transaction pool of the answering node?"""
     local: bytes | None = None
-    """The result itself as raw JSON, where the proxy knows the answer."""
+    """The result as raw JSON text, if the proxy answers itself."""
     note: str = ""
-    """Why the call is not kept, or what was rewritten; for `explain`."""
+    """Why the answer is not kept, or what was rewritten; for `explain`."""
 
     @property
     def kept(self) -> bool:
-        """Is there any key under which an answer may be kept?"""
+        """May an answer be kept?"""
         return self.key is not None or self.head_key is not None
 
     def with_params(self, params: bytes) -> Plan:
-        """The same plan for a call whose params are put otherwise to one node."""
+        """The same plan with other params to forward."""
         return replace(self, params=params)
 
     @property
     def by_caller(self) -> bool:
-        """Is it asked of one node for each caller, since nodes differ in the answer? Reads of the pending block are
-        not: a client may ask for little else, and one node would carry all of that."""
+        """Is each caller led to one node, because nodes differ in the answer?
+
+        Reads of the pending block are not: a client may send little else, and one node would carry all of its calls.
+        """
         return self.rule.cache is CacheClass.NODE
 
     @property
     def repeat(self) -> bool:
-        """May the call be sent again after bytes left?"""
+        """May the call be sent again after bytes of it were sent?"""
         return self.rule.repeat

@@ -1,7 +1,7 @@
-"""From a call and a view to a plan. Everything that follows from method, params and head is derived here, once.
+"""Makes plans: derives everything that follows from method, params and chain snapshot, once for each call.
 
-The derivation has two halves. `Shape` is what follows from method and params alone; `Planner.plan` binds a shape to
-a view. Both are remembered, so that a call that comes again costs one lookup.
+The derivation has two halves. A `Shape` is what follows from method and params alone; `Planner.plan` binds a shape to a
+snapshot. Both are remembered, so that a repeated call costs one lookup.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, LocalAnswer, Routes, Rule, RuleTable
 
 _STATIC, _FOREVER, _BY_NUMBER, _EPOCH, _HEAD, _NODE, _NEVER = CacheClass
-"""Looking a member up in an enum costs Python 3.11 a tenth of a microsecond, and there are twenty for each plan."""
+"""Looked up once: access to an enum's member costs a tenth of a microsecond in Python 3.11, twenty times a plan."""
 
 HashKey = Literal["method", "params", "first-param", "client"]
 
 HOT_FROM = 2
-"""Times a call must have come at one head to be worth fetching at the next one before it comes."""
+"""Uses at one head from which a call is worth refreshing at the next head."""
 _LONGEST_REMEMBERED = 4096
 PLAN_BYTES = 1200
-"""What a remembered plan costs beside its params (bytes; measured by tests/unit/core/test_planner.py)."""
+"""Bytes of a remembered plan beside its params (measured by tests/unit/core/plan/test_planner.py)."""
 COPIES = 4, 7, 8
-"""How many texts as long as the params a remembered plan holds: of params in which nothing moves with the head, of
-those with one reference that does, and of those that were read into a tree."""
+"""How many texts of the params' length a remembered plan holds: for params without a reference that follows the head,
+for params with one such reference, and for params that were parsed into a tree."""
 ITEM_OF_TREE = 60
-"""Bytes of a tree for each comma, colon and opening bracket in the text it was read from."""
+"""Bytes of a params tree for each comma, colon and opening bracket in its text."""
 
 
 class Uses(Struct, gc=False):
-    """How often a call was planned lately, or answered without: all that is counted of its popularity."""
+    """The popularity of a call: how often it was planned, or answered from its template, at this head."""
 
     count: int = 1
 
 
 class _Remembered(Struct, gc=False):
-    """The last plan of a call."""
+    """The shape and the last plan of a call."""
 
     shape: Shape
     serial: int
-    """Of the view it was made at."""
+    """The serial of the snapshot at which the plan was made."""
     plan: Plan
     uses: Uses
 
 
 class Planner:
-    """Makes the plans of one network. Not shared between event loops."""
+    """Makes the plans of one network, for one event loop."""
 
     __slots__ = ("_final_at_once", "_hash_key", "_memos", "_network", "_plans", "_prefixes", "_readers", "_routes",
                  "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
@@ -68,7 +68,7 @@ class Planner:
         routes: Routes | None = None,
         memos: Memos | None = None,
     ) -> None:
-        """`memos`: where it is counted what is remembered, with that of others."""
+        """`memos`: the budget in which remembered plans are counted."""
         self._memos = memos or Memos()
         self._network = network
         self._rules = rules
@@ -77,16 +77,16 @@ class Planner:
         self._hash_key = hash_key
         self._routes = routes or Routes()
         self._tagged: tuple[int, str | None, bytes] = -1, "", cache_key.network_tag(network, -1)
-        """The chain id and the block 0 last seen, and the first part of the keys under them."""
+        """The chain id and the hash of block 0 last seen, and the key tag that follows from them."""
         self._readers: dict[str, ParamsReader] = {}
         self._prefixes: dict[str, bytes] = {}
-        """What the keys of a method begin with, under that chain id."""
+        """The key prefix of each method, under the current tag."""
         self._scope: tuple[int, int, bytes] = -1, -1, b""
-        """Head and fork epoch last seen, and the scope of the keys that turn over with them."""
+        """The head and the fork epoch last seen, and the key scope that follows from them."""
         self._plans: dict[tuple[str, bytes], _Remembered] = {}
 
     def plan(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
-        """The plan of a call at a view."""
+        """The plan of a call at the network's current snapshot; it is remembered."""
         name = (method, params)
         found = self._plans.get(name)
         if found is not None:
@@ -103,17 +103,17 @@ class Planner:
         return plan
 
     def plan_at(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
-        """The plan of a call at a view that is not the network's own; it is not remembered."""
+        """The plan of a call at another snapshot than the network's current one; it is not remembered."""
         found = self._plans.get((method, params))
         return self._bind(self._shape(method, params) if found is None else found.shape, view)
 
     def unread(self, method: str, params: bytes) -> Plan:
-        """The plan of a call that is refused: nothing is read from its params, and nothing remembered of it."""
+        """The plan of a call that is refused: its params are not parsed, and nothing is remembered."""
         rule = self._rules.get(method)
         return Plan(network=self._network, method=method, rule=rule, params=params, asked=params, cache=rule.cache)
 
     def uses(self, method: str, params: bytes) -> Uses | None:
-        """Of a call whose plan is remembered, for who counts its uses without planning it again."""
+        """The use counter of a call whose plan is remembered, so that its uses can be counted without another plan."""
         found = self._plans.get((method, params))
         return None if found is None else found.uses
 
@@ -125,12 +125,13 @@ class Planner:
         reader = self._readers.get(method)
         if reader is None:
             reader = ParamsReader(method, rule, self._tags, self._memos)
-            if rule.known:  # clients invent names
+            if rule.known:  # other names are unbounded: clients can invent them
                 self._readers[method] = reader
         return reader
 
     def hottest(self) -> list[tuple[str, bytes]]:
-        """The calls (method and params) planned at least HOT_FROM times since this was last asked, hottest first."""
+        """The calls (method and params) used at least HOT_FROM times since the last call of `hottest`, most used
+        first."""
         hot = sorted(
             ((found.uses.count, name) for name, found in self._plans.items() if found.uses.count >= HOT_FROM),
             key=lambda pair: -pair[0],
@@ -178,15 +179,19 @@ class Planner:
         )
 
     def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: ChainSnapshot) -> bool:
-        """Can nothing change the answer any more? A transaction's hash names it, but not the block it lands in
-        where branches can be abandoned; a block's hash does."""
+        """Can nothing change the answer any more?
+
+        A block's hash fixes the block. A transaction's hash does not, where branches can be abandoned.
+        """
         if cache is _FOREVER:
             return self._final_at_once or shape.by_hash or not shape.rule.may_move
-        final = view.final if self._final_at_once else view.settled  # a hidden machine may be on another branch
+        final = (
+            view.final if self._final_at_once else view.settled
+        )  # above the settled blocks, a hidden machine may be on another branch
         return cache is _STATIC or 0 <= resolved.last <= final
 
     def _class(self, shape: Shape, tip: bool, view: ChainSnapshot) -> CacheClass:
-        """The class after the reference was read."""
+        """The class of the answer, with the block reference taken into account."""
         rule = shape.rule
         if shape.opaque:
             return _NEVER
@@ -205,7 +210,7 @@ class Planner:
     def _keys(
         self, shape: Shape, resolved: Resolved, cache: CacheClass, final: bool, view: ChainSnapshot
     ) -> tuple[bytes | None, bytes | None]:
-        """The key of what stays true, and of what is true at this head."""
+        """The key of an answer that stays true, and the key of an answer that is true at this head."""
         if not view.known or cache is _NEVER or shape.rule.off:
             return None, None
         if cache is _NODE and not shape.rule.aged:
@@ -225,7 +230,7 @@ class Planner:
         return None, at_head
 
     def _scope_of(self, view: ChainSnapshot) -> bytes:
-        """The scope of what is true at this head."""
+        """The key scope of answers that are true at this head."""
         head, epoch, scope = self._scope
         if head != view.head or epoch != view.fork_epoch:
             scope = cache_key.scope_head(view.head, view.fork_epoch)
@@ -233,7 +238,7 @@ class Planner:
         return scope
 
     def _prefix(self, method: str, view: ChainSnapshot) -> bytes:
-        """What the keys of a method begin with. Only methods with a rule get here: there are not many."""
+        """The key prefix of a method. Only methods with a rule get here, so the number of prefixes is bounded."""
         tag = self._tag(view)
         prefix = self._prefixes.get(method)
         if prefix is None:
@@ -250,7 +255,7 @@ class Planner:
         return tag
 
     def _range(self, shape: Shape, resolved: Resolved, view: ChainSnapshot) -> block_range.Range | None:
-        """How the call may be cut, at this view. Not where the operator wants less kept than pieces are."""
+        """How the call may be split at this snapshot; None also where an override keeps less than segments need."""
         rule = shape.rule
         if not rule.split or rule.off or rule.max_age or rule.cache is not _BY_NUMBER:
             return None
@@ -265,10 +270,11 @@ class Planner:
         keys: tuple[bytes | None, bytes | None],
         view: ChainSnapshot,
     ) -> bytes | None:
-        """Who comes later may wait for the same answer only if that cannot be older than the head served by then.
+        """The key of the flight that the call may join; a later call may only join if the answer cannot be outdated by
+        then.
 
-        A flight whose tag has to be read anew on the way (no node has that head any more, or a reorganisation) ends
-        with another block than it began with: who asked for a number must not be in it.
+        A flight for a tag may be planned again on the way (no node has the head any more, or a reorganisation) and then
+        ends with another block. A call that names a number must not share such a flight.
         """
         if shape.rule.kind == "send":
             return self._send_key(shape, view)
@@ -285,14 +291,18 @@ class Planner:
         return (*lasting, head_key) if self._final_at_once and head_key is not None else lasting
 
     def _send_key(self, shape: Shape, view: ChainSnapshot) -> bytes | None:
-        """Byte-identical raw transactions may share one flight; other writes never do (rule of truth 7)."""
+        """The flight key of a raw transaction: byte-identical ones share a flight, other writes never (rule of truth
+        7)."""
         if not view.known:
             return None
         return cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
 
     def _route_key(self, shape: Shape) -> bytes:
-        """What a consistent-hash balancer hashes; empty for "client", which the caller's side fills in, and for what
-        differs by node: its caller is led to one node whatever the balancer."""
+        """The key for a consistent-hash balancer; empty when the identity of the caller is the key.
+
+        That is so for the strategy "client", and for answers that differ by node: their caller is led to one node by
+        every balancer.
+        """
         if self._hash_key == "client" or shape.rule.cache is _NODE:
             return b""
         if self._hash_key == "method":
@@ -303,7 +313,7 @@ class Planner:
 
 
 def weigh(shape: Shape, plan: Plan) -> int:
-    """The bytes that a remembered plan is counted with: a fixed part, and its params as often as it holds them."""
+    """The bytes that are counted for a remembered plan: a fixed part, and its params as often as it holds them."""
     weight, params = PLAN_BYTES + len(plan.route_key), shape.params
     if shape.tree is not None:
         items = sum(map(params.count, (b",", b":", b"[", b"{")))
@@ -314,13 +324,13 @@ def weigh(shape: Shape, plan: Plan) -> int:
 
 
 def full_method(method: str, prefix: str) -> str:
-    """The full name of a method called on a path that stands for a namespace: `getBalance` on `/api/v1/hmy/v2` is
-    `hmyv2_getBalance`. A name with a prefix of its own is left alone."""
+    """The full name of a method called on the path of a namespace: `getBalance` on `/api/v1/hmy/v2` is
+    `hmyv2_getBalance`. A name with a prefix of its own is not changed."""
     return method if not prefix or "_" in method else prefix + method
 
 
 def _local_answer(shape: Shape, local: LocalAnswer, view: ChainSnapshot) -> bytes | None:
-    """The answer the proxy knows itself. Params the method does not take are left to a node to refuse."""
+    """The answer that the proxy gives itself; None with params, which are left to a node to refuse."""
     if shape.params != b"[]":
         return None
     facts = {
@@ -337,9 +347,9 @@ def _local_answer(shape: Shape, local: LocalAnswer, view: ChainSnapshot) -> byte
 
 
 def _min_head(shape: Shape, cache: CacheClass, block: int, view: ChainSnapshot) -> int:
-    """The head a node must have reached to be asked (rule of truth 4).
+    """The head that a node must have to be asked (rule of truth 4).
 
-    A block above every node's head is asked of the nodes that are furthest: they are the ones to say so.
+    A call about a block above every node's head goes to the nodes with the highest head.
     """
     if view.head < 0 or shape.rule.kind != "read" or cache in (_STATIC, _NODE):
         return -1

@@ -1,9 +1,9 @@
-"""The pieces of a range: where the cuts lie, which missing pieces are fetched together, and the way back to one result.
+"""The pieces of a range: where it is split, which missing pieces are fetched together, and how results are joined.
 
-Blocks are pieces of their own. Logs are cut on a fixed grid, so that windows that shift share the segments they have in
-common. What a range covers of a segment at its edge is asked for exactly, unless the range is long: then the whole
-segment is little more, and the next window finds it. Items stay the raw text a node sent, and are put together with the
-separators a node uses.
+Each block is a piece of its own. Logs are split on a fixed grid of segments, so that overlapping ranges share segments.
+At the edges of a range the exact part of a segment is fetched, unless the range is long: then the whole segment costs
+little more, and the next range finds it. Items stay the raw text that a node sent, and are joined with the separators
+that nodes write.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 MOST = 2048
-"""Pieces that one call may have: looking each of them up takes a microsecond or two of everybody's time."""
+"""Pieces that one call may have: looking up each piece takes one or two microseconds of the event loop."""
 BRIDGE = 8
-"""Known blocks that are fetched once more rather than making two calls of one: some kilobytes against a round trip."""
+"""Known blocks in a gap that are fetched again to avoid a second call: some kilobytes instead of a round trip."""
 
 
 LONG = 4
-"""Segments from which a range is long: fetching its edges whole costs a node at most half as much again, once."""
+"""Segments from which a range is long: fetching its edges whole costs a node at most half as much again."""
 
 
 class Piece(Struct, frozen=True, gc=False):
-    """Some consecutive blocks (inclusive) of a range, kept together."""
+    """Consecutive blocks of a range (inclusive) that are kept as one entry."""
 
     first: int
     last: int
     open: bool = False
-    """The end of a range that reaches beyond what is settled, kept until the next head. What is not final of it is
-    asked of one node in one piece, so that two branches of a chain never meet in one result."""
+    """The piece reaches beyond the settled blocks and is kept until the next head. Its blocks that are not final are
+    fetched from one node in one call, so that a result never mixes two branches of a chain."""
     whole: tuple[int, int] | None = None
-    """The segment of the grid that this is an edge of, when all of it is settled."""
+    """The segment of the grid of which this piece is a part, if the whole segment is settled."""
 
     @property
     def length(self) -> int:
-        """Blocks in it."""
+        """Number of blocks."""
         return self.last - self.first + 1
 
 
@@ -53,7 +53,7 @@ _log = msgspec.json.Decoder(_Log).decode
 
 
 def cut(span: Range, segment: int) -> list[Piece]:
-    """The pieces of a range in order; [] when there are more than MOST. `segment`: blocks in a segment of logs."""
+    """Split a range into pieces, in order; [] when there are more than MOST. `segment`: blocks in a segment of logs."""
     step = segment if span.way == "logs" else 1
     if (span.last - span.first) // step > MOST:
         return []
@@ -62,7 +62,7 @@ def cut(span: Range, segment: int) -> list[Piece]:
     while first <= span.last:
         start = first - first % step
         end = start + step - 1
-        if end > span.settled:  # nobody may keep this segment as a whole yet
+        if end > span.settled:  # the segment as a whole may not be kept yet
             found.append(Piece(first, span.last, open=span.last > span.settled))
             break
         last = min(end, span.last)
@@ -72,7 +72,7 @@ def cut(span: Range, segment: int) -> list[Piece]:
 
 
 def missing(pieces: Sequence[Piece], known: Sequence[bool], most: int) -> list[tuple[int, int]]:
-    """The runs of pieces to fetch, as positions (inclusive): at most `most` of them, short gaps bridged."""
+    """The runs of pieces to fetch, as indexes (inclusive): at most `most` runs, with short gaps bridged."""
     bridge = BRIDGE
     while True:
         runs: list[tuple[int, int]] = []
@@ -89,7 +89,7 @@ def missing(pieces: Sequence[Piece], known: Sequence[bool], most: int) -> list[t
 
 
 def divide(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
-    """A run in at most `parts` parts of about as many blocks."""
+    """Divide a run into at most `parts` parts with about the same number of blocks."""
     goal = sum(piece.length for piece in pieces) / max(1, parts)
     divided: list[Sequence[Piece]] = []
     begin, length = 0, 0
@@ -103,8 +103,11 @@ def divide(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
 
 
 def widen(run: Sequence[Piece], span: Range, segment: int, most: int | None) -> Sequence[Piece]:
-    """A run with whole segments at the edges of a long range; as it is when that is not worth it, or more than `most`
-    (the greatest difference of last and first block that nodes take)."""
+    """Extend a run to whole segments at the edges of a long range.
+
+    The run is unchanged when that does not pay, or when it would exceed `most`, the greatest difference of last and
+    first block that nodes accept.
+    """
     if span.length < LONG * segment:
         return run
     wide = [piece if piece.whole is None else Piece(*piece.whole) for piece in run]
@@ -112,7 +115,7 @@ def widen(run: Sequence[Piece], span: Range, segment: int, most: int | None) -> 
 
 
 def halves(pieces: Sequence[Piece], span: Range) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
-    """Two smaller runs in place of one that a node found too large; None when it cannot be made smaller."""
+    """Split a run that a node found too large into two; None when it cannot be split."""
     if len(pieces) > 1:
         middle = len(pieces) // 2
         return pieces[:middle], pieces[middle:]
@@ -125,8 +128,10 @@ def halves(pieces: Sequence[Piece], span: Range) -> tuple[Sequence[Piece], Seque
 
 
 def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]) -> list[bytes] | None:
-    """The result of each piece out of the result of a run; None when it is not the result of the whole run, or does
-    not say which item belongs where."""
+    """Split the result of a run into the results of its pieces.
+
+    None when the result does not cover the whole run, or does not show which item belongs to which piece.
+    """
     try:
         items = _items(result)
         if way == "blocks":
@@ -137,7 +142,8 @@ def share(way: Literal["blocks", "logs"], result: bytes, pieces: Sequence[Piece]
 
 
 def within(result: bytes, first: int, last: int) -> bytes | None:
-    """The logs of some blocks, out of those of more; None when they do not tell their blocks."""
+    """The logs of the blocks `first` to `last`, out of those of more blocks; None when a log does not name its
+    block."""
     try:
         return join(log for log in _items(result) if first <= _number(log) <= last)
     except (*UNREADABLE, ValueError):
@@ -145,18 +151,18 @@ def within(result: bytes, first: int, last: int) -> bytes | None:
 
 
 def join(items: Iterable[bytes | Raw]) -> bytes:
-    """One list, with the separators that nodes write."""
+    """Join items into one list, with the separators that nodes write."""
     return b"[" + b",".join(items) + b"]"
 
 
 def merge(results: Iterable[bytes]) -> bytes:
-    """The lists `results` as one."""
+    """Join lists into one."""
     insides = (result.strip()[1:-1].strip() for result in results)
     return join(inside for inside in insides if inside)
 
 
 def _share_blocks(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | None:
-    """An item for each block; only the open end may have fewer."""
+    """The results of pieces of one item for each block; only the open piece may have fewer."""
     is_open = pieces[-1].open
     closed = len(pieces) - is_open
     if len(items) < closed or (len(items) > closed and not is_open):
@@ -166,7 +172,7 @@ def _share_blocks(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | No
 
 
 def _share_logs(items: list[Raw], pieces: Sequence[Piece]) -> list[bytes] | None:
-    """Each log to the piece of its block, which come in order."""
+    """The results of pieces of logs; the logs are in the order of their blocks."""
     shares: list[list[Raw]] = [[] for _ in pieces]
     at, before = 0, pieces[0].first
     for item in items:

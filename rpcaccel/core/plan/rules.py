@@ -1,80 +1,78 @@
-"""What is known about a method: a value read from a chain's table, never a branch on its name in code.
+"""The rules of methods: what the proxy knows about a method, as values from a chain's table and the settings.
 
-Rules of truth 1 and 2 (docs/architecture.md): every method has a rule, and the rule for a method nobody
-described is written first: forward, never keep, never share, never hedge.
+No code branches on the name of a method. Every method has a rule (rules of truth 1 and 2); the rule for a method that
+no table describes is: forward, never keep, never share, never hedge.
 
-What the operator says about methods, laid over a chain's rules. It can only make the cache keep less, or for a
-shorter time; the one thing it can add is an age for answers that differ by node, which nobody but the operator can
-call good enough.
+Overrides of the operator are applied to a chain's rules. They can make the cache keep less, or for a shorter time. The
+one thing they can add is a maximum age for answers that differ by node, because only the operator can accept those.
 
-Which methods go to tagged nodes only: logs to the archive node, sends to a relay.
+Routes send methods to tagged nodes only: logs to the archive node, sends to a relay.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum, StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.core.plan.permission import any_of
-
 SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined", "blobs"]
-"""The result tests a rule may name (core.cache.retention holds them): what they find is not kept."""
+"""The tests of results that a rule may name (core.cache.retention): a result that matches is not kept."""
 
 Need = Literal["beacon-shard", "explorer", "archive-for-old-state", "auth-port", "flag"]
-"""What a node may have to be before it can answer a method."""
+"""A capability that a node may need to answer a method."""
 
 Role = Literal["explorer", "archive"]
-"""What a node may say of itself, in the words of the settings (`roles` of a node)."""
+"""A role that a node may report about itself, in the words of the settings (`roles` of a node)."""
 
 Kind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
-"""What a call does to a node. "send": hands over a signed transaction, whose bytes name it, and answers its hash;
-"write": any other effect; a filter lives on the node that made it; a subscription needs a WebSocket."""
+"""The effect of a call on a node. "send" submits a signed transaction and returns its hash; "write" is any other
+effect. A filter lives on the node that made it. A subscription needs a WebSocket."""
 
 
 Form = Literal["", "scalar", "object", "list", "object-or-bool"]
-"""What a result is at all, null aside: HTTP 200 can carry `[]` or `{}` where neither can be."""
+"""The JSON type of every result other than null: nodes sometimes answer `[]` or `{}` where neither is possible."""
 
 
 class CacheClass(StrEnum):
-    """How long an answer stays true. The order is from the most to the least lasting."""
+    """How long an answer stays true, from the longest to the shortest."""
 
     STATIC = "static"
     """Constant for a running chain."""
     FOREVER = "forever"
-    """Named by a hash: true whenever it is there at all."""
+    """Named by a hash: always true once it exists."""
     BY_NUMBER = "by-number"
     """Immutable once the block it names is final."""
     EPOCH = "epoch"
-    """Turns over with the epoch; read anew at each head, since an epoch's last block already flips some."""
+    """Changes with the epoch. Keyed by the head, because some answers change with the epoch's last block already."""
     HEAD = "head"
     """Depends on the newest block."""
     NODE = "node"
-    """Differs by node: not shared unless the operator gives it an age."""
+    """Differs by node: not shared unless the operator sets a maximum age."""
     NEVER = "never"
     """Writes, filters, subscriptions, and every method without a rule."""
 
 
 class Bulkhead(IntEnum):
-    """Calls of one bulkhead share a node's places; those of another never wait for them."""
+    """A group of calls with places of its own on each node: no group waits for the places of another."""
 
     LIGHT = 0
-    """Lookups, and everything that hands something over."""
+    """Lookups, and sends of transactions."""
     HEAVY = 1
-    """What costs a node noticeably more than a lookup (`Rule.heavy`)."""
+    """Calls that cost a node noticeably more than a lookup (`Rule.heavy`)."""
     UNKNOWN = 2
-    """Methods without a rule: nobody knows what they cost, and clients invent names."""
+    """Methods without a rule: their cost is unknown, and clients can invent names."""
     EXECUTION = 3
-    """What runs code that the caller chose (`Rule.executes`): mostly as quick as a lookup, and at times as slow as the
+    """Calls that run code chosen by the caller (`Rule.executes`): usually as quick as a lookup, but as slow as the
     caller likes."""
 
 
 class Spelling(StrEnum):
-    """Which texts a node reads as a block reference, and how (docs/harmony.md section 6)."""
+    """The forms of block references that a node accepts (docs/harmony.md section 6)."""
 
     HARMONY_NUMBER = "harmony-number"
     """26, "26", "0x1a", latest, earliest, pending, -1 = latest, -2 = pending; "0x0026" is decimal 26 to the node."""
@@ -87,116 +85,119 @@ class Spelling(StrEnum):
 
 
 class BlockArgument(Struct, frozen=True):
-    """Where in the params the block reference stands."""
+    """The position of the block reference in the params."""
 
     at: int
-    """Position in the positional params (of the last block, for a range)."""
+    """Index in the params of the reference; for a range, that of its last block."""
     spelling: Spelling
     start: int | None = None
-    """Position of the first block of a range whose last block stands `at`."""
+    """Index in the params of a range's first block; None when the call is about no range."""
     path: tuple[str, ...] = ()
-    """Members of the object `at` that hold references: ("blockHash", "fromBlock", "toBlock") or ("blockNumber",)."""
+    """Members of the object at `at` that hold references: ("blockHash", "fromBlock", "toBlock") or ("blockNumber",)."""
     default: str | None = None
-    """The tag that a missing argument means, where the chain allows it to be missing."""
+    """The tag that a missing argument stands for; None when the argument is required."""
 
 
 class LocalAnswer(Struct, frozen=True):
-    """An answer the proxy itself knows: which fact of the network, in which spelling."""
+    """An answer that the proxy gives itself: a fact about the network, in the spelling of the method."""
 
     fact: Literal["head", "eth_chain_id", "network_id"]
     form: Literal["hex", "int", "string"]
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """Everything the proxy knows about one method."""
+    """Everything that the proxy knows about one method."""
 
     method: str
     cache: CacheClass
-    """The class when the reference is a plain number, or when there is none. A BY_NUMBER rule asked by block hash is
-    FOREVER; a HEAD or NODE rule stays what it is whatever the reference says, which then only sets the node's head."""
+    """The class when the block reference is a number, or when there is none. With a block hash, a BY_NUMBER rule
+    becomes FOREVER. A HEAD or NODE rule keeps its class; the reference then only determines the head that a node must
+    have."""
     why: str = ""
-    """One sentence for `explain`: where the class comes from."""
+    """A sentence for `explain`, saying where the class comes from."""
     block: BlockArgument | None = None
     tag_class: CacheClass = CacheClass.HEAD
     """The class when the reference is a tag that follows the head."""
     pending_class: CacheClass = CacheClass.NEVER
     """The class when the reference is `pending`."""
     depth: int = 0
-    """Kept only when the block is at least this many blocks under the head, and asked only of nodes that far
-    ahead (1: the signers of block N stand in block N+1)."""
+    """Blocks that must lie above the block before an answer is kept or a node is asked (1: the signers of block N are
+    in block N+1)."""
     depth_if: tuple[str, ...] = ()
-    """Names of boolean options (members of any object among the params) that switch `depth` to 1."""
+    """Boolean options (members of any object among the params) that set `depth` to 1."""
     epoch_at: int | None = None
-    """Position of an epoch number: a past epoch's answer never changes."""
+    """Index in the params of an epoch number. The answer for a past epoch never changes."""
     skip: tuple[SkipTest, ...] = ()
-    """Names of result tests (core.cache.retention.TESTS) that forbid keeping."""
+    """Tests of results (core.cache.retention.TESTS); a result that matches is not kept."""
     null_may_fill: bool = False
-    """A null answer may become something later: kept at most until the next head."""
+    """Null may become a value later, so it is kept at most until the next head."""
     repeat: bool = True
-    """May be sent again after a failure (idempotent)."""
+    """The call is idempotent and may be sent again after a failure."""
     executes: bool = False
-    """A node runs code that the caller chose: how long that takes says nothing of the node, and lookups neither travel
-    with such a call nor wait for its place."""
+    """The call runs code chosen by the caller. Its latency says nothing about the node, and lookups neither share a
+    batch with it nor wait for its place."""
     heavy: bool = False
-    """Costs a node noticeably more than a lookup: never gathered with light calls, never hedged."""
+    """The call costs a node noticeably more than a lookup: never batched with light calls, never hedged."""
     deny: bool = False
-    """For the operator of a node: refused, unless the settings expose it."""
+    """The method is meant for a node's operator: refused unless the settings expose it."""
     needs: tuple[Need, ...] = ()
-    """What a node must be to answer."""
+    """Capabilities that a node needs to answer."""
     lacks_when: tuple[str, ...] = ()
-    """Results, as raw JSON text, by which a node shows that it is not what `needs` asks for, where it answers so
-    instead of with an error. A node that is never answers so."""
+    """Results (raw JSON text) that a node without the needed capability gives instead of an error. A node that has the
+    capability never gives them."""
     prefers: Literal["", Role] = ""
-    """Of the nodes that may be asked, those with this role are asked before the others."""
+    """Eligible nodes with this role are asked before the others."""
     limiter: str = ""
-    """The node-side limiter of this method, in words ("5/s burst 10"); empty when there is none."""
+    """The rate limiter that nodes have for this method ("5/s burst 10"); empty when there is none."""
     split: Literal["", "blocks", "logs"] = ""
-    """How a range may be cut into pieces."""
+    """How a range may be split into segments (core.plan.block_range); empty when it may not."""
     kind: Kind = "read"
     local: LocalAnswer | None = None
-    """What the proxy answers itself. Only for empty params: to anything else nodes answer "too many arguments"."""
+    """The answer that the proxy gives itself, for empty params only: nodes refuse any argument."""
     copy_input_to_data: bool = False
-    """The node reads only `data` of a call object: `input` alone is copied there (docs/harmony.md section 4)."""
+    """The node reads only `data` of a call object, so a lone `input` is copied to `data` (docs/harmony.md section
+    4)."""
     head_at: str = ""
-    """Path to the answering node's own head in the result: members with dots between, "." for the result itself,
-    "" for none. The number there is an integer or a hex string."""
+    """Path to the answering node's own head in the result: members joined by dots, "." for the result itself, "" for
+    none. The number is an integer or a hex string."""
     form: Form = ""
-    """What a result looks like; empty where that is not certain."""
+    """The JSON type of the result; empty when it is not certain."""
     gave_up: tuple[str, ...] = ()
-    """Fragments of a result by which a node says that it gave the call up after its own time limit."""
+    """Fragments of a result that show that the node gave up the call after its own time limit."""
     names_transaction: int | None = None
-    """Position of a transaction's hash among the params: once it was sent through the proxy, it is looked up on a node
+    """Index in the params of a transaction's hash. A transaction that was sent through the proxy is looked up on a node
     that took it."""
     names_itself: Literal["", "keccak", "asked"] = ""
-    """For a send: whether its hash is known from its bytes for certain, or is to be confirmed by a node that has it."""
+    """For a send: "keccak" when its bytes give its hash for certain, "asked" when a node must confirm the hash."""
     found_by: str = ""
-    """For a send: the method that finds the transaction by its hash."""
+    """For a send: the method that looks up a transaction by its hash."""
     may_move: bool = False
-    """Named by something that a reorg can carry into another block, such as a transaction: where blocks can still be
-    replaced, such an answer is kept for good only once its block is settled, however lasting its class."""
+    """The call names something that a reorganisation can move to another block, such as a transaction. Its answer is
+    kept for good only once its block is settled, whatever its class."""
 
     off: bool = False
-    """The operator wants nothing of it kept or shared (core.plan.rules), as with the following ones."""
+    """Set by an override: no answer is kept or shared."""
     max_age: float = 0.0
-    """Seconds an answer may be served; 0: as long as it is true, and not at all where it differs by node."""
+    """Set by an override: seconds for which an answer may be served. 0: as long as it is true, and not at all where it
+    differs by node."""
     stale: float = 0.0
-    """Seconds after that during which it is served while one call fetches a new one."""
+    """Set by an override: seconds after `max_age` in which the answer is still served while a new one is fetched."""
     origin: str = ""
-    """Where the operator's word stands; empty when there is none."""
+    """Where the override is written in the settings; empty when there is none."""
 
     @property
     def aged(self) -> bool:
-        """Does the answer differ by node, and may it be kept for a while all the same?"""
+        """May the answer be kept for a time although it differs by node?"""
         return self.cache is CacheClass.NODE and self.max_age > 0
 
     @property
     def known(self) -> bool:
-        """False for the rule of a method nobody described, which may be one of endlessly many."""
+        """Does a table describe the method? The number of methods that no table describes is unbounded."""
         return bool(self.method)
 
     @property
     def bulkhead(self) -> Bulkhead:
-        """Whose places on a node its calls take."""
+        """The bulkhead of calls to this method."""
         if self.heavy:
             return _HEAVY
         if self.executes:
@@ -211,19 +212,24 @@ UNKNOWN = Rule(
     why="no rule names this method: it is forwarded, never kept, never shared, never hedged",
     repeat=False,
 )
-"""The rule of every method no table names. Written first (rule of truth 1): to know nothing is to promise nothing."""
+"""The rule of every method that no table describes (rule of truth 1)."""
+
+
+def any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """A regular expression for names that match any of the patterns; None without patterns."""
+    return re.compile("|".join(translate(pattern) for pattern in patterns)) if patterns else None
 
 
 class Denied(Struct, frozen=True, forbid_unknown_fields=True):
-    """Names by which nodes have methods for their operator, whether or not a rule describes each of them."""
+    """Names of methods that are meant for a node's operator, whether or not a rule describes them."""
 
     why: str
     patterns: tuple[str, ...]
-    """As fnmatch has them, case-sensitive."""
+    """Names and fnmatch patterns, case-sensitive."""
 
 
 class RuleTable:
-    """The rules of one chain, by method name (case-sensitive, as nodes look names up)."""
+    """The rules of one chain, by method name (case-sensitive, as in nodes)."""
 
     __slots__ = ("_denied", "_rules", "denied")
 
@@ -242,7 +248,7 @@ class RuleTable:
         return replace(rule, deny=True)
 
     def get(self, method: str) -> Rule:
-        """The rule of `method`. When no table names it: UNKNOWN, or one like it for what is denied by a pattern."""
+        """The rule of `method`; without one, UNKNOWN or its denied variant if a pattern denies the method."""
         return self._rules.get(method) or next((rule for form, rule in self._denied if form.match(method)), UNKNOWN)
 
     def __iter__(self) -> Iterator[Rule]:
@@ -265,19 +271,19 @@ class Override(Struct, frozen=True, kw_only=True):
     """One entry of the settings' `rules`."""
 
     pattern: str
-    """A method's name, or a pattern (fnmatch, case-sensitive)."""
+    """A method's name, or an fnmatch pattern (case-sensitive)."""
     cache: Literal["", "off", "head"] = ""
-    """"off": never kept nor shared; "head": true at one head at most."""
+    """"off": never kept or shared; "head": kept until the next head at most; empty: not changed."""
     max_age: float = 0.0
-    """Seconds an answer may be served; 0 says nothing."""
+    """Seconds for which an answer may be served; 0: not changed."""
     stale: float = 0.0
-    """Seconds after that during which it is still served while one call fetches a new one. Node class only."""
+    """Seconds after `max_age` in which the answer is still served while a new one is fetched; class NODE only."""
     origin: str = ""
-    """Where it stands, for `explain`."""
+    """Where the override is written in the settings, for `explain`."""
 
 
 def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
-    """The rules with what the operator says: a full name before every pattern, patterns in the order written."""
+    """Apply overrides to rules: a full name comes before every pattern, and patterns apply in the order written."""
     if not overrides:
         return rules
     exact = {override.pattern: override for override in overrides}
@@ -291,14 +297,14 @@ def overridden(rules: RuleTable, overrides: Sequence[Override]) -> RuleTable:
 
 
 def apply(rule: Rule, override: Override) -> Rule:
-    """The rule of one method as the operator wants it."""
+    """Apply an override to the rule of one method."""
     at_head = override.cache == "head"
     wanted = CacheClass.HEAD if at_head else CacheClass.STATIC
     return replace(
         rule,
         cache=_stricter(rule.cache, wanted),
         tag_class=_stricter(rule.tag_class, wanted),
-        epoch_at=None if at_head else rule.epoch_at,  # a past epoch would last
+        epoch_at=None if at_head else rule.epoch_at,  # the answer for a past epoch would outlast the head
         off=override.cache == "off",
         max_age=override.max_age,
         stale=override.stale if rule.cache is CacheClass.NODE else 0.0,
@@ -314,14 +320,14 @@ _MOST_REMEMBERED = 4096
 
 
 class TagRoute(Struct, frozen=True):
-    """Methods of these names or patterns (fnmatch, case-sensitive) go to nodes with `tag`."""
+    """Sends methods with these names or fnmatch patterns (case-sensitive) to nodes with `tag`."""
 
     methods: tuple[str, ...]
     tag: str
 
 
 class Routes:
-    """The routes of a network; the first that fits a method decides."""
+    """The routes of a network; the first one that matches a method decides."""
 
     __slots__ = ("_routes", "_tags")
 
@@ -333,13 +339,13 @@ class Routes:
         return f"<Routes {', '.join(route.tag for route in self._routes) or 'none'}>"
 
     def tag_of(self, method: str) -> str:
-        """The tag that a node must have to be asked; empty when any will do."""
+        """The tag that a node needs to be asked; empty when no tag is needed."""
         if not self._routes:
             return ""
         tag = self._tags.get(method)
         if tag is None:
             tag = next((route.tag for route in self._routes if _fits(route, method)), "")
-            if len(self._tags) >= _MOST_REMEMBERED:  # clients invent names
+            if len(self._tags) >= _MOST_REMEMBERED:  # bounded, because clients can invent names
                 self._tags.clear()
             self._tags[method] = tag
         return tag

@@ -1,1 +1,1 @@
-"""Answers and failures: what a node said, and what kind of error it is."""
+"""Answers and failures: what a node replied, and which kind of error it is."""

@@ -1,4 +1,4 @@
-"""What a node said to one call, untouched: result and error stay the raw JSON text that came over the wire."""
+"""A node's reply to one call. Result and error stay the raw JSON text that the node sent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Answer(Struct, frozen=True, kw_only=True, gc=False):
     """A well-formed JSON-RPC reply; exactly one of `result` and `error` is set (JSON-RPC 2.0 section 5)."""
 
     result: bytes | memoryview | None = None
-    """Raw JSON of the `result` member."""
+    """Raw JSON text of the `result` member."""
     error: bytes | None = None
-    """Raw JSON of the `error` member."""
+    """Raw JSON text of the `error` member."""
     http_status: int = 200
     elapsed: float = 0.0
     """Seconds from sending the call to the last byte of the reply."""
     retry_after: float | None = None
-    """Seconds the node asked to be left alone, from its Retry-After header."""
+    """Seconds from the node's Retry-After header, if it sent one."""
 
 
 class _ErrorObject(Struct, gc=False):
@@ -31,7 +31,7 @@ _ERROR = msgspec.json.Decoder(_ErrorObject)
 
 
 def error_parts(error: bytes) -> tuple[int, str]:
-    """Code and message of a raw `error` object; (0, the text itself) when the node did not keep to the form."""
+    """Code and message of a raw `error` object; (0, the text itself) when the object is malformed."""
     try:
         parsed = _parse(error)
     except (*json_text.UNREADABLE, json_text.NotJson, json_text.TooDeep):
@@ -42,7 +42,7 @@ def error_parts(error: bytes) -> tuple[int, str]:
 def _parse(error: bytes) -> _ErrorObject:
     try:
         return _ERROR.decode(error)
-    except RecursionError:  # its `data` nests deeply: read the error without it
+    except RecursionError:  # `data` nests too deeply: decode the error without it
         found = json_text.members(error)
         told = [b'"%b":%b' % (name.encode(), found[name]) for name in _ErrorObject.__struct_fields__ if name in found]
         return _ERROR.decode(b"{%b}" % b",".join(told))

@@ -1,11 +1,11 @@
-"""Which kind of failure a node's error is: one table per chain, read from the top, the first row that fits decides.
+"""Classifies a node's error: one table for each chain, of which the first row that fits decides.
 
-The row for what nobody foresaw stands first in the table and is used last: such an error is unknown, and its folded
-text is collected so that the operator can class it (docs/architecture.md, Failures; docs/harmony.md section 5).
+The default row stands first in the table and is used last: the error is unknown, and its folded text is collected so
+that the operator can classify it (architecture section 6; docs/harmony.md section 5).
 
-Messages quote what clients sent (method names, arguments, revert reasons). A kind from which something is learnt about
-the node, or that counts as success, is therefore not found in words that may be a client's: else a client could have a
-node parked by writing "rate limit" into an argument. How far a message is the node's own is said by `reach`.
+Messages quote text from clients (method names, arguments, revert reasons). If a kind teaches something about the node
+or counts as success, its words are searched only in the part of a message that is the node's own (`reach`). Otherwise a
+client could park a node by writing "rate limit" into an argument.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.printable import printable
 
 LONGEST_READ = 600
-"""Characters at the beginning of a message that are looked at,"""
+"""Characters at the beginning of a message that are searched."""
 END_READ = 200
-"""and at its end, where it stands whose words they are."""
+"""Characters at the end of a message that are searched as well."""
 LONGEST_FOLDED = 200
-"""Characters of a folded text."""
+"""Characters of the longest folded text."""
 
 
 _ABOUT_THE_NODE = frozenset(
@@ -36,7 +36,7 @@ _ABOUT_THE_NODE = frozenset(
         FailureKind.ALREADY_KNOWN,
     }
 )
-"""Kinds that keep the node from being asked, or make a refusal a success. Nodes and providers say so in plain words."""
+"""Kinds that shut out the node or turn a refusal into a success. Their words come before any detail of the message."""
 _OF_WHAT_IT_HAS = frozenset(
     {
         FailureKind.PRUNED,
@@ -46,15 +46,16 @@ _OF_WHAT_IT_HAS = frozenset(
         FailureKind.FILTER_NOT_FOUND,
     }
 )
-"""Kinds from which limits of the node are learnt. Programs say so after what they were doing: `getting header: ...`."""
+"""Kinds that teach the limits of a node. Their words may follow a prefix, as in `getting header: ...`."""
 _QUOTE = re.compile(r"""["`]|(?<!\w)'""")
-"""The beginning of a quotation; an apostrophe within a word is none."""
+"""The beginning of a quotation. An apostrophe within a word does not count."""
 _DETAIL = re.compile(r"""["`]|(?<!\w)'|:(?!//)|[=(\[{]""")
-"""The beginning of a quotation or of anything else that may be the client's words."""
+"""The beginning of a quotation or of anything else that may hold a client's words."""
 
 
 def reach(kind: FailureKind, text: str) -> str:
-    """The part of a message in which words for this kind are looked for: as far as it is the node's own."""
+    """The part of a message in which the words of this kind are searched: its beginning, as far as the node wrote
+    it."""
     if kind in _ABOUT_THE_NODE:
         return _DETAIL.split(text, maxsplit=1)[0]
     if kind in _OF_WHAT_IT_HAS:
@@ -63,24 +64,24 @@ def reach(kind: FailureKind, text: str) -> str:
 
 
 class ErrorRule(Struct, frozen=True):
-    """One row: it fits when every condition it names holds. Texts are compared in lower case."""
+    """One row of a table. It fits when every condition that it states holds. Texts are compared in lower case."""
 
     kind: FailureKind
     why: str
-    """One sentence for the operator: what the node is saying."""
+    """A sentence for the operator, saying what the error means."""
     codes: frozenset[int] = frozenset()
-    """JSON-RPC error codes, any of them."""
+    """JSON-RPC error codes, one of which must match."""
     statuses: frozenset[int] = frozenset()
-    """HTTP statuses, any of them."""
+    """HTTP statuses, one of which must match."""
     equals: tuple[str, ...] = ()
-    """Whole messages; one with a sign of `fold` in it (`<hex>`, `#`) is compared with the folded message."""
+    """Whole messages. One that holds a placeholder of `fold` (`<hex>`, `#`) is compared with the folded message."""
     starts: tuple[str, ...] = ()
     contains: tuple[tuple[str, ...], ...] = ()
-    """Each a group of fragments that must all be there, within `reach`. Of all the texts a row names, one has to
-    hold."""
+    """Groups of fragments. A group matches when all its fragments are within `reach`. One of all texts and groups in
+    `equals`, `starts` and `contains` must match."""
 
     def fits(self, code: int, message: str, http_status: int) -> bool:
-        """Does the row fit? `message` is in lower case."""
+        """Does the row fit? `message` must be in lower case."""
         if self.codes and code not in self.codes:
             return False
         if self.statuses and http_status not in self.statuses:
@@ -99,12 +100,12 @@ class ErrorRule(Struct, frozen=True):
 
     @property
     def unconditional(self) -> bool:
-        """Does it fit everything?"""
+        """Does the row fit every error?"""
         return not (self.codes or self.statuses or self.equals or self.starts or self.contains)
 
 
 class ErrorTable(Struct, frozen=True):
-    """The rows of one chain in the order of trying, and the row for everything else."""
+    """The rows of one chain in order, and the default row for everything else."""
 
     default: ErrorRule
     rows: tuple[ErrorRule, ...] = ()
@@ -114,19 +115,19 @@ class ErrorTable(Struct, frozen=True):
 
 
 class ErrorClass(NamedTuple):
-    """What an error is, and by which row."""
+    """The kind of an error, and the sentence of the row that decided."""
 
     kind: FailureKind
     rule_text: str
 
 
 def classify(table: ErrorTable, code: int, message: str, http_status: int = 200) -> ErrorClass:
-    """The kind of a node's JSON-RPC error with this `code` and `message`, answered with this HTTP status."""
+    """Classify a node's JSON-RPC error."""
     return find(table, code, message, http_status) or ErrorClass(table.default.kind, table.default.why)
 
 
 def find(table: ErrorTable, code: int, message: str, http_status: int = 200) -> ErrorClass | None:
-    """The verdict of the first row that fits; None when only the default is left."""
+    """Classify an error by the first row that fits; None when only the default row fits."""
     text = (message[:LONGEST_READ] + message[LONGEST_READ:][-END_READ:]).strip().lower()
     for row in table.rows:
         if row.fits(code, text, http_status):
@@ -140,11 +141,11 @@ _FOLDS = (
     (re.compile(r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{16,}\b"), "<hex>"),
     (re.compile(r"[0-9]+(?:\.[0-9]+)*"), "#"),
 )
-"""What is told apart in an error but not in its cause. The signs hold no digit, so a folded text folds to itself."""
+"""Parts of messages that differ between errors of one cause, with placeholders. A folded text folds to itself."""
 
 
 def fold(text: str) -> str:
-    """`text` with numbers, hashes and addresses folded, so that errors of one cause become one line to count."""
+    """Replace numbers, hashes and addresses by placeholders, so that errors of one cause are counted as one."""
     folded = printable(" ".join(text[:LONGEST_READ].split()))
     for pattern, sign in _FOLDS:
         folded = pattern.sub(sign, folded)

@@ -1,7 +1,7 @@
-"""A failure is a value: what went wrong, where, whether anything was sent, and what follows from it.
+"""Failures as values: what went wrong, whether anything was sent, and what follows from it.
 
-Foreign exceptions and node errors are translated once, where they enter (dataplane.upstream.node_client,
-core.replies.error_rules). POLICY answers every question about a kind; the row for what nobody foresaw stands first.
+Exceptions of libraries and errors of nodes are translated once, where they enter (dataplane.upstream.node_client,
+core.replies.error_rules). One table says what follows from each kind of failure; the default row stands first.
 """
 
 from __future__ import annotations
@@ -50,64 +50,65 @@ class FailureKind(StrEnum):
 
 
 class Policy(Struct, frozen=True):
-    """What a kind of failure means for the next step."""
+    """What follows from a kind of failure."""
 
     retry: Literal["never", "if-repeatable", "always", "same-node", "one-other"]
-    """May another attempt be made? "always" even for calls that may not be repeated, since nothing happened;
-    "same-node": on a new connection to the same node, if repeatable; "one-other": if repeatable, and once only."""
+    """May another attempt be made? "always": even for calls that may not be repeated, since nothing happened.
+    "same-node": on a new connection to the same node, if the call is repeatable. "one-other": once, on another node,
+    if the call is repeatable."""
     breaker: Literal["failure", "ignore", "success"]
-    """What the node's breaker learns."""
+    """The verdict for the node's breaker."""
     client: Literal["own-error", "pass-through", "success-with-hash"]
-    """What the client sees when nobody does better."""
+    """What the client gets when no node answers better."""
     code: int = -32603
-    """The JSON-RPC code of the proxy's own error (JSON-RPC 2.0 section 5.1, EIP-1474), and of a passed-through one
-    where `uniform_code` does not let its own stand."""
+    """The JSON-RPC code of the proxy's own error (JSON-RPC 2.0 section 5.1, EIP-1474), and that of a node's error whose
+    code `uniform_code` replaces."""
     http: int = 200
-    """The HTTP status when every attempt ended so."""
+    """The HTTP status when every attempt ended with this kind."""
     pays: Literal["nothing", "apart", "budget"] = "budget"
-    """What the retry after it is paid from (core.dispatch.retry_budget). "nothing": the failed attempt cost the node no
-    work, and the attempts and the deadline of the call are bound enough; "apart": the call itself may have brought the
-    failure about, so that clients could drain what such retries are paid from; "budget": the node did work, or may be
-    overloaded."""
+    """What a retry after this failure is paid from (core.dispatch.retry_budget). "nothing": the failed attempt cost the
+    node no work, and the attempts and the deadline of the call are limit enough. "apart": the call itself may have
+    caused the failure, so a budget of its own keeps clients from draining the common one. "budget": the node did work
+    or may be overloaded."""
 
 
 _POLICIES: dict[FailureKind, Policy] = {
-    # A node said something nobody classed yet. Its breaker learns nothing: a client that repeats a call which gets such
-    # an error would shut one node after the other.
+    # An error that no row classifies. The breaker ignores it: otherwise a client that repeats a call which gets such an
+    # error would shut one node after the other.
     FailureKind.UNKNOWN: Policy("if-repeatable", "ignore", "pass-through", pays="apart"),
     # Nothing was sent: any call may be tried elsewhere.
     FailureKind.CONNECT: Policy("always", "failure", "own-error", http=502, pays="nothing"),
     FailureKind.TLS: Policy("always", "failure", "own-error", http=502, pays="nothing"),
     FailureKind.DNS: Policy("always", "failure", "own-error", http=502, pays="nothing"),
-    # The node closed an idle connection as we wrote: no fault of its health.
+    # The node closed an idle connection while the call was written: it is healthy.
     FailureKind.RESET_BEFORE_REPLY: Policy("same-node", "ignore", "own-error", http=502, pays="nothing"),
     FailureKind.BROKEN_REPLY: Policy("if-repeatable", "failure", "own-error", http=502),
-    # Longer than the operator lets an answer be. Most likely that is the call's doing, whichever node is asked: the
-    # breaker learns nothing, since a client that repeats the call would shut one node after the other.
+    # The answer is longer than the settings allow. The cause is most likely the call, whichever node is asked, so the
+    # breaker ignores it: otherwise a client that repeats the call would shut one node after the other.
     FailureKind.OVERSIZED: Policy("one-other", "ignore", "own-error", http=502, pays="apart"),
     FailureKind.TIMEOUT: Policy("if-repeatable", "failure", "own-error", http=504),
     FailureKind.HTTP_STATUS: Policy("if-repeatable", "failure", "own-error", http=502),
     FailureKind.NOT_JSON_RPC: Policy("if-repeatable", "failure", "own-error", http=502),
     FailureKind.WRONG_ID: Policy("if-repeatable", "failure", "own-error", http=502),
-    # A result that no node of the chain could mean, such as [] where there is always a number.
+    # A result that the method never has, such as [] where there is always a number.
     FailureKind.IMPOSSIBLE: Policy("if-repeatable", "failure", "own-error", http=502),
-    # Refused before anything was done. A busy node is not a sick one: it is parked, its breaker learns nothing.
+    # Refused before anything was done. A busy node is healthy: it is parked, and its breaker ignores the refusal.
     FailureKind.RATE_LIMITED: Policy("always", "ignore", "own-error", code=-32005, http=429, pays="nothing"),
-    # The operator's matter: a wrong URL, or a key that is not let in. Nothing was done. The breaker learns nothing, as
-    # some providers refuse single methods so, and a client that calls those must not shut the node for all. Where the
-    # probes get the same, the node is shut out (core.nodes.eligibility, BARRED).
+    # The operator must act: the URL is wrong, or the key is refused. Nothing was done. The breaker ignores it, because
+    # some providers refuse single methods in this way, and a client that calls those must not shut the node for all.
+    # When probes get the same answer, the node is shut out (core.nodes.eligibility, BARRED).
     FailureKind.UNAUTHORIZED: Policy("always", "ignore", "own-error", http=502, pays="nothing"),
     FailureKind.MISCONFIGURED: Policy("always", "ignore", "own-error", http=502, pays="nothing"),
-    # Most likely the call's own fault (too long, too odd): one other node is asked, lest it was the node's.
+    # Most likely the call is at fault (too long, malformed). One other node is asked, in case the node is.
     FailureKind.CALL_REFUSED: Policy("one-other", "ignore", "own-error", code=-32600, http=400, pays="apart"),
-    # The node lacks something (a block, old state, a method, a role) and is healthy: another may have it.
+    # The node is healthy but lacks something (a block, old state, a method, a role) that another may have.
     FailureKind.NODE_BEHIND: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
     FailureKind.PRUNED: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
     FailureKind.BEYOND_WINDOW: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
     FailureKind.METHOD_MISSING: Policy("always", "ignore", "pass-through", code=-32601, pays="nothing"),
     FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000, pays="nothing"),
     FailureKind.NODE_TIMEOUT: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="apart"),
-    # Answers: every node would say the same.
+    # Deterministic answers: every node would say the same.
     FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005),
     FailureKind.REVERT: Policy("never", "success", "pass-through", code=3),
     FailureKind.INVALID_PARAMS: Policy("never", "success", "pass-through", code=-32602),
@@ -115,7 +116,7 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.ALREADY_KNOWN: Policy("never", "success", "success-with-hash", code=-32000),
     FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000),
     FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000),
-    # The proxy's own.
+    # Failures of the proxy itself.
     FailureKind.NO_NODE: Policy("never", "ignore", "own-error", http=503),
     FailureKind.BUSY: Policy("always", "ignore", "own-error", code=-32005, http=503, pays="nothing"),
     FailureKind.CANCELLED: Policy("never", "ignore", "own-error"),
@@ -130,7 +131,7 @@ def policy(kind: FailureKind) -> Policy:
 _BY_STATUS: dict[int, FailureKind] = {
     400: FailureKind.CALL_REFUSED,
     401: FailureKind.UNAUTHORIZED,
-    402: FailureKind.RATE_LIMITED,  # no more paid for
+    402: FailureKind.RATE_LIMITED,  # payment required: the plan is used up
     403: FailureKind.UNAUTHORIZED,
     404: FailureKind.MISCONFIGURED,
     405: FailureKind.MISCONFIGURED,
@@ -144,23 +145,28 @@ _BY_STATUS: dict[int, FailureKind] = {
     431: FailureKind.CALL_REFUSED,
 }
 LACKING = frozenset({FailureKind.METHOD_MISSING, FailureKind.ROLE_MISSING})
-"""What a node says that is not made for the call. It is remembered, so that each node says it once in a while, and all
-nodes are asked before a client is told so (core.dispatch.machine)."""
+"""Kinds that say that a node lacks a method or role. The lack is remembered for the node, and all nodes are asked
+before the client gets such an error (core.dispatch.machine)."""
 BARRING = frozenset({FailureKind.UNAUTHORIZED, FailureKind.MISCONFIGURED})
-"""What shuts a node out until its probes are answered again, when they meet it."""
+"""Kinds that shut out a node, if its probes meet them, until the probes are answered again."""
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """What an HTTP status outside 200..299 means where the body says nothing better (RFC 9110 section 15): redirects
-    are for the operator to follow, and what is not in the table is the node's failure."""
+    """The kind of failure of an HTTP status outside 200..299 without a JSON-RPC error in the body (RFC 9110 section
+    15).
+
+    Redirects are a misconfiguration for the operator; a status that the table does not name is a failure of the node.
+    """
     if 300 <= status < 400:
         return FailureKind.MISCONFIGURED
     return _BY_STATUS.get(status, FailureKind.HTTP_STATUS)
 
 
 def uniform_code(kind: FailureKind, code: int) -> int:
-    """The code of a node's error where the operator wants uniform ones (networks.*.uniform_error_codes): the node's own
-    if it is among those that JSON-RPC 2.0 section 5.1 reserves (-32768 to -32000) or 3, a revert's; else the kind's.
+    """The code of a node's error under the setting `networks.*.uniform_error_codes`.
+
+    The node's own code stays if JSON-RPC 2.0 section 5.1 reserves it (-32768 to -32000) or if it is 3, a revert's; any
+    other code is replaced by that of the kind.
     """
     return code if code == 3 or -32768 <= code <= -32000 else policy(kind).code
 
@@ -170,11 +176,11 @@ class Failure(Struct, frozen=True):
 
     kind: FailureKind
     text: str
-    """For the operator and, for own errors, the client. Never holds a URL's credentials."""
+    """A message for the operator and, for the proxy's own errors, for the client. Holds no credentials of a URL."""
     sent: bool = True
-    """May the node have read any byte of the call?"""
+    """May the node have received any byte of the call?"""
     error: bytes | None = None
-    """The node's own `error` object as raw JSON, when it sent one."""
+    """The node's `error` object as raw JSON text, if it sent one."""
     retry_after: float | None = None
-    """Seconds the node asked to be left alone."""
+    """Seconds from the node's Retry-After header, if it sent one."""
     node: str = ""

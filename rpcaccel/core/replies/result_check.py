@@ -1,8 +1,8 @@
-"""Results that are none: HTTP 200 and JSON-RPC in good order, and something that this method never answers.
+"""Detects impossible results: well-formed JSON-RPC replies with a result that the method never has.
 
-Decided from the first character, so that a large result costs nothing. Only what a chain's table says for certain is
-judged; null is left to core.cache.retention, which knows when it may fill (facts: errors.md, "HTTP 200 can lie"),
-except where the table says that a node answers null for want of a role.
+The first character decides, so that a large result costs nothing. Only what a chain's table states for certain is
+judged. Null is left to core.cache.retention, which knows when null may become a value, except where the table says that
+a node without a role answers null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EMPTY = b"{}"
 
 
 def judge_result(rule: Rule, result: bytes | memoryview) -> FailureKind | None:
-    """What is wrong with the raw JSON text of a result; None: nothing that can be told."""
+    """What is wrong with the raw JSON text of a result; None when nothing certainly is."""
     if rule.form and not _fits(rule.form, result):
         return FailureKind.IMPOSSIBLE
     if any(result == text.encode() for text in rule.lacks_when):

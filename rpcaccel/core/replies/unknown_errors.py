@@ -1,4 +1,4 @@
-"""Errors of nodes that no rule knew: collected by their folded text, bounded, so that the operator can class them."""
+"""Collects the errors that no row of an error table classifies, bounded, so that the operator can classify them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.wire.printable import printable
 
 MOST = 100
-"""Errors told apart by one worker; the one not seen for longest is forgotten first."""
+"""Distinct errors that one worker collects; the one not seen for longest is dropped first."""
 LONGEST_METHOD = 64
-"""Characters: names of methods are what clients send."""
+"""Characters kept of a method's name, which a client may have invented."""
 
 
 class UnclassedError(Struct, frozen=True, kw_only=True):
-    """One error that the default row was used for."""
+    """An error for which only the default row fits."""
 
     network: str
     code: int
     text: str
-    """Folded: numbers, hashes and addresses are replaced by signs."""
+    """The folded text: numbers, hashes and addresses are replaced by placeholders."""
     count: int
     first_seen: float
     last_seen: float
-    """Seconds since 1970."""
+    """Unix time in seconds."""
     http_status: int
     node: str
     method: str
-    """Of the latest time, as is the message."""
+    """The method of the latest occurrence."""
     message: str
-    """As the node wrote it, shortened and printable."""
+    """The message of the latest occurrence as the node wrote it, shortened and printable."""
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What tells errors apart."""
+        """The key by which errors are told apart."""
         return self.network, self.code, self.text
 
 
@@ -45,7 +45,7 @@ LONGEST_MESSAGE = 200
 
 
 class Unclassed:
-    """What one worker has met. Only errors come here, so its cost is none of the hit path's."""
+    """The unclassified errors that one worker has met."""
 
     __slots__ = ("_found", "_most", "forgotten")
 
@@ -53,7 +53,7 @@ class Unclassed:
         self._found: OrderedDict[tuple[str, int, str], UnclassedError] = OrderedDict()
         self._most = most
         self.forgotten = 0
-        """Errors dropped because there were too many different ones."""
+        """Errors dropped because there were more than `most` distinct ones."""
 
     def __len__(self) -> int:
         return len(self._found)
@@ -64,7 +64,7 @@ class Unclassed:
     def note(
         self, network: str, node: str, method: str, code: int, message: str, http_status: int, *, at: float
     ) -> None:
-        """A node answered a call of `method` with this error, `at` seconds since 1970."""
+        """Note that a node answered a call of `method` with this error at the Unix time `at`."""
         text = fold(message)
         key = network, code, text
         before = self._found.pop(key, None)
@@ -85,18 +85,18 @@ class Unclassed:
             self.forgotten += 1
 
     def keep(self, still: Callable[[UnclassedError], bool]) -> None:
-        """Rules changed: only what is `still` known by none stays."""
+        """Keep only the errors that are `still` unclassified, after a change of the tables."""
         for key, error in list(self._found.items()):
             if not still(error):
                 del self._found[key]
 
     def all(self) -> tuple[UnclassedError, ...]:
-        """Everything collected."""
+        """All collected errors."""
         return tuple(self._found.values())
 
 
 def together(parts: Iterable[Iterable[UnclassedError]]) -> list[UnclassedError]:
-    """What several workers collected, the most frequent first."""
+    """Merge the errors that several workers collected, the most frequent first."""
     found: dict[tuple[str, int, str], UnclassedError] = {}
     for error in (error for part in parts for error in part):
         other = found.get(error.key)

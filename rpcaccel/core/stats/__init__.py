@@ -1,1 +1,1 @@
-"""Counters and histograms of a worker."""
+"""Counters and histograms of a worker, and their sums over workers."""

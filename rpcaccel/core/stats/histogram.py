@@ -1,6 +1,6 @@
-"""Latencies in fixed buckets: cheap to observe, exact to merge, honest to read.
+"""Latency histograms with fixed buckets, which are cheap to observe and exact to merge.
 
-The same bounds everywhere, so that workers, the page and Prometheus speak of the same figures.
+All histograms have the same bounds, so that workers, the page and Prometheus show the same numbers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ BOUNDS: tuple[float, ...] = (
     1.0, 2.0, 3.0, 5.0,
     10.0, 30.0, 60.0,
 )  # fmt: skip
-"""Upper bounds in seconds, inclusive, from a memory hit (20 µs) to the longest patience (a minute)."""
+"""Upper bounds of the buckets in seconds (inclusive), from a memory hit (20 µs) to the longest time limit (a
+minute)."""
 
 BUCKETS = len(BOUNDS) + 1
-"""The last bucket holds whatever took longer than the last bound."""
+"""Number of buckets; the last one holds everything above the last bound."""
 
 
 def _empty() -> list[int]:
@@ -42,20 +43,20 @@ class Histogram(Struct):
 
     @property
     def count(self) -> int:
-        """How many were observed."""
+        """Number of observations."""
         return sum(self.counts)
 
     @property
     def mean(self) -> float | None:
-        """Seconds; None when nothing was observed."""
+        """Mean in seconds; None without observations."""
         count = self.count
         return self.seconds / count if count else None
 
     def quantile(self, q: float) -> float | None:
-        """The value in seconds under which a share `q` (0..1) lies; None when nothing was observed.
+        """The quantile `q` (0..1) in seconds; None without observations.
 
-        Interpolated evenly inside a bucket, as Prometheus' histogram_quantile does, so that page and Grafana agree.
-        What lies above the last bound is reported as that bound.
+        It is interpolated inside a bucket as Prometheus' histogram_quantile does, so that page and Grafana agree. A
+        quantile above the last bound is reported as that bound.
         """
         count = self.count
         if not count:
@@ -76,14 +77,14 @@ class Histogram(Struct):
         return Histogram(self.counts[:], self.seconds)
 
     def add(self, other: Histogram) -> None:
-        """Count everything `other` counted, too."""
+        """Add the observations of `other`."""
         if not any(other.counts):
             return
         self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
         self.seconds += other.seconds
 
     def since(self, before: Histogram) -> Histogram:
-        """What was observed after `before`; everything when `before` counts more (the counter began anew)."""
+        """The observations made after `before`; all of them if `before` has more, because the counter was reset."""
         if self is before or self.counts == before.counts:
             return Histogram()
         if not any(before.counts):
@@ -95,7 +96,7 @@ class Histogram(Struct):
 
 
 def together(histograms: Iterable[Histogram]) -> Histogram:
-    """All observations of `histograms` in one."""
+    """Merge histograms into one."""
     total = Histogram()
     for histogram in histograms:
         total.add(histogram)

@@ -1,8 +1,8 @@
-"""The tally: what a worker counts, and the sums and differences of what several have counted.
+"""The tally: all counters of a worker, and sums and differences of snapshots.
 
-Labels come from the settings and the chains' rules, never from what a client sends: a method that no rule names is
-counted as OTHER, and free words (reasons) are limited in number. A worker owns one `Tally`; its `snapshot()` is a value
-that travels to the supervisor, which merges those of all workers (`merge`) and looks at a while of them (`delta`).
+Labels come from the settings and the chains' rules, never from what a client sends: a method without a rule is counted
+as OTHER, and the number of reasons is bounded. A worker owns one `Tally`. Its `snapshot()` is a value that travels to
+the supervisor, which merges the snapshots of all workers (`merge`) and takes differences over time (`delta`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rpcaccel.core.stats.histogram import Histogram
 
 
 class Tally:
-    """The counters of one worker."""
+    """All counters of one worker."""
 
     __slots__ = ("_cells", "_clients", "_copied", "_known", "_networks", "_nodes", "_tiers", "batches", "bytes_in",
                  "connections", "in_flight", "limits_alone", "refusals", "requests", "steps")  # fmt: skip
 
     def __init__(self, methods: Iterable[str] = ()) -> None:
-        """`methods`: every name that a rule describes, in any chain served."""
+        """`methods`: the methods that have a rule in any of the served chains."""
         self._known = frozenset(methods)
         self._cells: dict[tuple[str, str, str], Cell] = {}
         self._nodes: dict[tuple[str, str], NodeCell] = {}
@@ -56,11 +56,11 @@ class Tally:
         return f"<Tally {len(self._cells)} cells, {len(self._nodes)} nodes, {self.requests} requests>"
 
     def know(self, methods: Iterable[str]) -> None:
-        """More names that rules describe (settings were adopted)."""
+        """Add methods that have a rule, after new settings were adopted."""
         self._known |= frozenset(methods)
 
     def cell(self, network: str, method: str, cache: CacheClass) -> Cell:
-        """The cell of a method; that of OTHER when no rule names it. Keep it where calls are many."""
+        """The cell of a method; that of OTHER when the method has no rule."""
         return self._cells.get((network, method, cache)) or self._open(network, method, cache)
 
     def _open(self, network: str, method: str, cache: CacheClass) -> Cell:
@@ -86,7 +86,7 @@ class Tally:
         return cell
 
     def tier(self, name: str, *, shared: bool = False) -> Tier:
-        """The figures of a cache tier, for its owner to set."""
+        """The figures of a cache tier, which its owner sets."""
         tier = self._tiers.get(name)
         if tier is None:
             tier = self._tiers[name] = Tier(name, shared)
@@ -100,16 +100,18 @@ class Tally:
         return cell
 
     def step(self, step: Step, seconds: float) -> None:
-        """One stage of one call took that long."""
+        """Count the seconds of one step of one call."""
         self.steps[step].observe(seconds)
 
     def refused(self, reason: str) -> None:
-        """Something was refused before it was a call of any method (not JSON, too large, too many)."""
+        """Count a request that was refused before any call was read (not JSON, too large, too many)."""
         bump(self.refusals, reason)
 
     def snapshot(self) -> TallySnapshot:
-        """A copy of everything counted so far. It shares what has not changed with the copy before, so neither may be
-        written to: most methods are not called in a second, and need not be copied each second."""
+        """A copy of all counters. It shares unchanged cells with the copy before, so neither may be written to.
+
+        Most methods are not called within a second, and need not be copied each second.
+        """
         last = self._copied
         self._copied = TallySnapshot(
             cells=_copies(self._cells.values(), last.cells),
@@ -133,13 +135,13 @@ _GAUGES = frozenset(
     {"in_flight", "in_room", "connections", "connections_open", "connections_idle", "entries", "bytes", "limit"}
 )
 _MOMENTS = frozenset({"seen_at"})
-"""Times: the latest counts."""
+"""Fields that are times: a merge takes the latest."""
 _Counted = TypeVar("_Counted", bound=Struct)
 _Number = Callable[[str, float, float], float]
 
 
 def merge(snapshots: Iterable[TallySnapshot]) -> TallySnapshot:
-    """The sum of several workers' tallies; shares nothing with its arguments."""
+    """The sum of several workers' snapshots; it shares nothing with them."""
     parts = list(snapshots)
     total = TallySnapshot(
         cells=_fold((cell for part in parts for cell in part.cells), _cell_key),
@@ -158,7 +160,7 @@ def merge(snapshots: Iterable[TallySnapshot]) -> TallySnapshot:
 
 
 def ended(snapshot: TallySnapshot) -> TallySnapshot:
-    """What stays when the worker of a tally has ended: its counters, and nothing of what it held at its last word."""
+    """The snapshot of a worker that has ended: its counters stay, its gauges are 0."""
     past = merge([snapshot])
     for item in (past, *past.nodes, *past.networks, *past.tiers, *past.clients):
         for name in _GAUGES.intersection(item.__struct_fields__):
@@ -169,9 +171,9 @@ def ended(snapshot: TallySnapshot) -> TallySnapshot:
 
 
 def delta(now: TallySnapshot, before: TallySnapshot) -> TallySnapshot:
-    """What was counted between two snapshots; gauges as they are `now`, and of the methods those that were called.
+    """What was counted between two snapshots, for the methods that were called; gauges are those of `now`.
 
-    A counter that is smaller than before began anew, so all of it is new.
+    A counter that is smaller than before was reset, so all of its value is new.
     """
     passed = TallySnapshot(
         cells=_passed(now.cells, before.cells, _cell_key, still=False),
@@ -233,7 +235,7 @@ def _fold(items: Iterable[_Counted], key: Callable[[_Counted], tuple[str, ...]])
 def _passed(
     now: list[_Counted], before: list[_Counted], key: Callable[[_Counted], tuple[str, ...]], *, still: bool = True
 ) -> list[_Counted]:
-    """What each item counted meanwhile; `still`: those that counted nothing as well."""
+    """The difference of each item; with `still`, also of items that counted nothing."""
     changed = now if still else [item for item, old in zip_longest(now, before[: len(now)]) if item is not old]
     then = {key(item): item for item in before} if changed else {}
     pairs = ((item, then.get(key(item))) for item in changed)
@@ -256,12 +258,12 @@ def _difference(item: _Counted, old: _Counted) -> _Counted:
 
 
 def _copies(live: Iterable[_Counted], last: list[_Counted]) -> list[_Counted]:
-    """Copies of what counts on, which only ever becomes more; the last copy again of what has not counted since."""
+    """Copies of live items; for an item that has not counted since, its last copy."""
     return [was if was == item else _copy(item, was) for item, was in zip_longest(live, last)]
 
 
 def _copy(item: _Counted, last: Struct | None = None) -> _Counted:
-    """A copy; what is the same in `last`, an earlier one, is taken from there."""
+    """A copy that shares equal parts with `last`, an earlier copy."""
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
     for name, value in fields.items():
         if isinstance(value, Histogram):
@@ -279,7 +281,7 @@ def _copied(histogram: Histogram, was: Histogram) -> Histogram:
 
 
 def _combine(mine: Struct, other: Struct, number: _Number) -> None:
-    """Every counter of a cell at once: a field added to the structs is summed without a word more."""
+    """Combine every counter of two cells, whatever fields the struct has."""
     for name in mine.__struct_fields__:
         value, theirs = getattr(mine, name), getattr(other, name)
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A call's wording: its text without its id. Clients say the same again and again, and only the id differs."""
+"""The template of a call: its text without its id. Clients repeat calls, and only the id differs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call
 
 LONGEST = 4096
-"""Bytes of a text that is worth remembering."""
+"""Bytes of the longest text that is worth remembering."""
 Wording = tuple[bytes, bytes]
-"""What stands before an id and what behind it, each without what it always is: the name of the member and a comma. The
-first part ends with the name where a brace follows the id instead."""
+"""The text before the id and the text after it. The member name `"id":` and the comma after the id are left out; where
+a brace follows the id instead of a comma, the first part keeps the member name."""
 NONE: Wording = (b"", b"")
 _NAME = b'"id":'
 _NOUGHT = ord("0")
 _SPACE = b" \t\r\n"
 _PLAIN = re.compile(rb'0|[1-9][0-9]*+|"[ !#-\[\]-~]*+"')
-"""An integer without a sign, or a string of printable ASCII without escapes: every reader reads these alike."""
+"""A plain id, which every parser reads alike: an unsigned integer, or a string of printable ASCII without escapes."""
 _STAND_INS = (b'"an id"', b'"another id"', b'"a third id"')
 
 
 def split(text: bytes) -> tuple[Wording, bytes]:
-    """A call's wording and its id; NONE and nothing where no plain id stands behind the first `"id":`.
+    """Split a call into template and id; (NONE, b"") when no plain id follows the first `"id":`.
 
-    That this is the call's id, and not something that looks like it, is for `holds` to say: once for each wording.
+    The text found may only look like the call's id: `holds` checks that, once for each template.
     """
     before, _, rest = text.partition(_NAME)
     call_id, comma, behind = rest.partition(b",")
-    if comma and call_id.isdigit() and call_id[0] != _NOUGHT:  # a number with a nought before it is none
+    if comma and call_id.isdigit() and call_id[0] != _NOUGHT:  # JSON has no numbers with a leading zero
         return (before, behind), call_id
     call_id = call_id.strip(_SPACE)
     if comma and _PLAIN.fullmatch(call_id):
@@ -41,10 +41,10 @@ def split(text: bytes) -> tuple[Wording, bytes]:
 
 
 def holds(words: Wording) -> bool:
-    """Does this wording alone say what is asked, whatever plain id is put into it?
+    """Does this template mean the same call with any plain id in its place?
 
-    Asked of the decoder, with an id that stands nowhere else in the text: if that is what it finds, it would find any
-    other id there, and the same call around it. A second id, or one deeper inside, shows here.
+    The template is decoded with an id that occurs nowhere else in the text. If the decoder returns that id, it would
+    return any other id from the same place, and the same call. This finds a second `id` member, and one that is nested.
     """
     before, behind = words
     before, behind = (before, b"}" + behind) if before.endswith(_NAME) else (before + _NAME, b"," + behind)

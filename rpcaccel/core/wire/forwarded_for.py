@@ -1,8 +1,8 @@
-"""Whose call it is, by address, when proxies stand in front.
+"""The client's address when the request came through proxies (X-Forwarded-For, Forwarded).
 
-Only the proxies the operator named are believed. Each appends the address it took the request from, so the list is read
-from its right end: the first address that is none of the trusted proxies is the client's. What stands further left was
-written by the client itself.
+Only the proxies that the operator named are trusted. Each appends the address from which it took the request, so the
+list is read from its right end: the first address that belongs to no trusted proxy is the client's. Everything further
+left may have been written by the client itself.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 HeaderName = Literal["x-forwarded-for", "forwarded"]
 
 LONGEST = 4096
-"""Characters of a header that are read: of X-Forwarded-For the last ones; a longer Forwarded is not believed."""
+"""Characters of a header that are read: the last ones of X-Forwarded-For. A longer Forwarded is ignored."""
 
 _FOR = re.compile(r"(?:^|;)\s*for\s*=\s*\"?([^\s;,\"]+)", re.IGNORECASE)
 _ELEMENT = re.compile(r"(?:[^,\"]|\"[^\"]*\")+")
 
 
 class Trust:
-    """The proxies that are believed."""
+    """The trusted proxies, and the header that they write."""
 
     __slots__ = ("_networks", "header")
 
@@ -40,14 +40,14 @@ class Trust:
         return f"<trust {self.header} of {', '.join(map(str, self._networks)) or 'nobody'}>"
 
     def client(self, peer: str, headers: Sequence[str]) -> str:
-        """The client's address, when `peer` is connected and sent these values of the header, in their order."""
+        """The client's address; `peer` is the connected address, `headers` the header's values in their order."""
         believed = parse(peer)
         if believed is None or not headers or not self._trusts(believed):
             return peer if believed is None else str(believed)
         for hop in reversed(_hops(self.header, headers)):
             address = parse(hop)
             if address is None:
-                break  # who wrote this cannot be told: the proxy that passed it on is the last one known
+                break  # no address: the proxy that passed this on is the last known hop
             believed = address
             if not self._trusts(address):
                 break
@@ -73,7 +73,7 @@ def parse(text: str) -> Address | None:
 
 
 def holder(text: str) -> str:
-    """What one client has for certain: its IPv4 address, or the /64 of its IPv6 address, all of which is its own."""
+    """The network that belongs to one client: its IPv4 address, or the /64 around its IPv6 address."""
     address = parse(text)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))
@@ -81,11 +81,11 @@ def holder(text: str) -> str:
 
 
 def _hops(header: HeaderName, values: Sequence[str]) -> list[str]:
-    """The addresses a header lists, from the furthest to the nearest; empty for what does not say one."""
+    """The addresses in a header, from the furthest to the nearest; empty strings for elements without an address."""
     text = ",".join(values)
     if header == "x-forwarded-for":
         return text[-LONGEST:].split(",")
-    # A quote the client leaves open, or makes look closed, would swallow what its proxy wrote behind it.
+    # A quote that the client leaves open, or makes look closed, would swallow what its proxy wrote after it.
     if len(text) > LONGEST or "\\" in text or text.count('"') % 2:
         return []
     return [_element(part) for part in _ELEMENT.findall(text)]

@@ -1,8 +1,8 @@
-"""The head of an ordinary HTTP/1.1 POST: read at once, or not at all.
+"""Parses the head of an ordinary HTTP/1.1 POST.
 
-Ordinary means that every reader agrees on where the body begins and ends and on what the request asks for. All else
-(other methods and versions, chunks, folded lines, a repeated or a hop-by-hop header, bytes outside the grammar of RFC
-9112) is None here and goes, unchanged, to a complete HTTP server.
+Ordinary means that every parser agrees on where the body begins and ends and on what is requested. For everything else
+(other methods and versions, chunked bodies, folded lines, a repeated or hop-by-hop header, bytes outside the grammar of
+RFC 9112) the result is None, and the request goes unchanged to a complete HTTP server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 END = b"\r\n\r\n"
-# Possessive throughout: bytes are looked at once, however a client makes the match fail.
+# All quantifiers are possessive: each byte is read once, however a client makes the match fail.
 _HEAD = re.compile(
     rb"POST (/[!\"$&-;=@-~]*+) HTTP/1\.1\r\n((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n){1,64}+)\r\n"
 )
@@ -22,17 +22,17 @@ _ODD = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", 
 
 
 class HttpHead(Struct, frozen=True, gc=False):
-    """An ordinary POST's head."""
+    """The head of an ordinary POST."""
 
     path: str
     length: int
-    """Bytes of the body."""
+    """Content-Length: bytes of the body."""
     headers: Mapping[str, str]
-    """By lower-case name; each name stands once."""
+    """Header values by lower-case name; no name is repeated."""
 
 
 def read_head(head: bytes) -> HttpHead | None:
-    """Read a head, the empty line at its end included; None when it is not an ordinary POST's."""
+    """Parse a head that ends with the empty line; None when it is not that of an ordinary POST."""
     match = _HEAD.fullmatch(head)
     if match is None:
         return None

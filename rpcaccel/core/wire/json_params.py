@@ -1,11 +1,10 @@
-"""Params as a tree that loses nothing a node could tell apart, and the two ways back to text.
+"""Params as a lossless tree, the way back to text, and single values out of results.
 
-Numbers keep their text (`26`, `26.0` and `2.6e1` are three different things to a node). What two readers may read
-differently makes the whole text unreadable here, and is passed on as it came: a member that is repeated, also in
-another case (Go's decoder takes the last of `to` and `To`), and escapes (nodes read block numbers and tags from the
-raw text).
+Numbers keep their text, because `26`, `26.0` and `2.6e1` are three different values to a node. A text that two parsers
+may read differently is unreadable here and forwarded as it came: a repeated member, also one that differs in case only
+(Go's decoder takes the last of `to` and `To`), and escapes (nodes read block numbers and tags from the raw text).
 
-Values inside results, and numbers in the spellings nodes use: bare integers, hex strings, decimal strings.
+Numbers in results come in the spellings of nodes: bare integers, hex strings and decimal strings.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ import msgspec
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 MAX_TEXT = 128 * 1024
-"""Bytes. Longer params are passed on unread: reading them would hold up every other call."""
+"""Bytes of the longest params that are parsed. Parsing longer ones would delay every other call."""
 
 MAX_DEPTH = 100
-"""Arrays and objects inside one another. The reader below is recursive: its depth must not be a client's choice."""
+"""Nested arrays and objects that are parsed. The parser is recursive: clients must not choose its depth."""
 
 
 class Number(str):
@@ -36,7 +35,7 @@ Tree = None | bool | str | Number | list[Any] | dict[str, Any]
 
 
 class Unreadable(Exception):
-    """The text is too long or too deep, may be read in two ways, or is not JSON as RFC 8259 has it."""
+    """The text is too long, nested too deeply, ambiguous, or not JSON by RFC 8259."""
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -59,7 +58,7 @@ _SPACE = b" \t\r\n"
 
 
 def read(text: bytes) -> Tree:
-    """The tree of a raw JSON text.
+    """Parse a raw JSON text into a tree.
 
     Raises:
         Unreadable: the text is longer than MAX_TEXT bytes or deeper than MAX_DEPTH, repeats a member, has escapes or
@@ -82,7 +81,7 @@ def read(text: bytes) -> Tree:
 
 
 def _depth(text: bytes) -> int:
-    """How deep arrays and objects stand inside one another."""
+    """The levels of nested arrays and objects."""
     depth = deepest = 0
     for bracket in _BRACKET.findall(_STRING.sub(b"", text)):
         depth += 1 if bracket in b"[{" else -1
@@ -143,7 +142,7 @@ def number_at(result: bytes, path: str) -> int | None:
 
 
 def value_at(result: bytes, path: str) -> object:
-    """Whatever stands at `path`; None when nothing does."""
+    """The value at `path`, parsed; None when there is none."""
     try:
         value = msgspec.json.decode(result)
     except UNREADABLE:

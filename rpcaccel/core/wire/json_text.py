@@ -1,11 +1,10 @@
-"""JSON texts taken apart without being read: whether they are UTF-8, and the members of an object or the items of an
-array as raw text, however deep these nest.
+"""Splits a JSON text into the raw texts of its members or items, however deeply these nest; checks for UTF-8.
 
-msgspec takes a text apart much faster than this module, but it is recursive and stops where Python's recursion limit is
-(about 1,000 levels); a trace of the 1,024 nested calls that the EVM allows has twice as many. What msgspec stopped at
-is taken apart here, by a loop over regular expressions that knows the grammar of RFC 8259: about 50 MB a second of
-ordinary text. Values beside a nested array or object are read up to three times, so that a text made of short ones
-takes a second for each 3 to 9 MB.
+msgspec splits a text much faster, but it is recursive and stops at Python's recursion limit (about 1,000 levels), while
+a trace of the 1,024 nested calls that the EVM allows has twice as many. The texts at which msgspec stops are split here
+by a loop over regular expressions that follow the grammar of RFC 8259, at about 50 MB of ordinary text a second. Values
+beside a nested array or object are scanned up to three times: a text of many short ones takes a second for each 3 to
+9 MB.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ import msgspec
 from msgspec import Raw
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a text that somebody else wrote: it is malformed, of another form than expected, not UTF-8
-where a string is decoded, or nested too deeply."""
+"""The exceptions that msgspec raises for a foreign text: malformed, of an unexpected form, not UTF-8 where a string is
+decoded, or nested too deeply."""
 MOST_STEPS = 50_000
-"""Brackets that are followed in one text: more would hold up everybody else for too long. So many take a fortieth of a
-second by themselves, and up to three quarters of one with the worst of what can stand beside them."""
+"""Brackets that are followed in one text, so that no text blocks the event loop for long: this many take a fortieth of
+a second by themselves, and up to three quarters of a second with the worst values between them."""
 LONGEST = 16 << 20
-"""Bytes of a text that is taken apart here, for the same reason."""
+"""Bytes of the longest text that is split here, so that no text blocks the event loop for long."""
 _SLICE = 1 << 16
-"""Bytes that are decoded at once: the characters of a whole long text would take up to four times its memory."""
+"""Bytes that are checked at once: decoding a whole long text would take up to four times its memory."""
 
 
 class NotJson(ValueError):
-    """The text is no JSON, or no object or array where one was asked for."""
+    """The text is not JSON, or not the object or array that was expected."""
 
 
 class TooDeep(ValueError):
-    """The text is nested so deeply, in so many places or at such a length, that it is not taken apart."""
+    """The text is nested too deeply or too often, or is too long, to be split."""
 
 
 def is_utf8(text: bytes) -> bool:
-    """Is the text valid UTF-8? ASCII, which nearly every text is, is recognised at memory speed."""
+    """Is the text valid UTF-8? Pure ASCII, the usual case, is recognised at memory speed."""
     if text.isascii():
         return True
     view, at = memoryview(text), 0
@@ -52,11 +51,11 @@ def is_utf8(text: bytes) -> bool:
 
 
 def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
-    """The members of an object; of a name that is repeated, the last one counts, as in msgspec.
+    """The members of an object, by name; of a repeated name the last one, as msgspec does.
 
     Args:
         text: JSON in UTF-8.
-        most: brackets that are followed at the most.
+        most: brackets to follow at the most.
 
     Raises:
         NotJson: the text is not one JSON object.
@@ -76,7 +75,7 @@ def members(text: bytes | Raw, most: int = MOST_STEPS) -> dict[str, Raw]:
 
 
 def items(text: bytes | Raw, most: int = MOST_STEPS) -> list[Raw]:
-    """The items of an array. Arguments and errors are those of `members`, for an array."""
+    """The items of an array; arguments and exceptions as for `members`."""
     scan = _Scan(text, most)
     found: list[Raw] = []
     scan.skip(_BRACKET)
@@ -104,12 +103,14 @@ def _few(one: bytes) -> bytes:
 
 
 _FLAT = rb"(?:%b|\[%b\]|\{%b\})" % (_SCALAR, _few(_SCALAR), _few(_MEMBER_NAME + _SCALAR))
-"""A value without an array or object inside an array or object; of those, none of great length."""
+"""A scalar, or a short array or object of scalars alone."""
 
 
 def _inside(name: bytes, end: bytes) -> re.Pattern[bytes]:
-    """Values of an array or object up to the end of it, to the beginning of a nested one, or to a comma. Repetitions
-    are bounded, since the engine of `re` needs memory for each."""
+    """A pattern for values up to the end of their array or object, up to a nested one, or up to a comma.
+
+    Repetitions are bounded, because `re` needs memory for each.
+    """
     flat = name + _FLAT + _SPACE
     return re.compile(rb"%b(?:%b,%b){0,500}+(?:%b[,%b]|%b[\[{])" % (_SPACE, flat, _SPACE, flat, end, name))
 
@@ -129,7 +130,7 @@ _BEHIND = {ord("]"): re.compile(_SPACE + rb"[,\]]"), ord("}"): re.compile(_SPACE
 
 
 class _Scan:
-    """A place in a text, moved on by what the text is expected to say there."""
+    """A position in a text, moved forward by patterns that are expected there."""
 
     __slots__ = ("_at", "_left", "_text", "_view")
 
@@ -142,7 +143,7 @@ class _Scan:
         self._left = most
 
     def skip(self, what: re.Pattern[bytes]) -> bytes:
-        """Move on behind `what`, which has to stand here; returns its first group."""
+        """Move past `what` and return its first group. Raises NotJson when it does not match here."""
         found = what.match(self._text, self._at)
         if found is None:
             raise NotJson(f"unexpected text at byte {self._at}")
@@ -150,14 +151,14 @@ class _Scan:
         return found[1]
 
     def skips(self, what: re.Pattern[bytes]) -> bool:
-        """Move on behind `what` if it stands here, and say whether it did."""
+        """Move past `what` if it matches here; return whether it did."""
         found = what.match(self._text, self._at)
         if found is not None:
             self._at = found.end()
         return found is not None
 
     def value(self) -> Raw:
-        """Move on behind the value that stands here; returns its text."""
+        """Move past the value at this position and return its text."""
         self._at = start = self._match(_ANY_SPACE)
         end = self._match(_VALUE)
         self._at = end
@@ -166,7 +167,7 @@ class _Scan:
         return Raw(self._view[start : self._at])
 
     def _leave(self, end: int) -> None:
-        """Move on behind the end of the array or object that was just entered, and of all inside it."""
+        """Move past the end of the array or object that was just entered."""
         ends = bytearray((end,))
         while ends:
             self._at = self._match(_INSIDE[ends[-1]])
@@ -182,7 +183,7 @@ class _Scan:
                 last = self._text[self._at - 1]
 
     def _match(self, what: re.Pattern[bytes]) -> int:
-        """Where `what`, which has to stand here, ends."""
+        """The end of `what` at this position. Raises NotJson when it does not match, TooDeep after too many matches."""
         self._left -= 1
         if self._left < 0:
             raise TooDeep("nested too deeply, or in too many places")

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 envelopes: bytes in, calls out; results in, bytes out.
+"""JSON-RPC 2.0 envelopes: decodes requests into calls, encodes results and errors into replies.
 
-`id` and `params` stay the raw JSON text that the caller sent (architecture section 4): a parse and re-encode would
-spoil ids like `1.50` and integers of 30 digits. Codes follow section 5.1 of the JSON-RPC 2.0 specification.
+`id` and `params` stay the raw JSON text that the caller sent (architecture section 4): parsing and re-encoding would
+change ids like `1.50` and integers of 30 digits. Error codes follow section 5.1 of the JSON-RPC 2.0 specification.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 LIMIT_EXCEEDED = -32005
-"""Not of the specification, but what nodes and providers use for "too much" (EIP-1474)."""
+"""The code that nodes and providers use for "too much" (EIP-1474); JSON-RPC 2.0 does not define it."""
 RESPONSE_TOO_LARGE = -32003
-"""What geth says of the calls of a batch whose answers find no room in its own."""
+"""The code that geth uses for calls of a batch whose answers would make the reply too long."""
 SHARED_FROM = 64 * 1024
-"""Bytes. A longer result is written out as it is kept, beside what stands around it: a copy for each client that takes
-its time would be dearer than the writes."""
+"""Bytes from which a result is written to the socket by itself, next to its envelope: copying a long result for each
+client would cost more than separate writes."""
 LONGEST_METHOD = 256
-"""Bytes of a method's name, in UTF-8. Names are remembered, counted and logged; real ones have some dozen bytes."""
+"""Bytes (UTF-8) of the longest method name. Names are remembered and logged; real ones have some dozen bytes."""
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -41,7 +41,7 @@ class Call(Struct, frozen=True, gc=False):
 
 
 class Invalid(Struct, frozen=True, gc=False):
-    """One malformed call and what its caller is told."""
+    """A malformed call: the error that its caller gets."""
 
     code: int
     message: str
@@ -70,8 +70,8 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_loose = msgspec.json.Decoder(_LooseEnvelope).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
 _DEEP_STEPS = 20_000
-"""Brackets that are followed in a text that nests too deeply for msgspec, which no honest one does: to find where the
-other members of a batch are, it may take some milliseconds and no more."""
+"""Brackets that are followed in a request that nests too deeply for msgspec. No honest request does; finding the other
+members of its batch may take some milliseconds and no more."""
 _SPACE = b" \t\r\n"
 _ID = b'{"jsonrpc":"2.0","id":'
 _NEXT = b"}," + _ID
@@ -81,10 +81,10 @@ _COMPOUND = (b"{", b"[")
 
 
 def decode(body: bytes) -> Call | Invalid | list[Raw]:
-    """Read a request body: one call, one refusal, or the raw members of a batch (at least one).
+    """Decode a request body: one call, one malformed call, or the raw members of a batch (at least one).
 
-    The members of a batch are read one by one with `decode_member`, so that a limit on their number can be applied
-    before any work is done on them.
+    The members of a batch are decoded one by one with `decode_member`, so that a limit on their number applies before
+    any work is done on them.
     """
     if not json_text.is_utf8(body):
         return NOT_JSON
@@ -100,7 +100,7 @@ def decode(body: bytes) -> Call | Invalid | list[Raw]:
 
 
 def decode_member(text: bytes | Raw) -> Call | Invalid:
-    """Read one call; `text` must be UTF-8."""
+    """Decode one call; `text` must be valid UTF-8."""
     try:
         envelope = _decode_envelope(text)
     except msgspec.DecodeError:
@@ -135,7 +135,7 @@ def result_reply(call_id: bytes, result: bytes | Raw) -> bytes:
 
 
 def result_parts(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
-    """The same without a copy of the result, which stands in the middle."""
+    """A success reply in three parts, with the result uncopied in the middle."""
     return b"".join((_ID, call_id, RESULT)), result, b"}"
 
 
@@ -155,8 +155,11 @@ def refusal(invalid: Invalid) -> bytes:
 
 
 def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
-    """The replies of a batch, in the order given (JSON-RPC 2.0 section 6): of each the id, RESULT or ERROR, and the
-    result or the error object. Everything is copied once."""
+    """The reply to a batch, in the order given (JSON-RPC 2.0 section 6). Everything is copied once.
+
+    Args:
+        replies: for each call its id, RESULT or ERROR, and the raw result or error object.
+    """
     parts: list[bytes] = []
     for call_id, member, value in replies:
         parts += (_NEXT, call_id, member, value)
@@ -176,7 +179,7 @@ def _split_batch(body: bytes) -> Invalid | list[Raw]:
 
 
 def _explain(text: bytes | Raw) -> Invalid:
-    """Say what is wrong with a call that the strict decoder refused."""
+    """Find what is wrong with a call that the strict decoder refused."""
     try:
         loose = _decode_loose(text)
     except msgspec.ValidationError:
@@ -207,7 +210,7 @@ def _split_deep_batch(body: bytes) -> Invalid | list[Raw]:
 
 
 def _explain_deep(text: bytes | Raw) -> Invalid:
-    """Refuse a call that is nested more deeply than any node reads, under its id where that can be told."""
+    """Refuse a call that nests more deeply than any node reads; the refusal carries its id if that can be found."""
     try:
         raw_id = bytes(json_text.members(text, _DEEP_STEPS).get("id", b"null"))
     except json_text.NotJson:

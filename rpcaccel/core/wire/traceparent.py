@@ -1,4 +1,4 @@
-"""The header that carries a trace from one program to the next (W3C Trace Context, section 3.2)."""
+"""The `traceparent` header, which carries a trace from one program to the next (W3C Trace Context, section 3.2)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _SAMPLED = 1
 
 
 class TraceParent(Struct, frozen=True):
-    """A span that another one descends from."""
+    """The parent of a span: ids of its trace and of itself."""
 
     trace: int
     span: int
     sampled: bool = True
-    """Does whoever made it keep it?"""
+    """Does the caller record the trace?"""
 
     def __str__(self) -> str:
         return f"00-{self.trace:032x}-{self.span:016x}-{self.sampled:02x}"
 
 
 def read(text: str) -> TraceParent | None:
-    """What a header says; None for what is none. Of a version to come, the part that is known is read."""
+    """Parse a header; None when it is malformed. Of future versions the known part is read."""
     found = _FORM.fullmatch(text)
     if found is None or found[1] == "ff" or (found[1] == "00" and found[5] is not None):
         return None

@@ -1,8 +1,8 @@
-"""The name of a signed transaction, from its own bytes.
+"""Computes the hash of a signed transaction from its raw bytes.
 
 A transaction's hash is the Keccak-256 of its consensus encoding (Ethereum yellow paper section 4.2; EIP-2718 for typed
 ones). Wallets send that very encoding, with one exception: a blob transaction travels with its blobs (EIP-4844), which
-are not hashed. Such a one, and a type that nobody knew when this was written, is left to the node to name.
+are not part of the hash. The hash of a blob transaction, and of a type not listed here, is left to the node.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from Crypto.Hash import keccak
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 _TYPES_HASHED_AS_SENT = frozenset({0x01, 0x02, 0x04})
-"""Access list (EIP-2930), fee market (EIP-1559), set code (EIP-7702)."""
+"""Transaction types whose raw bytes are hashed: access list (EIP-2930), fee market (EIP-1559), set code (EIP-7702)."""
 _LEGACY_FROM = 0xC0
-"""An RLP list: a transaction without a type."""
+"""A first byte from here on is an RLP list: a transaction without a type."""
 _decode = msgspec.json.Decoder(list[Any]).decode
 
 
 def hash_of(params: bytes) -> bytes | None:
-    """The transaction's hash as JSON text, from the raw params of a send; None when it cannot be told from them."""
+    """The transaction's hash as JSON text, from the raw params of a send; None when it cannot be computed from them."""
     raw = _raw(params)
     if not raw or not (raw[0] >= _LEGACY_FROM or raw[0] in _TYPES_HASHED_AS_SENT):
         return None

@@ -13,10 +13,10 @@ from typing import Any
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
-from rpcaccel.core.plan.permission import Exposure
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.stats.counters import AnswerSource, Step

@@ -1,4 +1,4 @@
-"""Redis as the second tier, the board on which hosts share settings, and the counters that they share."""
+"""Redis: the second cache tier, the board on which hosts share settings, leases, and shared rate counters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["SCHEMES", "build"]
 
 
 def build(settings: StoreSettings) -> Store:
-    """The store for these settings. Raises ValueError for an address that says nothing sensible."""
-    # The client of Redis takes 80 ms to import, and this package is imported to read addresses alone.
+    """Make the store for these settings. Raises ValueError for a malformed address."""
+    # Imported late: the client of Redis takes 80 ms to import, and this package is also imported to parse addresses.
     from rpcaccel.stores.redis.store import RedisStore  # noqa: PLC0415
 
     return RedisStore(settings)

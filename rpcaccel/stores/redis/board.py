@@ -1,7 +1,7 @@
-"""A board that hosts share in Redis: one document with a mark, replaced by compare-and-set, and words to all.
+"""A board that hosts share in Redis: one document, replaced by compare-and-set on its mark, and messages to all hosts.
 
-Read by asking, several times a second, and not by subscription: what was posted while a host was cut off is still there
-when it comes back, with Sentinel and in a cluster too.
+Hosts poll the board several times a second and do not subscribe: what was posted while a host was cut off is still
+there when it comes back, also with Sentinel and in a cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rpcaccel.stores.redis.redis_server import Server
 from rpcaccel.stores.redis.store import topology
 
 KEPT = 1000
-"""Words kept, about; who was away for longer missed the older ones, and is told so."""
+"""Number of messages that are kept, about. A host that was away for longer is told that it missed older ones."""
 _AT_ONCE = 100
 _SAY = """
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
@@ -25,7 +25,7 @@ local run = ARGV[1]
 if last[1] then run = last[1][2][2] end
 return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'run', run, 'word', ARGV[3])
 """
-"""Every word names the run it belongs to: another one begins when the words were lost."""
+"""Appends a message. Each message names its run: a new run begins when the messages in Redis were lost."""
 
 _POST = """
 local now = redis.call('HGET', KEYS[1], 'mark') or ''
@@ -40,23 +40,25 @@ class UnreachableError(Exception):
 
 
 class Posted(Struct, frozen=True):
-    """What is on the board."""
+    """The document on the board."""
 
     mark: str
-    """Another one for each document that was ever posted, also after the board was emptied."""
+    """A mark that no other posted document has, even after the board was emptied."""
     document: bytes
 
 
 class BoardCursor(Struct, frozen=True):
-    """Where somebody stopped listening: behind this word of that run."""
+    """A reader's position: after this message of that run."""
 
     word: bytes
     run: bytes
 
 
 class Heard(Struct, frozen=True):
-    """The words behind a place, the place behind those, and what is missing between: nothing, the older words of a
-    long while, or all that was said, because Redis was emptied."""
+    """The messages after a cursor, the new cursor, and what was lost in between.
+
+    Lost may be nothing, the older messages of a long absence, or all messages, because Redis was emptied.
+    """
 
     place: BoardCursor
     words: list[bytes]
@@ -64,7 +66,7 @@ class Heard(Struct, frozen=True):
 
 
 class Board:
-    """The board under the prefix of `settings`; every command has their write timeout."""
+    """The board under the prefix of `settings`; every command has the write timeout."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._topology = topology(settings)
@@ -77,7 +79,7 @@ class Board:
         return f"<Board {' '.join(map(repr, self._topology.servers))}>"
 
     async def open(self) -> None:
-        """Connect; goes on in the background where a server does not answer. Never raises."""
+        """Connect, in the background if a server does not answer. Never raises."""
         await self._topology.open()
 
     async def close(self) -> None:
@@ -85,38 +87,39 @@ class Board:
         await self._topology.close()
 
     async def mark(self) -> str:
-        """The mark on the board; empty when there is none. Raises UnreachableError."""
+        """The mark of the document; empty without a document. Raises UnreachableError."""
         return _text(await self._ask(self._document, "HGET", self._document, "mark"))
 
     async def read(self) -> Posted | None:
-        """What is on the board; None when it is empty. Raises UnreachableError."""
+        """The document on the board; None without one. Raises UnreachableError."""
         mark, document = await self._ask(self._document, "HMGET", self._document, "mark", "document")
         return Posted(_text(mark), document) if document is not None else None
 
     async def post(self, before: str, mark: str, document: bytes) -> bool:
-        """Replace what has the mark `before` (empty: no board yet); False when another is there. Raises
-        UnreachableError."""
+        """Replace the document with the mark `before` (empty: no document); False when another one is there.
+
+        Raises UnreachableError.
+        """
         done = await self._ask(self._document, "EVAL", _POST, 1, self._document, before, mark, document)
         return bool(int(done))
 
     async def say(self, word: bytes) -> None:
-        """A word to every host. Raises UnreachableError."""
+        """Post a message to every host. Raises UnreachableError."""
         run = secrets.token_hex(8)
         await self._ask(self._words, "EVAL", _SAY, 1, self._words, run, KEPT, word)
 
     async def last(self) -> BoardCursor:
-        """The place behind the last word; where there is none, one that means nothing is said. Raises
-        UnreachableError."""
+        """The cursor after the last message; without any, an empty message is posted first. Raises UnreachableError."""
         while not (found := await self._ask(self._words, "XREVRANGE", self._words, "+", "-", "COUNT", 1)):
             await self.say(b"")
         return _place(found[0])
 
     async def heard(self, place: BoardCursor) -> Heard:
-        """The words behind a place. Raises UnreachableError."""
+        """The messages after a cursor. Raises UnreachableError."""
         found = await self._range(place.word)
         if found and bytes(found[0][0]) == place.word and _place(found[0]).run == place.run:
             return Heard(_place(found[-1]), [_word(entry) for entry in found[1:]])
-        await self.last()  # so that there is one
+        await self.last()  # posts a message if there is none
         found = await self._range(b"-")
         lost: Literal["older", "all"] = "older" if found and _place(found[0]).run == place.run else "all"
         return Heard(_place(found[-1]) if found else place, [_word(entry) for entry in found], lost)
@@ -132,7 +135,7 @@ class Board:
         try:
             async with asyncio.timeout(self._timeout):
                 return await server.call(*command)
-        except Exception as error:  # whatever the client raises: there is no answer
+        except Exception as error:  # whatever the client raises means that there is no answer
             server.failed(error)
             raise UnreachableError from error
 
@@ -150,5 +153,5 @@ def _word(entry: Any) -> bytes:
 
 
 def _fields(found: Any) -> dict[bytes, bytes]:
-    """Fields as redis-py gives them: a flat list, or already a dict."""
+    """Fields of a hash or message; redis-py returns a flat list or a dict."""
     return found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))

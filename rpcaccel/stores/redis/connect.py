@@ -1,4 +1,4 @@
-"""redis-py's clients, made the way the store needs them: no retries of their own, short timeouts, bytes as they are."""
+"""Makes redis-py's clients as the store needs them: without retries, with short timeouts, and without decoding."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.redis_url import RedisTarget
 
 SPARE = 4
-"""Connections beyond those of reads: for writes, probes, purges and leases."""
+"""Connections beyond those for reads: for writes, probes, purges and leases."""
 
 
 def _common(target: RedisTarget, settings: StoreSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "username": target.username,
         "password": target.password,
-        # A read's own deadline is kept by the store, which goes on without the answer; this is when a silent
-        # connection is given up.
+        # The store keeps the deadline of a read and continues without the answer. This timeout closes a silent
+        # connection.
         "socket_timeout": max(settings.write_timeout, settings.read_timeout),
         "socket_connect_timeout": settings.connect_timeout,
         "max_connections": settings.pool_size + SPARE,
@@ -40,7 +40,7 @@ def _no_retry() -> Retry:
 
 
 def single(target: RedisTarget, settings: StoreSettings) -> Redis:
-    """A client of one server."""
+    """A client for one server."""
     options = _common(target, settings) | {"db": target.db, "retry": _no_retry()}
     if target.kind == "unix":
         return Redis(unix_socket_path=target.path, **options)
@@ -49,7 +49,7 @@ def single(target: RedisTarget, settings: StoreSettings) -> Redis:
 
 
 def sentinel(target: RedisTarget, settings: StoreSettings) -> Sentinel:
-    """The Sentinels of a service, from which clients of its primary and of its replicas are made."""
+    """The Sentinels of a service, which make clients for its primary and its replicas."""
     common = _common(target, settings)
     own = {name: common[name] for name in ("socket_timeout", "socket_connect_timeout", "protocol")}
     own |= {"username": target.sentinel_username, "password": target.sentinel_password, "retry": _no_retry()}
@@ -62,13 +62,13 @@ def sentinel(target: RedisTarget, settings: StoreSettings) -> Sentinel:
 
 
 def cluster(target: RedisTarget, settings: StoreSettings) -> RedisCluster:
-    """A client of a whole cluster."""
+    """A client for a whole cluster."""
     return RedisCluster(
         startup_nodes=[ClusterNode(host, port) for host, port in target.hosts],
-        # A cluster that lost a part of its slots serves the others.
+        # A cluster that lost some slots still serves the others.
         require_full_coverage=False,
         retry=_no_retry(),
-        # Has every connection say READONLY, without which a replica only redirects.
+        # Makes every connection send READONLY, without which a replica only redirects.
         load_balancing_strategy=LoadBalancingStrategy.ROUND_ROBIN_REPLICAS,
         **_common(target, settings),
     )

@@ -1,7 +1,7 @@
-"""Leases: for a heavy call, one process among all fetches, and the others wait for what it puts.
+"""Leases (distributed single flight): one process fetches the answer of a heavy call, the others wait for its entry.
 
-A lease is a key of its own with a bounded life, held by a token; the value being there or the lease being gone is what
-ends the waiting. Both are read from the primary in one command, so that a value put before the release is seen.
+A lease is a key with an expiry and a token as its value. Waiting ends when the entry is there or the lease is gone.
+Both are read from the primary in one command, so that an entry written before the release is seen.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rpcaccel.stores.tasks import cancel_and_wait
 
 FIRST_LOOK = 0.005
 LONGEST_LOOK = 0.05
-"""Seconds between two looks for the value: the first wait, doubled up to the longest."""
+"""Seconds between two polls for the entry: the first pause, doubled up to the longest."""
 
 _RELEASE = b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
-"""Only who still holds the lease may end it."""
+"""Deletes a lease only if the token still holds it."""
 
 
 class RedisLease:
-    """A lease this process holds."""
+    """A lease that this process holds."""
 
     __slots__ = ("_key", "_leases", "_name", "_token")
 
@@ -39,12 +39,12 @@ class RedisLease:
         self._token = token
 
     async def release(self) -> None:
-        """End the lease, after what was put for its key is written. Never raises."""
+        """End the lease after the queued write of its key. Never raises."""
         await self._leases.release(self._key, self._name, self._token)
 
 
 class Leases:
-    """`prefix` is that of lease keys; `fresh` reads from primaries; times in seconds."""
+    """Takes, awaits and ends leases. `prefix` is that of lease keys; `fresh` reads from primaries; times in seconds."""
 
     def __init__(
         self,
@@ -70,7 +70,8 @@ class Leases:
         self.granted = self.waits = 0
 
     async def take(self, key: bytes, ttl: float) -> RedisLease | NoLease | None:
-        """The lease of `key`; None when it is held elsewhere. Granted without Redis when that does not answer."""
+        """Take the lease of `key`; None when another process holds it. Granted without Redis if Redis does not
+        answer."""
         name, token = self._prefix + key, token_bytes(12)
         server = self._server(name)
         if server is None:
@@ -82,7 +83,7 @@ class Leases:
             self._abandon(self._give_up(asked, name, token))
             raise
         if not done:
-            # It may have been set nevertheless, and must not make others wait for nothing.
+            # The lease may have been set nevertheless. It must be ended, so that others do not wait for it.
             self._abandon(self._give_up(asked, name, token))
             return NoLease()
         taken = asked.result()
@@ -94,7 +95,7 @@ class Leases:
         return RedisLease(self, key, name, token)
 
     async def wait(self, key: bytes, within: float) -> Entry | None:
-        """What the holder puts; None when the lease is gone without it, or time is up."""
+        """The entry that the holder puts; None when the lease ends without one, or after `within` seconds."""
         self.waits += 1
         until = time.monotonic() + within
         pause = FIRST_LOOK
@@ -110,7 +111,7 @@ class Leases:
             pause = min(pause * 2, LONGEST_LOOK)
 
     async def release(self, key: bytes, name: bytes, token: bytes) -> None:
-        """End the lease `name` if `token` still holds it."""
+        """End the lease `name` if `token` still holds it. Never raises."""
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self._writes.settled(key)
@@ -118,18 +119,18 @@ class Leases:
                 if server is not None:
                     await server.call("EVAL", _RELEASE, 1, name, token)
         except Exception:
-            # It ends by itself; that the server is in trouble is noticed by reads and writes.
+            # The lease expires by itself, and reads and writes notice that the server fails.
             return
 
     async def close(self) -> None:
-        """Let go of what was abandoned."""
+        """Cancel the background work."""
         await cancel_and_wait(*self._abandoned)
 
     def _server(self, name: bytes) -> Server | None:
         return next((server for server, _ in self._topology.for_writing([name])), None)
 
     async def _set(self, server: Server, name: bytes, token: bytes, ttl: float) -> bool | None:
-        """Was it set? None when Redis failed."""
+        """Was the lease set? None when Redis failed."""
         try:
             return bool(await server.call("SET", name, token, "NX", "PX", max(1, int(ttl * 1000))))
         except Exception as error:

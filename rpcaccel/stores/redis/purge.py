@@ -1,4 +1,4 @@
-"""Purge from Redis: SCAN on every primary, UNLINK of what is meant."""
+"""Purges entries from Redis: SCAN on every primary, UNLINK of the selected keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.redis_server import Server, Topology
 
 STEP = 1000
-"""Keys a SCAN step looks at."""
+"""Keys that one SCAN step visits."""
 
 Act = Callable[[Server, list[bytes]], Awaitable[int | None]]
-"""What is done with keys that are meant: how many it was; None when the server failed."""
+"""Handles selected keys and returns their number; None when the server failed."""
 
 _GLOB = str.maketrans({char: f"\\{char}" for char in "*?[]^\\"})
 
@@ -23,8 +23,8 @@ def _literal(text: bytes) -> bytes:
 
 
 def pattern(prefix: bytes, selection: Selection) -> bytes:
-    """A glob for SCAN that matches at least what is meant; Selection.matches decides."""
-    # A key begins with the network's name, its chain id and the method: name@id:method:
+    """A glob for SCAN that matches at least the selected keys; `Selection.matches` decides."""
+    # A key begins with the network's name, the chain id and the method: name@id:method:
     network = _literal(selection.network.encode()) + b"*" if selection.network else b"*"
     if selection.method:
         return _literal(prefix) + network + b":" + _literal(selection.method.encode()) + b"*"
@@ -32,7 +32,8 @@ def pattern(prefix: bytes, selection: Selection) -> bytes:
 
 
 async def purge(topology: Topology, prefix: bytes, selection: Selection, *, dry: bool = False) -> PurgeResult:
-    """Remove what is meant from every primary, or only count it. Never raises: what could not be reached is said."""
+    """Remove the selected entries from every primary, or count them. Never raises; the result says if it is
+    complete."""
     if selection.key is not None:
         if not selection.matches(selection.key):
             return PurgeResult(0)
@@ -55,7 +56,7 @@ async def _unlink(server: Server, keys: list[bytes]) -> int | None:
 
 
 async def _exist(server: Server, keys: list[bytes]) -> int | None:
-    """How many of a few keys are there."""
+    """The number of these keys that exist."""
     try:
         return sum([int(await server.call("EXISTS", key)) for key in keys])
     except Exception as error:
@@ -64,7 +65,7 @@ async def _exist(server: Server, keys: list[bytes]) -> int | None:
 
 
 async def _number(_server: Server, keys: list[bytes]) -> int | None:
-    """How many keys that a scan found."""
+    """The number of keys, which a scan has found."""
     return len(keys)
 
 

@@ -1,9 +1,10 @@
-"""Reads from Redis: the keys asked for in one turn of the event loop travel together, and none waits past its deadline.
-While commands are under way already, they wait a moment for company: a command costs this process as much as the rest
-of a call, however many keys it carries.
+"""Reads from Redis: keys requested in one turn of the event loop are read in one command, within a deadline.
+
+A command costs this process as much as the rest of a call, however many keys it carries. So while commands are under
+way, further keys wait for a moment and are then read together.
 
 The deadline is a timer of the turn. It resolves the waiting futures and leaves the command running, so that a slow
-answer costs no connection; only a server that stays silent for longer loses it (its socket timeout).
+answer costs no connection; a connection is closed only when the server stays silent for longer (the socket timeout).
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from rpcaccel.stores.redis.redis_server import Route, Server, Topology
 from rpcaccel.stores.tasks import cancel_and_wait
 
 CHUNK = 256
-"""Keys in one MGET at most."""
+"""Keys in one MGET at the most."""
 
 AT_ONCE = 2
 HOLD = 0.001
-"""While AT_ONCE commands are under way, keys wait for the end of one of them, HOLD seconds at the most."""
+"""While AT_ONCE commands are under way, keys wait until one of them ends, but at most HOLD seconds."""
 
 STALL = 0.005
 GRACE = 0.002
-"""A timer that fires later than STALL (seconds) shows that this process was busy, not Redis: it waits GRACE more, once,
-for answers that may have arrived meanwhile."""
+"""A timer that fires later than STALL seconds shows that this process was busy, and not Redis. It then waits once for
+GRACE seconds more, because answers may have arrived in the meantime."""
 
 Waiting = asyncio.Future[bytes | None]
 
 
 class Turn:
-    """The keys that travel together, and who waits for them."""
+    """The keys that are read together, and the futures that wait for them."""
 
     __slots__ = ("asked", "due", "held", "patient", "timer", "waiting")
 
@@ -42,10 +43,10 @@ class Turn:
         self.patient = True
         self.timer: asyncio.TimerHandle | None = None
         self.held: asyncio.TimerHandle | None = None
-        """What ends the wait for company."""
+        """The timer that ends the wait for further keys."""
 
     def settle(self, key: bytes, value: bytes | None) -> int:
-        """Give `key` its answer; how many were still waiting."""
+        """Resolve the futures of `key`; return how many were still waiting."""
         count = 0
         for future in self.waiting.pop(key, ()):
             if not future.done():
@@ -55,7 +56,7 @@ class Turn:
 
 
 class Reads:
-    """`route` says which servers are asked for which keys; `limit` is how many commands may be under way."""
+    """Batches reads. `route` returns the servers for keys; `limit` is the number of commands under way at once."""
 
     __slots__ = (
         "_limit",
@@ -82,12 +83,12 @@ class Reads:
         self._limit = limit
         self._turn: Turn | None = None
         self._turns: set[Turn] = set()
-        """Those that somebody waits for."""
+        """The turns with waiting futures."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.commands = self.absent = self.late = self.errors = self.down = self.busy = 0
 
     def ask(self, key: bytes) -> Waiting | None:
-        """The value to come, None in it for a miss; None at once when there is nobody to ask."""
+        """A future of the value, with None for a miss; None instead of a future when no server is up."""
         if not self._topology.up:
             self.down += 1
             return None
@@ -103,7 +104,7 @@ class Reads:
         return future
 
     def _gathered(self, turn: Turn) -> None:
-        """The turn of the loop is over."""
+        """The turn of the event loop is over: send its keys, or hold them while commands are under way."""
         if turn is not self._turn:
             return
         if len(self._tasks) < AT_ONCE:
@@ -120,7 +121,7 @@ class Reads:
 
     def _send(self, turn: Turn) -> None:
         self._turn = turn.held = None
-        # A waiter that was cancelled in the same turn needs no answer.
+        # A future that was cancelled in the same turn needs no answer.
         keys = [key for key, futures in turn.waiting.items() if not all(future.done() for future in futures)]
         unserved = set(keys)
         for server, group in self._route(keys):
@@ -141,7 +142,7 @@ class Reads:
         try:
             values = await server.mget(keys)
         except Exception as error:
-            # Whatever the client raises is a miss: nothing a caller sees depends on Redis.
+            # Whatever the client raises is a miss: no answer depends on Redis.
             turn.asked.discard(server)
             server.failed(error)
             other = self._topology.instead_of(server, keys)
@@ -172,7 +173,7 @@ class Reads:
         self.late += self._settle(turn, list(turn.waiting))
 
     def _let_go(self, turn: Turn) -> None:
-        """It takes no more keys and is not sent: who comes now would wait without a deadline."""
+        """Close a turn that was not sent: further keys in it would wait without a deadline."""
         if turn is self._turn:
             self._turn = None
         if turn.held is not None:
@@ -191,7 +192,7 @@ class Reads:
             self._turns.discard(turn)
 
     async def close(self) -> None:
-        """Give up what is under way; who still waits gets a miss."""
+        """Cancel the commands under way; waiting futures get a miss."""
         if self._turn is not None:
             self._let_go(self._turn)
         await cancel_and_wait(*self._tasks)

@@ -1,7 +1,7 @@
-"""One Redis server as the store uses it: commands, whether it is up, and what it says about its memory.
+"""One Redis server: its commands, whether it is up, and warnings about its memory settings.
 
-A server that fails or is late several times in a row is down: nothing is asked of it, and a task of its own asks
-whether it is back, at growing intervals. No call of a client is ever the one that finds out.
+A server that fails or is late several times in a row is down. It gets no more commands, and a task of its own probes it
+at growing intervals, so that no client's call has to find out that it is back.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rpcaccel.stores.base import ServerStats
 from rpcaccel.stores.tasks import cancel_and_wait
 
 FAILURES = 3
-"""In a row, after which a server is down."""
+"""Consecutive failures after which a server is down."""
 
 FIRST_PROBE = 0.25
 LONGEST_PROBE = 5.0
-"""Seconds between the questions whether a server is back: the first wait, doubled up to the longest."""
+"""Seconds between two probes of a server that is down: the first pause, doubled up to the longest."""
 
 Write = tuple[bytes, bytes, int]
-"""Key, value, life in milliseconds."""
+"""A key, its value, and its lifetime in milliseconds."""
 
 
 class Server:
-    """A server, alone or a node of a cluster (`node`; `client` is then the whole cluster's)."""
+    """A single server, or a node of a cluster (then `node` is set, and `client` is that of the whole cluster)."""
 
     __slots__ = (
         "_closed",
@@ -39,7 +39,6 @@ class Server:
         "_refresh",
         "client",
         "error",
-        "failures",
         "name",
         "node",
         "role",
@@ -60,7 +59,6 @@ class Server:
         self.client: Any = client
         self.node = node
         self.up = True
-        self.failures = 0
         self.error = ""
         self._in_a_row = 0
         self._info: dict[str, Any] = {}
@@ -72,26 +70,25 @@ class Server:
         return f"<Server {self.role} {self.name} {'up' if self.up else 'down'}>"
 
     def succeeded(self) -> None:
-        """It answered in time."""
+        """Note that the server answered in time."""
         self._in_a_row = 0
         self.error = ""
 
     def failed(self, error: BaseException | str) -> None:
-        """It failed or was late; enough of that in a row takes it down."""
-        self.failures += 1
+        """Note that the server failed or was late; FAILURES in a row take it down."""
         self._in_a_row += 1
         self.error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"[:200]
         if self._in_a_row >= FAILURES:
             self.take_down()
 
     def take_down(self) -> None:
-        """Ask nothing of it until a probe is answered."""
+        """Send no commands until a probe is answered."""
         if self.up and not self._closed:
             self.up = False
             self._probing = asyncio.create_task(self._probe(), name=f"redis probe {self.name}")
 
     async def look(self) -> None:
-        """Ask for its state for the first time; down when it does not answer."""
+        """Probe the server for the first time; it is down if it does not answer."""
         try:
             await self._ask()
         except Exception as error:
@@ -107,7 +104,7 @@ class Server:
                 if self._refresh is not None:
                     await self._refresh()
                 if self._closed:
-                    return  # by that very look: it is no more
+                    return  # the refresh found that the server has left the cluster
                 await self._ask()
             except Exception as error:
                 self.error = f"{type(error).__name__}: {error}"[:200]
@@ -120,11 +117,12 @@ class Server:
         self._info = await self.call("INFO", "memory")
 
     async def call(self, *command: Any) -> Any:
-        """One command to this very server. Raises what the client raises."""
+        """Send one command to this server. Raises what the client raises."""
         return await (self.node or self.client).execute_command(*command)
 
     async def mget(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `keys`, in order: one MGET, in a cluster one for each slot, sent together."""
+        """The values of `keys`, in order, by one MGET, in a cluster by one for each slot. Raises what the client
+        raises."""
         if self.node is None:
             values: list[bytes | None] = await self.client.execute_command("MGET", *keys)
             return values
@@ -140,11 +138,11 @@ class Server:
         return [found[key] for key in keys]
 
     async def set_many(self, writes: Sequence[Write]) -> list[Any]:
-        """Write all, pipelined; for each what the server said, or the exception."""
+        """Write all, pipelined; return the server's reply or the exception for each write."""
         return await self._together([("SET", key, value, "PX", life) for key, value, life in writes])
 
     async def unlink(self, keys: Sequence[bytes]) -> int:
-        """Remove keys; how many were there. Raises what the client raises."""
+        """Remove keys and return how many existed. Raises what the client raises."""
         removed = 0
         for answer in await self._together([("UNLINK", key) for key in keys]):
             if isinstance(answer, Exception):
@@ -153,7 +151,7 @@ class Server:
         return removed
 
     async def add(self, amounts: Mapping[bytes, int], *, life: float) -> dict[bytes, int]:
-        """Add to counters that live `life` seconds more; their sums. Raises what the client raises."""
+        """Add to counters, renew their lifetime (seconds), and return the sums. Raises what the client raises."""
         commands: list[tuple[Any, ...]] = []
         for key, amount in amounts.items():
             commands += [("INCRBY", key, amount), ("PEXPIRE", key, int(life * 1000))]
@@ -176,27 +174,18 @@ class Server:
         return answers
 
     async def close(self) -> None:
-        """Stop probing. The client belongs to whoever made it."""
+        """Stop probing. The client is closed by its owner."""
         self._closed = True
         self.up = False
         if self._probing is not None and self._probing is not asyncio.current_task():
             await cancel_and_wait(self._probing)
 
     def stats(self) -> ServerStats:
-        """State now."""
-        return ServerStats(
-            name=self.name,
-            role=self.role,
-            up=self.up,
-            failures=self.failures,
-            error=self.error,
-            max_memory=self._info.get("maxmemory"),
-            used_memory=self._info.get("used_memory"),
-            policy=str(self._info.get("maxmemory_policy", "")),
-        )
+        """The server's state at this moment."""
+        return ServerStats(name=self.name, role=self.role, up=self.up, error=self.error)
 
     def warnings(self) -> list[str]:
-        """What the operator should change about this server's memory."""
+        """Sentences on what the operator should change in this server's memory settings."""
         if not self._info or self.role != "primary":
             return []
         policy = str(self._info.get("maxmemory_policy", ""))
@@ -211,38 +200,38 @@ class Server:
 
 
 Route = list[tuple[Server, list[bytes]]]
-"""Which server is asked for which keys; keys that are missing have no server that is up."""
+"""Servers with the keys to ask them for; a key without a server that is up is missing."""
 
 
 class Topology(Protocol):
-    """How the servers belong together: one and its replicas, Sentinel, or a cluster."""
+    """The arrangement of servers: a primary with replicas, Sentinel, or a cluster."""
 
     async def open(self) -> None:
-        """Connect; goes on in the background where a server does not answer. Never raises."""
+        """Connect, in the background if a server does not answer. Never raises."""
 
     async def close(self) -> None:
-        """Disconnect from all."""
+        """Disconnect from all servers."""
 
     def for_reading(self, keys: Sequence[bytes]) -> Route:
-        """Replicas first."""
+        """The servers to read these keys from: replicas first."""
 
     def for_writing(self, keys: Sequence[bytes]) -> Route:
-        """Primaries only."""
+        """The servers to write these keys to: primaries only."""
 
     def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
-        """Who else may be asked for `keys` when `server` failed."""
+        """Another server to ask for these keys after `server` failed; None without one."""
 
     def primaries(self) -> list[Server] | None:
-        """All of them, up or not; None while they are not known."""
+        """All primaries, up or not; None while they are not known."""
 
     @property
     def servers(self) -> Sequence[Server]:
-        """Every server known."""
+        """All known servers."""
 
     @property
     def up(self) -> bool:
-        """Is there any server to ask?"""
+        """Is any server up?"""
 
     @property
     def tag(self) -> str:
-        """What the key prefix needs so that keys spread over the servers."""
+        """A suffix of the key prefix that makes keys spread over the servers."""

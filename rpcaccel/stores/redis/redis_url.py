@@ -1,8 +1,8 @@
-"""Where Redis is: one URL form for each way it is run.
+"""Parses the address of Redis: one form of URL for each way to run it.
 
 redis://[user:password@]host[:port][/db] · rediss:// (TLS; ?ssl_ca_certs=…) · unix:///path[?db=N&password=…] ·
 redis+sentinel://[:password@]host[:port],host[:port]/service[/db] · redis+cluster://[:password@]host[:port],host[:port];
-TLS for the last two: rediss+sentinel, rediss+cluster. A Sentinel's own password is ?sentinel_password=….
+With TLS, the last two are rediss+sentinel and rediss+cluster. A Sentinel's own password is ?sentinel_password=….
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RedisTarget:
 
     @property
     def name(self) -> str:
-        """For people: host:port, the socket's path, or the service and its sentinels."""
+        """A readable name: host:port, the socket's path, or the service and its Sentinels."""
         if self.kind == "unix":
             return self.path
         places = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
@@ -57,14 +57,14 @@ class RedisTarget:
 
 
 def parse(url: str) -> RedisTarget:
-    """The target of `url`. Raises ValueError saying what is wrong, without repeating what may be secret."""
+    """Parse a URL. Raises ValueError with a message that repeats nothing secret."""
     scheme, separator, rest = url.strip().partition("://")
     if not separator or scheme not in _SCHEMES:
         raise ValueError(f"a Redis address begins with one of {', '.join(f'{name}://' for name in _SCHEMES)}")
     kind, tls = _SCHEMES[scheme]
     rest, _, query = rest.partition("?")
     options = _options(query, tls)
-    # A socket's path may hold "@" and "/"; a password may hold neither unless percent-encoded.
+    # A socket's path may hold "@" and "/"; a password holds neither, unless percent-encoded.
     authority, slash, path = rest.partition("/")
     credentials, _, hosts = authority.rpartition("@")
     username, _, password = credentials.partition(":")

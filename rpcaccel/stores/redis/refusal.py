@@ -1,4 +1,4 @@
-"""Whether a Redis lets us in: a wrong password or database is a fault of the address, and no outage."""
+"""Checks whether Redis accepts an address: a wrong password or database is a wrong setting, and no outage."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from rpcaccel.stores.redis.connect import sentinel, single
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
 
 _DATABASE = ("DB index", "Invalid Database")
-"""What Redis says to SELECT, and what its client makes of another answer than OK."""
+"""Messages about a wrong database: the error of Redis to SELECT, and the client's error when SELECT fails."""
 
 
 async def refusal(url: str, settings: StoreSettings, within: float) -> str:
-    """What was expected of this address where Redis refuses it; empty when Redis takes it, or says nothing within so
-    many seconds. Never quotes Redis, whose words may quote the address."""
+    """What Redis expected instead of this address; empty when Redis accepts it or does not answer `within` seconds.
+
+    The text never quotes Redis, whose messages may quote the address.
+    """
     clients: list[tuple[Any, str]] = []
     try:
         clients = list(_clients(parse(url), settings))
@@ -33,7 +35,7 @@ async def refusal(url: str, settings: StoreSettings, within: float) -> str:
 
 
 def _clients(target: RedisTarget, settings: StoreSettings) -> Iterator[tuple[Any, str]]:
-    """A client for each server that the address names, and whose password it is asked with."""
+    """A client for each server that the address names, and the name of whose password it uses."""
     if target.kind in ("single", "unix"):
         yield single(target, settings), "Redis"
         return
@@ -47,7 +49,7 @@ def _clients(target: RedisTarget, settings: StoreSettings) -> Iterator[tuple[Any
 
 
 async def _asked(client: Any, whose: str) -> str:
-    """Connect, which says the password and chooses the database, and ask."""
+    """Connect, which sends the password and selects the database, and send a command; return what was expected."""
     try:
         await client.execute_command("PING")
     except AuthenticationError:

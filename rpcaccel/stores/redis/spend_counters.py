@@ -1,6 +1,6 @@
-"""What clients spent, added up over workers and hosts: a counter for each, in Redis.
+"""Shared rate counters: the tokens that clients spent, added up over workers and hosts in Redis.
 
-One round trip adds what was spent here and tells the sum, so that what others spent in the meantime is the difference.
+One round trip adds the tokens spent here and returns the sum. The difference from the last sum is what others spent.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from rpcaccel.stores.redis.redis_server import Server, Topology
 
 LIFE = 60.0
-"""Seconds that a counter outlives its last use."""
+"""Seconds after its last use at which a counter expires."""
 
 
 class Spending:
-    """`prefix` is that of the counters; `timeout` in seconds."""
+    """The shared counters under `prefix`; `timeout` is in seconds."""
 
     def __init__(self, topology: Topology, *, prefix: bytes, timeout: float) -> None:
         self._topology = topology
@@ -24,10 +24,10 @@ class Spending:
         self._sums: dict[bytes, int] = {}
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """Add what was spent here; what others spent since the exchange before, by client.
+        """Add the tokens spent here; return by client the tokens that others spent since the last exchange.
 
-        None when Redis did not do it in time. The next exchange then begins anew, so that nobody is charged twice. Who
-        was not in the exchange before gets 0: how long ago the others' calls were cannot be told.
+        None when Redis did not answer in time; the next exchange then starts anew, so that no client is charged twice.
+        A client that was not part of the last exchange gets 0, because the time of the others' calls is not known.
         """
         before, self._sums = self._sums, {}
         names = {self._prefix + key: key for key in spent}

@@ -1,6 +1,6 @@
-"""Redis as the second tier: asked within a deadline, written to in the background, never in the way.
+"""The store in Redis: read within a deadline, written in the background.
 
-Slow, down or damaged is a miss and a counter. Nothing here raises towards the data plane.
+Slow or missing servers and damaged values are misses that are counted. Nothing here raises towards the data plane.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rpcaccel.stores.redis.writes import Writes, Zstd
 
 
 def topology(settings: StoreSettings) -> Topology:
-    """How the servers of `settings` belong together. Raises ValueError for an address that says nothing sensible."""
+    """The arrangement of servers in these settings. Raises ValueError for a malformed address."""
     target = parse(settings.url.reveal())
     replicas = [parse(replica.reveal()) for replica in settings.replicas]
     if replicas and target.kind in {"sentinel", "cluster"}:
@@ -36,7 +36,7 @@ def topology(settings: StoreSettings) -> Topology:
 
 
 class RedisStore:
-    """The second tier in Redis, in whichever form `settings.url` names."""
+    """The second tier in Redis, run in the way that `settings.url` names."""
 
     name: ClassVar[str] = "redis"
 
@@ -74,12 +74,12 @@ class RedisStore:
         return f"<RedisStore {' '.join(map(repr, self._topology.servers))} queued={self._writes.queued}>"
 
     async def start(self) -> None:
-        """Connect; a server that does not answer is asked again in the background."""
+        """Connect, in the background if a server does not answer."""
         await self._topology.open()
         self._writes.start()
 
     async def close(self) -> None:
-        """Write what waits, within the write deadline, and disconnect."""
+        """Write what is queued, within the write deadline, and disconnect."""
         await self._writes.close(within=self._patience)
         await self._leases.close()
         await self._reads.close()
@@ -87,7 +87,7 @@ class RedisStore:
         await self._topology.close()
 
     def get(self, key: bytes) -> Awaitable[Entry | None]:
-        """The entry of `key`; None when there is none, or none in time."""
+        """The entry of `key`; None when there is none, or no answer in time."""
         return _Asked(self._reads.ask(self._prefix + key), self._open)
 
     def look(
@@ -96,7 +96,7 @@ class RedisStore:
         accepts: Callable[[bytes, Entry], bool],
         done: Callable[[Entry | None], None],
     ) -> bool:
-        """The first of `keys` that has an entry, told to `done`; False when nobody can be asked."""
+        """Call `done` with the first accepted entry of `keys`, or with None; False when no server is up."""
         if not self._topology.up:
             return False
         prefix, ask = self._prefix, self._reads.ask
@@ -120,17 +120,17 @@ class RedisStore:
         return True
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
-        """Queue the entry, to live `ttl` seconds and no longer than it is true itself."""
+        """Queue the entry for writing, to expire after `ttl` seconds, or with the entry itself."""
         self._writes.put(key, entry, min(ttl, entry.expires - time.monotonic()))
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeResult:
-        """Remove what is meant, also from what waits to be written; `dry` only counts what is written."""
+        """Remove the selected entries, queued ones included; `dry` only counts those in Redis."""
         if not dry:
             await self._writes.forget(selection)
         return await purge(self._topology, self._prefix, selection, dry=dry)
 
     async def left(self, key: bytes) -> float | None:
-        """Seconds until Redis forgets the entry."""
+        """Seconds until the entry expires in Redis."""
         name = self._prefix + key
         server = next((server for server, _ in self._topology.for_reading([name])), None)
         if server is None:
@@ -144,19 +144,19 @@ class RedisStore:
         return milliseconds / 1000 if milliseconds >= 0 else None
 
     async def lease(self, key: bytes, ttl: float) -> Lease | None:
-        """The lease of `key` for `ttl` seconds; None when another process holds it."""
+        """Take the lease of `key` for `ttl` seconds; None when another process holds it."""
         return await self._leases.take(key, ttl)
 
     async def wait(self, key: bytes, within: float) -> Entry | None:
-        """What the holder of the lease puts, within so many seconds."""
+        """The entry that the holder of the lease puts within `within` seconds, or None."""
         return await self._leases.wait(key, within)
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """What others spent since the exchange before, by client; None when Redis did not say in time."""
+        """The tokens that clients spent elsewhere since the last exchange; None when Redis did not answer in time."""
         return await self._spending.exchange(spent)
 
     def stats(self) -> StoreStats:
-        """State and counters now."""
+        """The state and the counters now."""
         reads = (self._reads, self._fresh)
         servers = self._topology.servers
         return StoreStats(
@@ -194,7 +194,7 @@ class RedisStore:
 
 
 class _Asked:
-    """An entry that is asked for already."""
+    """An awaitable entry whose read is under way already."""
 
     __slots__ = ("_open", "_value")
 

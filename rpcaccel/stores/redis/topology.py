@@ -1,7 +1,4 @@
-"""One primary and its replicas, named by the operator or found by Sentinel.
-
-A Redis Cluster: each key has a primary (and its replicas), each node is up or down for itself.
-"""
+"""Arrangements of Redis servers: a primary with replicas (named in the settings or found by Sentinel), or a cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from rpcaccel.stores.tasks import cancel_and_wait
 
 
 class PrimaryAndReplicas:
-    """Reads go to the replicas that are up, in turn, else to the primary; writes go to the primary."""
+    """A primary with replicas. Reads go to the replicas that are up, in turn, else to the primary, as writes do."""
 
     tag = ""
 
@@ -45,7 +42,7 @@ class PrimaryAndReplicas:
         self._turn = 0
 
     async def open(self) -> None:
-        """Ask every server once."""
+        """Probe every server once."""
         await asyncio.gather(*(server.look() for server in self.servers))
 
     async def close(self) -> None:
@@ -66,11 +63,11 @@ class PrimaryAndReplicas:
         return self.for_writing(keys)
 
     def for_writing(self, keys: Sequence[bytes]) -> Route:
-        """The primary."""
+        """The primary, if it is up."""
         return [(self._primary, list(keys))] if self._primary.up else []
 
     def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:  # noqa: ARG002 - it holds them all
-        """The primary, for a replica."""
+        """The primary, if `server` is a replica and the primary is up."""
         return self._primary if server is not self._primary and self._primary.up else None
 
     def primaries(self) -> list[Server] | None:
@@ -79,15 +76,15 @@ class PrimaryAndReplicas:
 
     @property
     def up(self) -> bool:
-        """Is any of them up?"""
-        return self._primary.up or any(replica.up for replica in self._replicas)  # each call asks: the usual case first
+        """Is any server up?"""
+        return self._primary.up or any(replica.up for replica in self._replicas)  # the usual case first
 
 
 class Cluster:
-    """Keys are grouped by the node that holds them; a node that is down costs its own keys only."""
+    """A Redis Cluster. Keys are grouped by the node that holds them; a node that is down affects its own keys only."""
 
     tag = "{}"
-    """An empty hash tag. Keys hold JSON, and Redis would place all keys with the same {…} in one slot."""
+    """An empty hash tag. Keys hold JSON, and Redis would put all keys with the same {…} into one slot."""
 
     def __init__(self, target: RedisTarget, settings: StoreSettings) -> None:
         self._client = cluster(target, settings)
@@ -98,7 +95,7 @@ class Cluster:
         self._error = ""
 
     async def open(self) -> None:
-        """Learn the slots; goes on in the background until a node answers."""
+        """Load the slots, in the background if no node answers."""
         if not await self._learn():
             self._opening = asyncio.create_task(self._keep_learning(), name="redis cluster")
 
@@ -122,11 +119,11 @@ class Cluster:
             wait = min(wait * 2, LONGEST_PROBE)
 
     async def _refresh(self) -> None:
-        # A node is down: perhaps another has its slots by now.
+        # A node is down: another one may have its slots by now.
         await self._client.nodes_manager.initialize()
         present = self._client.nodes_manager.nodes_cache
         for name in [name for name in self._known if name not in present]:
-            if (server := self._known.pop(name, None)) is not None:  # another probe may look at the same moment
+            if (server := self._known.pop(name, None)) is not None:  # another probe may refresh at the same moment
                 await server.close()
 
     def _server(self, node: ClusterNode) -> Server:
@@ -159,25 +156,25 @@ class Cluster:
         return server if server.up else None
 
     def for_reading(self, keys: Sequence[bytes]) -> Route:
-        """A replica of each key's primary, where it has one."""
+        """For each key a replica of its primary, else the primary."""
         return self._route(keys, LoadBalancingStrategy.ROUND_ROBIN_REPLICAS)
 
     def for_writing(self, keys: Sequence[bytes]) -> Route:
-        """Each key's primary."""
+        """For each key its primary."""
         return self._route(keys, None)
 
     def instead_of(self, server: Server, keys: Sequence[bytes]) -> Server | None:
-        """The primary of the first of `keys`, for a replica: what it does not hold it redirects."""
+        """The primary of the first key, if `server` is a replica; it redirects for keys that it does not hold."""
         primary = self._place(keys[0], None)
         return primary if primary is not server else None
 
     def primaries(self) -> list[Server] | None:
-        """Every primary; None before the slots are known."""
+        """All primaries; None before the slots are known."""
         return [self._server(node) for node in self._client.get_primaries()] if self._opened else None
 
     @property
     def servers(self) -> Sequence[Server]:
-        """Every node met so far."""
+        """All nodes met so far."""
         return list(self._known.values())
 
     @property

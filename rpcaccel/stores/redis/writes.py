@@ -1,6 +1,6 @@
-"""Writes to Redis: a bounded queue, emptied in the background, pipelined to the primaries. A full queue drops.
+"""Writes to Redis: a bounded queue that is written in the background, pipelined to the primaries.
 
-zstd for large values of the second tier.
+A full queue drops new writes. Large values are compressed with zstd.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rpcaccel.stores.redis.redis_server import Server, Topology, Write
 from rpcaccel.stores.tasks import cancel_and_wait
 
 LEVEL = 1
-"""JSON shrinks well at any level, and this runs on the event loop."""
+"""The compression level. JSON compresses well at any level, and compression runs on the event loop."""
 LONGEST = 256 << 20
-"""Bytes a value may claim to expand to."""
+"""Bytes that a value may claim to expand to."""
 
 
 class Zstd:
-    """Compresses from `threshold` bytes up. For one thread at a time."""
+    """Compresses bodies of at least `threshold` bytes. Must be used by one thread at a time."""
 
     __slots__ = ("_compressor", "_decompressor", "threshold")
 
@@ -33,16 +33,16 @@ class Zstd:
         self._decompressor = zstandard.ZstdDecompressor()
 
     def compress(self, body: bytes) -> bytes | None:
-        """The shorter form; None below the threshold or when it saves less than a tenth."""
+        """The compressed body; None below the threshold or when compression saves less than a tenth."""
         if len(body) < self.threshold:
             return None
         shorter = self._compressor.compress(body)
         return shorter if len(shorter) * 10 <= len(body) * 9 else None
 
     def expand(self, body: bytes, length: int) -> bytes | None:
-        """The body of `length` bytes; None when the frame is damaged or says otherwise."""
+        """The body of `length` bytes; None when the frame is damaged or states another length."""
         try:
-            # Checked before anything is allocated: a frame may claim any size.
+            # Checked before memory is allocated, because a frame may claim any size.
             if length > LONGEST or zstandard.frame_content_size(body) != length:
                 return None
             return self._decompressor.decompress(body)
@@ -51,27 +51,27 @@ class Zstd:
 
 
 CHUNK = 64
-"""Writes in one pipeline: encoded between two waits for Redis, so that the loop is not held for long."""
+"""Writes in one pipeline. They are encoded between two awaits, so that the event loop is not blocked for long."""
 
 QUEUE_BYTES = 64 << 20
-"""What results in the queue may hold together, whatever their number."""
+"""Bytes of all results in the queue together."""
 
 LONGEST_LIFE = 7 * 86400.0
-"""Seconds; a Redis that evicts nothing does not grow for ever."""
+"""Seconds of the longest lifetime, so that a Redis without eviction does not grow for ever."""
 
 THREAD_FROM = 256 << 10
 """Bytes from which a result is compressed in a thread."""
 
 
 class PendingWrite(NamedTuple):
-    """An entry to be written, and until when it may live (monotonic seconds)."""
+    """A queued entry, and the monotonic time at which it expires (seconds)."""
 
     entry: Entry
     until: float
 
 
 class Writes:
-    """`prefix` is put before every key; times in seconds."""
+    """The queue of writes. `prefix` is put before every key; times are in seconds."""
 
     def __init__(self, topology: Topology, *, prefix: bytes, timeout: float, limit: int, zstd: Zstd) -> None:
         self._topology = topology
@@ -81,25 +81,25 @@ class Writes:
         self._zstd = zstd
         self._waiting: dict[bytes, PendingWrite] = {}
         self._hand: dict[bytes, PendingWrite] = {}
-        """What is being written."""
+        """The writes under way."""
         self._bytes = 0
         self._wake = asyncio.Event()
         self._round = asyncio.Event()
-        """Set, and replaced, whenever the hand was emptied."""
+        """Set, and replaced by a new event, whenever the writes under way have ended."""
         self._task: asyncio.Task[None] | None = None
         self.written = self.failed = self.dropped = 0
 
     @property
     def queued(self) -> int:
-        """Writes that wait or are under way."""
+        """Number of writes that are queued or under way."""
         return len(self._waiting) + len(self._hand)
 
     def start(self) -> None:
-        """Begin to empty the queue."""
+        """Start to write in the background."""
         self._task = asyncio.create_task(self._run(), name="redis writes")
 
     def put(self, key: bytes, entry: Entry, ttl: float) -> None:
-        """Queue the entry; the newest of a key replaces what waits for it."""
+        """Queue an entry. It replaces a queued entry with the same key."""
         size = len(entry.result)
         if self.queued >= self._limit or self._bytes + size > QUEUE_BYTES or not self._topology.up or ttl <= 0:
             self.dropped += 1
@@ -110,19 +110,19 @@ class Writes:
         self._wake.set()
 
     async def forget(self, selection: Selection) -> None:
-        """Drop what waits and is meant, and let what is under way arrive (so that a purge after this finds it)."""
+        """Drop the selected queued writes and wait for those under way, so that a purge after this finds them."""
         for key in [key for key in self._waiting if selection.matches(key)]:
             self._bytes -= len(self._waiting.pop(key).entry.result)
         if any(selection.matches(key) for key in self._hand):
             await self._round.wait()
 
     async def settled(self, key: bytes) -> None:
-        """Return when no write of `key` waits or is under way any more."""
+        """Wait until no write of `key` is queued or under way."""
         while key in self._waiting or key in self._hand:
             await self._round.wait()
 
     async def close(self, *, within: float) -> None:
-        """Write what waits, for `within` seconds at the most, and stop."""
+        """Write what is queued, for `within` seconds at the most, and stop."""
         if self._task is None:
             return
         try:
@@ -148,7 +148,7 @@ class Writes:
                     part = keys[start : start + CHUNK]
                     try:
                         await self._write(part)
-                    except Exception:  # whatever it was, what follows is written
+                    except Exception:  # whatever it was, the next writes must go on
                         self.failed += len(part)
                 self._hand = {}
                 self._bytes -= size
@@ -165,7 +165,7 @@ class Writes:
                 continue
             try:
                 encoded[self._prefix + key] = await self._encode(entry, now, wall), life
-            except Exception:  # one that is no entry spoils no other
+            except Exception:  # an entry that cannot be encoded must not stop the others
                 self.failed += 1
         routes = self._topology.for_writing(list(encoded)) if encoded else []
         self.dropped += len(encoded) - sum(len(group) for _, group in routes)

@@ -74,9 +74,8 @@ def test_key_of_params(benchmark: BenchmarkFixture) -> None:
     assert benchmark(lambda: json_params.write(json_params.read(text)))
 
 
-@pytest.mark.parametrize("policy", ["s3fifo"])
-def test_memory_get(benchmark: BenchmarkFixture, policy: str) -> None:
-    tier = MemoryTier(1 << 26, 1 << 20, policy=policy)
+def test_memory_get(benchmark: BenchmarkFixture) -> None:
+    tier = MemoryTier(1 << 26, 1 << 20)
     keys = [b"harmony-s0@1:eth_getBlockByNumber:n:[%d,false]" % number for number in range(10_000)]
     for key in keys:
         entry = Entry(result=RESULT, cache=CacheClass.BY_NUMBER, network="n", method="m", stored_at=0.0)

@@ -43,19 +43,6 @@ def test_the_paths_that_harmony_users_know_give_a_namespace() -> None:
     assert chains.load("ethereum").paths == {}
 
 
-def test_a_shards_chain_id_tells_network_and_shard() -> None:
-    harmony = chains.load("harmony")
-    found = harmony.network(1666600001)
-    assert found is not None
-    known, shard = found
-    assert (known.name, known.network_id, shard) == ("mainnet", 1, 1)
-    local = harmony.network(1666700000)
-    assert local is not None
-    assert (local[0].network_id, local[1]) == (2, 0)
-    assert harmony.network(1666600004) is None
-    assert harmony.network(31337) is None
-
-
 def test_nodes_can_be_asked_who_they_are() -> None:
     identity = chains.load("harmony").identity
     assert identity.head.method == "hmyv2_blockNumber"

@@ -20,11 +20,6 @@ tags = ["latest"]
 head = { method = "eth_blockNumber" }
 eth_chain_id = { method = "eth_chainId" }
 
-[[networks]]
-name = "main"
-eth_chain_id = 10
-network_id = 10
-
 [[rules]]
 why = "a test"
 namespaces = ["a", "b"]
@@ -145,15 +140,15 @@ def test_a_chain_may_take_rules_and_error_rows_from_another_and_change_some() ->
             r"\[chain\], key rules_from: there is no other chain 'x'",
         ),
         (
-            "network_id = 10",
-            "network_id = 10\nid = 1",
-            r"\[\[networks\]\] number 1: Object contains unknown field `id`",
+            "[chain.identity]",
+            "[[forms]]\nid = 1\n[chain.identity]",
+            r"\[\[forms\]\] number 1: Object contains unknown field `id`",
         ),
-        ("[[networks]]", "[networks]", r"networks is written \[\[networks\]\]"),
+        ("[chain.identity]", "[forms]\n[chain.identity]", r"forms is written \[\[forms\]\]"),
         (
-            "[[networks]]",
-            "[[nets]]",
-            r"unknown table 'nets': expected one of chain, denied, errors, forms, networks, rules",
+            "[chain.identity]",
+            "[[nets]]\n[chain.identity]",
+            r"unknown table 'nets': expected one of chain, denied, errors, forms, rules",
         ),
         ("[chain]", "[chain", r"not TOML"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,41 @@ def test_numbered_sections_follow_each_other_and_code_refers_to_none_that_is_not
     named = re.findall(rf"{page.removesuffix('.md')}(?:\.md)?,? sections? (\d+)(?:(?:, \d+)* and (\d+))?", source)
     assert named
     assert {int(number) for pair in named for number in pair if number} <= set(numbers)
+
+
+HOUSE = (ROOT / "docs" / "architecture.md").read_text().partition("## 2.")[2].partition("\n## 3.")[0]
+PICTURE = HOUSE.split("```")[1]
+BOXES = {
+    box: tuple(line.split()[1] for line in lines.splitlines())
+    for box, lines in re.findall(r"^┌─([a-z]+)─+.*\n((?:│ .*\n)+)", PICTURE, re.MULTILINE)
+}
+"""The packages drawn inside of each larger one, from the top."""
+
+
+def test_what_a_change_needs_is_where_the_table_says() -> None:
+    rows = [line.split("|")[2] for line in HOUSE.splitlines() if line.startswith("| ") and "look in" not in line]
+    paths = [path for row in rows for path in re.findall(r"`([^`]+)`", row)]
+    assert len(paths) > len(rows) > 10
+    assert [path for path in paths if not ((ROOT / "rpcaccel" / path).exists() or (ROOT / path).exists())] == []
+
+
+def test_the_house_has_every_package_and_no_other() -> None:
+    packages = {path.parent.relative_to(ROOT / "rpcaccel") for path in (ROOT / "rpcaccel").rglob("[!_]*.py")}
+    words = set(re.findall(r"[a-z]+", PICTURE))
+    assert [str(package) for package in packages if package.name not in words] == []
+    for box, rooms in BOXES.items():
+        assert set(rooms) == {package.name for package in packages if package.parent.name == box}, box
+
+
+def test_the_house_is_drawn_in_the_order_of_imports() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    held = {one["containers"][0].rpartition(".")[2]: one["layers"] for one in contracts if one["type"] == "layers"}
+    assert held.keys() == BOXES.keys() | {"rpcaccel"}
+    for box, layers in held.items():
+        rank = {name: row for row, layer in enumerate(layers) for name in layer.split(" | ")}
+        drawn = BOXES.get(box, tuple(dict.fromkeys(word for word in re.findall(r"[a-z]+", PICTURE) if word in rank)))
+        ranks = [rank[room] for room in drawn]
+        assert ranks == sorted(ranks), box
 
 
 EVERY_PAGE = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])

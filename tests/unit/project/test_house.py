@@ -20,6 +20,14 @@ def test_every_package_has_its_tests() -> None:
     held(rules.untested_packages(ROOT))
 
 
+def test_no_name_of_a_class_or_a_module_stands_twice() -> None:
+    held(rules.names_taken_twice(ROOT))
+
+
+def test_every_package_says_its_purpose() -> None:
+    held(rules.packages_without_purpose(ROOT))
+
+
 def test_functions_are_short() -> None:
     held(rules.long_functions(ROOT))
 
@@ -64,6 +72,30 @@ def test_a_package_without_tests_is_found(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(["rpcaccel/core/a.py", "rpcaccel/stores/b.py", "rpcaccel/core/wire/c.py"], ""))
     write(tmp_path, dict.fromkeys(["tests/unit/core/test_all.py", "tests/integration/stores/test_redis.py"], ""))
     assert rules.untested_packages(tmp_path) == ["rpcaccel/core/wire has no tests"]
+
+
+def test_a_name_that_stands_twice_is_found(tmp_path: Path) -> None:
+    write(tmp_path, {"rpcaccel/core/a.py": "class One: ...\nclass _Own: ...", "rpcaccel/stores/a.py": "class One: ..."})
+    write(tmp_path, {"rpcaccel/core/b.py": "class _Own:\n    class Inner: ...\nclass Inner: ..."})
+    assert rules.names_taken_twice(tmp_path) == [
+        "class One stands in rpcaccel/core/a.py:1, rpcaccel/stores/a.py:1",
+        "class Inner stands in rpcaccel/core/b.py:3, rpcaccel/core/b.py:2",
+        "module a stands in rpcaccel/core/a.py, rpcaccel/stores/a.py",
+    ]
+
+
+def test_a_name_that_a_contract_asks_for_may_stand_twice_in_its_folder_alone(tmp_path: Path) -> None:
+    write(tmp_path, dict.fromkeys(["rpcaccel/balancers/a.py", "rpcaccel/balancers/b.py"], "class Choice: ..."))
+    write(tmp_path, dict.fromkeys(["rpcaccel/cli/purge.py", "rpcaccel/stores/redis/purge.py"], ""))
+    assert rules.names_taken_twice(tmp_path) == []
+    write(tmp_path, dict.fromkeys(["rpcaccel/core/c.py", "rpcaccel/core/d.py"], "class Choice: ..."))
+    assert len(rules.names_taken_twice(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("init", [{}, {"rpcaccel/core/__init__.py": "from a import b"}])
+def test_a_package_that_does_not_say_its_purpose_is_found(tmp_path: Path, init: dict[str, str]) -> None:
+    write(tmp_path, {"rpcaccel/__init__.py": '"""The product."""', "rpcaccel/core/a.py": "", **init})
+    assert rules.packages_without_purpose(tmp_path) == ["rpcaccel/core does not say its purpose"]
 
 
 def test_a_long_function_is_found(tmp_path: Path) -> None:

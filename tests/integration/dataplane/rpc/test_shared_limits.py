@@ -103,7 +103,7 @@ async def test_two_hosts_share_a_rate_through_redis_and_go_on_without_it(
         await until(lambda: not any(client.spent for client in clients_seen))
         for _ in range(30):
             await one.post(body, X_Api_Key=KEY)
-        await until(lambda: clients_seen[1].left < 10)
+        await until(lambda: clients_seen[1]._bucket.level < 10)
         statuses = [(await other.post(body, X_Api_Key=KEY)).status for _ in range(12)]
         assert statuses.count(200) <= 9
         redis.kill()

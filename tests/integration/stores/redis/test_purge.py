@@ -45,7 +45,7 @@ async def test_a_purge_goes_on_until_the_cursor_is_back() -> None:
 async def test_a_server_that_fails_makes_it_incomplete(selection: Selection) -> None:
     server = ScriptedServer("a", broken)
     assert await purge(ScriptedTopology(server), b"p:", selection) == PurgeResult(0, complete=False)
-    assert server.failures == 1
+    assert server._in_a_row == 1
 
 
 async def test_a_server_that_fails_in_the_middle_says_what_was_done() -> None:

@@ -86,7 +86,7 @@ async def test_past_the_deadline_it_is_a_miss_and_the_server_is_blamed() -> None
     server = ScriptedServer("a", never)
     reads = make(server, timeout=0.03)
     assert await asked(reads, b"x", b"y") == [None, None]
-    assert (reads.late, server.failures, server.error) == (2, 1, "late")
+    assert (reads.late, server._in_a_row, server.error) == (2, 1, "late")
 
 
 @instantly
@@ -113,7 +113,7 @@ async def test_a_process_that_was_busy_itself_does_not_blame_the_server() -> Non
     assert future is not None
     time.sleep(0.05)  # noqa: ASYNC251 - the loop is meant to stand still
     assert await future == b"X"
-    assert (reads.late, server.failures) == (0, 0)
+    assert (reads.late, server._in_a_row) == (0, 0)
 
 
 async def test_a_key_that_comes_after_the_deadline_of_those_that_wait_has_a_deadline_of_its_own() -> None:
@@ -148,7 +148,7 @@ async def test_when_a_server_fails_another_is_asked() -> None:
     first, second = ScriptedServer("a", broken), ScriptedServer("b", values)
     reads = make(first, second)
     assert await asked(reads, b"x") == [b"X"]
-    assert (first.failures, second.failures, reads.errors) == (1, 0, 0)
+    assert (first._in_a_row, second._in_a_row, reads.errors) == (1, 0, 0)
     assert first.error == "ConnectionError: gone"
 
 

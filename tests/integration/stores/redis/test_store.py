@@ -310,9 +310,6 @@ async def test_an_unfit_memory_setting_is_warned_of(
     own_server.command("CONFIG", "SET", "maxmemory", limit)
     own_server.command("CONFIG", "SET", "maxmemory-policy", policy)
     stats = (await open_store(own_server.url)).stats()
-    assert stats.servers[0].policy == policy
-    assert stats.servers[0].max_memory == (100 << 20 if limit != "0" else 0)
-    assert stats.servers[0].used_memory
     if warning:
         assert [warning in text for text in stats.warnings] == [True]
     else:

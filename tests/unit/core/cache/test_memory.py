@@ -1,4 +1,4 @@
-"""The memory tier: bounded in bytes, true to what was put, complete in its purges, whatever the policy."""
+"""The memory tier: bounded in bytes, true to what was put and complete in its purges."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from rpcaccel.core.cache.entry import Entry, Selection
-from rpcaccel.core.cache.eviction import POLICIES
 from rpcaccel.core.cache.memory import ENTRY_BYTES, MemoryTier
 from rpcaccel.core.plan.rules import CacheClass
 from tests.support.properties import examples
-
-POLICY_NAMES = sorted(POLICIES)
 
 
 def entry(result: bytes = b'"0x1"', *, method: str = "call", expires: float = inf) -> Entry:
     return Entry(result=result, cache=CacheClass.HEAD, network="s0", method=method, stored_at=0.0, expires=expires)
 
 
-@pytest.fixture(params=POLICY_NAMES)
-def tier(request: pytest.FixtureRequest) -> MemoryTier:
-    return MemoryTier(20_000, 5_000, policy=request.param)
+@pytest.fixture
+def tier() -> MemoryTier:
+    return MemoryTier(20_000, 5_000)
 
 
 class Model(RuleBasedStateMachine):
@@ -34,9 +31,9 @@ class Model(RuleBasedStateMachine):
 
     keys = Bundle("keys")
 
-    @initialize(policy=st.sampled_from(POLICY_NAMES), max_bytes=st.integers(600, 20_000))
-    def start(self, policy: str, max_bytes: int) -> None:
-        self.tier = MemoryTier(max_bytes, 4_000, policy=policy)
+    @initialize(max_bytes=st.integers(600, 20_000))
+    def start(self, max_bytes: int) -> None:
+        self.tier = MemoryTier(max_bytes, 4_000)
         self.model: dict[bytes, Entry] = {}
         self.now = 0.0
 
@@ -162,7 +159,7 @@ def test_what_is_found_counts_only_once_it_is_a_hit(tier: MemoryTier) -> None:
     slot = tier.find(b"k", 4.9)
     assert slot is not None
     assert (slot.key, slot.uses, tier.stats().hits, tier.stats().misses) == (b"k", 0, 0, 0)
-    other = MemoryTier(tier.max_bytes, tier.max_entry, policy=tier.stats().policy)
+    other = MemoryTier(tier.max_bytes, tier.max_entry)
     other.put(b"k", entry(expires=5.0), 0.0)
     other.get(b"k", 4.9)
     tier.hit(slot)
@@ -219,7 +216,7 @@ def test_discarding_says_whether_the_entry_was_there(tier: MemoryTier) -> None:
 def test_the_repr_is_short() -> None:
     tier = MemoryTier(2_000, 1_000)
     tier.put(b"k", entry(b"1"), 0.0)
-    assert repr(tier) == f"<MemoryTier s3fifo 1 entries {ENTRY_BYTES + 2}/2000 B>"
+    assert repr(tier) == f"<MemoryTier 1 entries {ENTRY_BYTES + 2}/2000 B>"
 
 
 FILL = """
@@ -232,9 +229,9 @@ def resident():
     with open("/proc/self/statm") as pages:
         return int(pages.read().split()[1]) * 4096
 
-limit, size, policy, rounds = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+limit, size, rounds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 rng = random.Random(1)
-tier = MemoryTier(limit, 8 << 20, policy=policy)
+tier = MemoryTier(limit, 8 << 20)
 gc.collect()
 before, most, written, n = resident(), 0, 0, 0
 while written < limit * rounds:
@@ -252,9 +249,9 @@ print((max(most, resident()) - before) / limit, tier.size / limit)
 """
 
 
-def growth(limit: int, size: int, policy: str, rounds: float) -> float:
+def growth(limit: int, size: int, rounds: float) -> float:
     """Resident growth of a process that fills a tier, as a share of the configured bytes."""
-    arguments = [str(limit), str(size), policy, str(rounds)]
+    arguments = [str(limit), str(size), str(rounds)]
     run = subprocess.run([sys.executable, "-c", FILL, *arguments], capture_output=True, text=True, check=True)
     grown, counted = (float(word) for word in run.stdout.split())
     assert counted > 0.9
@@ -267,11 +264,10 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="r
 @needs_linux
 @pytest.mark.parametrize("size", [50, 1_700, 20_000])
 def test_a_full_tier_costs_the_process_what_it_counts(size: int) -> None:
-    assert 0.7 < growth(24 << 20, size, "s3fifo", 3.0) < 1.25
+    assert 0.7 < growth(24 << 20, size, 3.0) < 1.25
 
 
 @needs_linux
 @pytest.mark.deep
-@pytest.mark.parametrize("policy", POLICY_NAMES)
-def test_half_a_gigabyte_costs_the_process_what_it_counts(policy: str) -> None:
-    assert 0.7 < growth(512 << 20, 1_700, policy, 2.0) < 1.25
+def test_half_a_gigabyte_costs_the_process_what_it_counts() -> None:
+    assert 0.7 < growth(512 << 20, 1_700, 2.0) < 1.25

@@ -16,9 +16,8 @@ def tripped(now: float = 0.0, **settings: float) -> Breaker:
 
 
 def acquired(breaker: Breaker, now: float) -> Permit:
-    permit = breaker.acquire(now)
-    assert permit is not None
-    return permit
+    assert breaker.allows(now)
+    return breaker.force(now)
 
 
 def test_a_run_of_failures_trips_it() -> None:
@@ -28,7 +27,7 @@ def test_a_run_of_failures_trips_it() -> None:
     assert breaker.state is BreakerState.CLOSED
     acquired(breaker, 1.0).close("failure", 1.0)
     assert breaker.state is BreakerState.OPEN
-    assert breaker.acquire(1.5) is None
+    assert not breaker.allows(1.5)
 
 
 def test_half_of_the_calls_failing_trips_it() -> None:
@@ -51,7 +50,7 @@ def test_after_its_rest_one_trial_passes_at_a_time() -> None:
     assert breaker.allows(1.0)
     trial = acquired(breaker, 1.0)
     assert breaker.state is BreakerState.HALF_OPEN
-    assert breaker.acquire(1.0) is None
+    assert not breaker.allows(1.0)
     trial.close("success", 1.1)
     acquired(breaker, 1.1).close("success", 1.2)
     assert breaker.state is BreakerState.CLOSED
@@ -145,9 +144,7 @@ def test_no_order_of_events_shuts_a_node_out_for_ever(events: list[tuple[int, Ve
     now, held = 0.0, []
     for action, verdict, passed in events:
         now += passed
-        if action <= 1 and (permit := breaker.acquire(now)):
-            held.append(permit)
-        elif action == 2:
+        if (action <= 1 and breaker.allows(now)) or action == 2:
             held.append(breaker.force(now))
         elif action == 3:
             breaker.probed(now, answered=verdict != "failure")

@@ -66,7 +66,7 @@ def seen(network: Network) -> dict[str, Any]:
     (node,) = pool.nodes
     assert isinstance(node.quota, Quota)
     return {
-        "node": (node.weight, node.effective_weight, node.timeout, node.drained, node.tags, node.tier, node.slow_start),
+        "node": (node.weight, node.timeout, node.drained, node.tags, node.tier, node.slow_start),
         "limit": (node.limit.most, node.limit.value, node.limit.settings),
         "breaker": node.breaker.settings,
         "pace": node.pace.share,
@@ -131,7 +131,7 @@ async def test_what_is_made_is_in_force_only_once_it_is_adopted() -> None:
         for upstream in state.adopt(build, number):
             await upstream.close()
     (a, b) = state.networks["one"].pool.nodes
-    assert (a.weight, a.effective_weight, a.timeout, a.drained, a.slow_start) == (9, 9.0, 3.0, True, 9.0)
+    assert (a.weight, a.timeout, a.drained, a.slow_start) == (9, 3.0, True, 9.0)
     assert (a.limit.most, a.breaker.settings.failures, a.pace.share, a.tier) == (7, 77, 0.5, 1)
     assert a.max_heavy == 3
     rooms = state.networks["one"].pool.rooms

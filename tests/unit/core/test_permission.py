@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.plan.permission import Exposure, Permission
+from rpcaccel.core.client_limits import Exposure, Permission
 
 
 @pytest.mark.parametrize(
