@@ -38,7 +38,7 @@ _PACKINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True, b"d
 _AT_HEAD, _AT_LENGTH, _AT_SIZE, _AT_CHUNK, _AT_CHUNK_END, _AT_TRAILER, _UNTIL_END, _DONE = range(8)
 
 
-class Malformed(Exception):
+class MalformedReply(Exception):
     """What came is no HTTP/1.1 reply."""
 
 
@@ -117,7 +117,7 @@ class HttpReplyReader:
             end = data.find(_END)
             if end < 0:
                 if len(data) > _LONGEST_HEAD:
-                    raise Malformed("a head without an end")
+                    raise MalformedReply("a head without an end")
                 self._buffer = data
                 return False
             status = self._read_head(data[:end])
@@ -125,7 +125,7 @@ class HttpReplyReader:
                 break
             self._interim += 1
             if self._interim > _MOST_INTERIM:
-                raise Malformed("interim replies without an end")
+                raise MalformedReply("interim replies without an end")
             data = data[end + len(_END) :]
             if not data:
                 return False
@@ -134,11 +134,11 @@ class HttpReplyReader:
     def _read_head(self, head: bytes) -> int:
         found = _HEAD.fullmatch(head)
         if found is None:
-            raise Malformed("no HTTP/1.1 reply")
+            raise MalformedReply("no HTTP/1.1 reply")
         if len(head) > _LONGEST_LINE or head.count(b"\r\n") > _MOST_LINES:
             lines = head.split(b"\r\n")
             if len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
-                raise Malformed("headers that are too long")
+                raise MalformedReply("headers that are too long")
         self.head, self.keep = head, found[1] == b"1"
         return int(found[2])
 
@@ -151,7 +151,7 @@ class HttpReplyReader:
         length, coding = meant.get(b"content-length"), meant.get(b"transfer-encoding")
         packed = _PACKINGS.get(meant.get(b"content-encoding", b""))
         if packed is None or (coding is not None and (coding != b"chunked" or length is not None)):
-            raise Malformed("a coding that nobody asked for")
+            raise MalformedReply("a coding that nobody asked for")
         if packed:
             self._inflate = zlib.decompressobj(_ANY_HEADER)
         if coding is not None:
@@ -176,7 +176,7 @@ class HttpReplyReader:
             found[name] = found[name] + b"," + value if name in found else value
         length, options = found.get(b"content-length"), found.get(b"connection")
         if length is not None and (not length.isdigit() or len(length) > _DIGITS):
-            raise Malformed("a length that is none")
+            raise MalformedReply("a length that is none")
         if options is not None:
             self.keep = (self.keep or b"keep-alive" in options) and b"close" not in options
         return found
@@ -217,7 +217,7 @@ class HttpReplyReader:
                 return self._finish()
         self._buffer = data[at:]
         if len(self._buffer) > (_LONGEST_LINE if self._state != _AT_CHUNK_END else 1):
-            raise Malformed("a chunk that is longer than its size, or a line without an end")
+            raise MalformedReply("a chunk that is longer than its size, or a line without an end")
         return False
 
     def _take_line(self, line: bytes) -> bool:
@@ -225,16 +225,16 @@ class HttpReplyReader:
         if self._state == _AT_TRAILER:
             self._left += len(line)
             if self._left > _LONGEST_LINE:
-                raise Malformed("a trailer without an end")
+                raise MalformedReply("a trailer without an end")
             return not line
         if self._state == _AT_CHUNK_END:
             if line:
-                raise Malformed("a chunk that is longer than its size")
+                raise MalformedReply("a chunk that is longer than its size")
             self._state = _AT_SIZE
             return False
         size = _CHUNK.fullmatch(line)
         if size is None:
-            raise Malformed("a chunk without a size")
+            raise MalformedReply("a chunk without a size")
         self._left = int(size[1], 16)
         self._state = _AT_CHUNK if self._left else _AT_TRAILER
         return False
@@ -255,7 +255,7 @@ class HttpReplyReader:
                 if not data and len(piece) < _PIECE:
                     break
         except zlib.error:
-            raise Malformed("a body that cannot be unpacked") from None
+            raise MalformedReply("a body that cannot be unpacked") from None
 
     def _put(self, piece: bytes) -> None:
         self._parts.append(piece)
@@ -267,7 +267,7 @@ class HttpReplyReader:
 
     def _finish(self) -> bool:
         if self._inflate is not None and self._raw and not self._inflate.eof:
-            raise Malformed("a body that was packed and cut off")
+            raise MalformedReply("a body that was packed and cut off")
         parts = self._parts
         self.body = parts[0] if len(parts) == 1 else b"".join(parts)
         self._parts = []

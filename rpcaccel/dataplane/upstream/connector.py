@@ -15,7 +15,7 @@ from aiohttp import ClientRequest, ClientTimeout, TCPConnector
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from rpcaccel.core.wire.http_reply import HttpReplyReader, Malformed, TooLong
+from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 
 _clock = time.perf_counter
 
@@ -305,7 +305,7 @@ class NodeConnection(asyncio.Protocol):
         reply, asked = self.reply, self._asked
         try:
             whole = reply.feed(data)
-        except (Malformed, TooLong) as trouble:
+        except (MalformedReply, TooLong) as trouble:
             self.close()
             self._owner.broke(self, asked, reply, trouble)
             return
@@ -338,7 +338,7 @@ class NodeConnection(asyncio.Protocol):
         trouble: Exception = ConnectionResetError()
         try:
             whole = reply.end()
-        except Malformed as error:
+        except MalformedReply as error:
             whole, trouble = False, error
         if whole:
             self._owner.replied(self, asked, reply)

@@ -28,7 +28,7 @@ from yarl import URL
 from rpcaccel.config.value_types import format_size
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.core.wire.http_reply import RATIO, HttpReplyReader, Malformed, TooLong
+from rpcaccel.core.wire.http_reply import RATIO, HttpReplyReader, MalformedReply, TooLong
 from rpcaccel.dataplane.upstream.connector import ConnectTrace, Counters, CountingConnector, NodeConnection
 from rpcaccel.dataplane.upstream.http_messages import (
     Endpoint,
@@ -385,7 +385,7 @@ class HttpNodeClient:
             packed, bound = f"packed so that each byte makes more than {RATIO}", format_size(self._max_answer)
             why = packed if trouble.packed else f"longer than {bound}"
             return self._failure(FailureKind.OVERSIZED, f"the node's answer is {why}: it was cut off")
-        if isinstance(trouble, Malformed):
+        if isinstance(trouble, MalformedReply):
             return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
         if reply.status:
             return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the middle of the answer")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.wire.http_reply import UNPACKED_FREELY, HttpReplyReader, Malformed, TooLong
+from rpcaccel.core.wire.http_reply import UNPACKED_FREELY, HttpReplyReader, MalformedReply, TooLong
 
 MOST = 1 << 20
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -79,7 +79,7 @@ def test_whatever_comes_is_a_reply_or_none(pieces: list[bytes]) -> None:
                 assert len(reader.body) <= 100
                 return
         reader.end()
-    except (Malformed, TooLong):
+    except (MalformedReply, TooLong):
         return
 
 
@@ -143,7 +143,7 @@ def test_bytes_behind_a_reply_end_its_connection() -> None:
     ],
 )
 def test_what_no_server_should_send_is_refused(text: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReply):
         read([text])
 
 

@@ -13,7 +13,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
-from rpcaccel.core.wire.http_reply import HttpReplyReader, Malformed, TooLong
+from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 from rpcaccel.dataplane.upstream.connector import LEGAL, ConnectionState, NodeConnection
 from tests.support.dataplane.raw_node import Call, RawNode
 from tests.support.services import SUPPORT
@@ -159,7 +159,7 @@ async def test_a_reply_that_ends_with_the_connection_is_whole(node: RawNode, tak
 @pytest.mark.parametrize(
     ("text", "trouble"),
     [
-        (b"this is not HTTP\r\n\r\n", Malformed),
+        (b"this is not HTTP\r\n\r\n", MalformedReply),
         (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MOST + 1), TooLong),
         (b"HTTP/1.1 200 OK\r\nContent-Le", ConnectionResetError),
         (b"", ConnectionResetError),
