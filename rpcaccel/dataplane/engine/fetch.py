@@ -111,37 +111,10 @@ _CALL, _LOWER, _LAST = Asking
 class Fetch(Flight):
     """One call on its way. Whatever ends it, nothing of it is left with a node, a queue or a timer."""
 
-    __slots__ = (
-        "_asked",
-        "_asking",
-        "_attempts",
-        "_began",
-        "_busy_until",
-        "_chooser",
-        "_client",
-        "_context",
-        "_ends",
-        "_entry",
-        "_followed_to",
-        "_fork_epoch",
-        "_found",
-        "_lease",
-        "_looks",
-        "_machine",
-        "_network",
-        "_only",
-        "_open",
-        "_patient_until",
-        "_plan",
-        "_pool",
-        "_running",
-        "_shared",
-        "_started",
-        "_steps",
-        "_task",
-        "_waited",
-        "sole",
-    )  # fmt: skip
+    __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
+                 "_context", "_ends", "_entry", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
+                 "_looks", "_machine", "_network", "_only", "_open", "_patient_until", "_plan", "_pool", "_running",
+                 "_shared", "_started", "_steps", "_task", "_waited", "_watched", "sole")  # fmt: skip
 
     def __init__(
         self,
@@ -188,6 +161,8 @@ class Fetch(Flight):
         self._machine: Dispatch | None = None
         self._running: dict[int, Attempt] = {}
         self._asking = _CALL
+        self._watched = self._in_room = self._at_head = False
+        """Is the call among those to be hedged, in the queue for room, among those that wait for a head?"""
 
     def __repr__(self) -> str:
         return f"<fetch of {self._plan.method} with {len(self._running)} attempts under way>"
@@ -270,7 +245,7 @@ class Fetch(Flight):
         network, now = self._network, self._shared.clock()
         self._started = now
         self._patient_until = min(self._ends, now + head_loss.patience(network))
-        self._followed_to = network.view.head
+        self._followed_to = network.sight.view.head
         self._ask_nodes(_CALL, self._plan)
 
     def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = ()) -> None:
@@ -278,7 +253,7 @@ class Fetch(Flight):
         network, pool, now = self._network, self._pool, self._shared.clock()
         self._asking = asking
         if asking is _CALL:
-            self._plan, self._fork_epoch = plan, network.view.fork_epoch
+            self._plan, self._fork_epoch = plan, network.sight.view.fork_epoch
         network.refreshes.call(now)
         if plan.rule.kind == "send":
             self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))
@@ -311,19 +286,19 @@ class Fetch(Flight):
         if done == END and machine.end.failure is not None and machine.end.failure.kind is FailureKind.BUSY:
             room = pool.rooms[plan.rule.bulkhead]
             if room.wait(self, self._busy_until - now, again=self._waited):
-                self._waited = True
+                self._waited = self._in_room = True
                 return
             room.refused += 1
         self._obey(done, machine)
 
     def look_again(self) -> None:
         """A node may have room now."""
+        self._in_room = False
         self._run(self._begin_attempts, self._asked)
 
     def _obey(self, done: int, machine: Dispatch) -> None:
         """Do what the machine said, after any event."""
         if done == END:
-            self._pool.hedged.drop(self)
             self._nodes_said(machine)
             return
         if done == ASK:
@@ -331,9 +306,15 @@ class Fetch(Flight):
             attempt = Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied)
             self._attempts.append(attempt)
             self._running[asked.number] = attempt
-        if machine.due != inf or machine.hedged:
-            now = self._shared.clock()
-            self._pool.hedged.add(self, machine.due - now)
+        if machine.hedged or machine.due != inf:
+            self._watched = True
+            self._pool.hedged.add(self, machine.due - self._shared.clock())
+        elif self._watched:
+            self._unwatch()
+
+    def _unwatch(self) -> None:
+        self._watched = False
+        self._pool.hedged.drop(self)
 
     def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
         """An attempt is over, and booked."""
@@ -401,6 +382,8 @@ class Fetch(Flight):
     # -- what the nodes said --------------------------------------------------------------------------------------
 
     def _nodes_said(self, machine: Dispatch) -> None:
+        if self._watched:
+            self._unwatch()
         end, plan, forced = machine.end, self._asked, self._chooser.forced
         if end.failure is None and end.answer is not None and machine.steps:
             self._compare(plan, end.answer, [id for id, kind in machine.steps if kind is FailureKind.NODE_BEHIND])
@@ -440,6 +423,7 @@ class Fetch(Flight):
         self._found = said
         until = head_loss.wait_until(network, plan, said, lower, now, self._patient_until)
         if now < until:
+            self._at_head = True
             network.sight.wait(until - now, self._changed)
         elif lower is not None:
             if self._may_go_on(plan, said):
@@ -451,6 +435,7 @@ class Fetch(Flight):
 
     def _changed(self) -> None:
         """The view changed, or a node came along, or none did in time."""
+        self._at_head = False
         self._run(self._go_on)
 
     def _go_on(self) -> None:
@@ -520,12 +505,14 @@ class Fetch(Flight):
         if not self._open:
             return
         self._open = False
-        self._cut(how)
-        pool = self._pool
-        pool.hedged.drop(self)
-        if self._machine is not None:
-            pool.rooms[self._plan.rule.bulkhead].leave(self)
-        self._network.sight.leave(self._changed)
+        if self._running:
+            self._cut(how)
+        if self._watched:
+            self._unwatch()
+        if self._in_room:
+            self._pool.rooms[self._asked.rule.bulkhead].leave(self)
+        if self._at_head:
+            self._network.sight.leave(self._changed)
         if self._task is not None:
             self._task.cancel()
         if self._lease is not None:

@@ -198,11 +198,15 @@ def concluded(end: Settle, machine: Machine, attempts: Sequence[Attempt], *, cou
     """How a call ended that was taken to the nodes. `attempts`: those of it that are over."""
     failure, node = end.failure, end.node
     made = sorted(attempts, key=_began) if len(attempts) > 1 else attempts
+    head = -1
+    for one in made:
+        if one.node is node:
+            head = one.head  # of the last attempt at that node
     return Forwarded(
         answer=None if failure is not None and policy(failure.kind).client == "own-error" else end.answer,
         failure=failure,
         node_id="" if node is None else node.id,
-        node_head=-1 if node is None else next((one.head for one in reversed(made) if one.node is node), -1),
+        node_head=head,
         attempts=count,
         tried=tuple(machine.tried),
         steps=tuple(machine.steps),

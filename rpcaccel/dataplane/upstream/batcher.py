@@ -90,6 +90,8 @@ class Batcher:
     ) -> None:
         self.client = client
         self._rules = rules
+        self._together: dict[str, bool] = {}
+        """Whether calls of a method may travel together, by the names that the chain's table has."""
         self._most_slots = most_slots
         self._clock = clock
         self._waiting: deque[Offered] = deque()
@@ -112,7 +114,13 @@ class Batcher:
 
         A request has one header for the trace it belongs to, so a call of which the node is told one goes alone.
         """
-        if not may_travel_together(self._rules.get(method)):
+        together = self._together.get(method)
+        if together is None:
+            rule = self._rules.get(method)
+            together = may_travel_together(rule)
+            if rule.known:  # other names are unbounded
+                self._together[method] = together
+        if not together:
             return self.client.call(method, params, timeout=timeout, done=done, span=span)
         now = self._clock()
         offered = Offered(self, method, params, timeout, now + timeout, done, span)

@@ -14,7 +14,6 @@ from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
-from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
@@ -130,7 +129,6 @@ async def forward(
     network = SimpleNamespace(
         name="n",
         pool=pool,
-        view=ChainSnapshot(),
         sight=Sight(),
         refreshes=Budget(),
         settings=SimpleNamespace(deadline=deadline - pool.clock()),
