@@ -31,7 +31,6 @@ from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
-from rpcaccel.controlplane.workers.spawn import Spare, spawn
 from rpcaccel.controlplane.workers.watchdog import Watchdog
 from rpcaccel.controlplane.workers.workers import WorkerEvent, Workers
 from rpcaccel.core.heads.recent_writes import Sent
@@ -78,7 +77,6 @@ class Supervisor:
         self._workers = Workers(
             self._link,
             self.links,
-            spawn=spawn,
             heads=lambda: tuple(self._probers.heads.values()),
             bury=self._bury,
             heard=self._hear_worker,
@@ -252,10 +250,10 @@ class Supervisor:
 
     # -- workers and heads -----------------------------------------------------------------------------------------
 
-    def _link(self, name: str, sock: socket.socket, spare: Spare | None) -> Link:
+    def _link(self, name: str, sock: socket.socket) -> Link:
         if self._workers.places == 1:
             return LocalLink(name, sock, self._hint, self._quotas.brought)
-        return ProcessLink(name, sock, self._hint, self._spent, spare, self._quotas.brought)
+        return ProcessLink(name, sock, self._hint, self._spent, self._quotas.brought)
 
     def _bury(self, report: WorkerReport) -> None:
         """A worker ended: its counts stay."""

@@ -81,13 +81,6 @@ class PurgeDone(Struct, frozen=True, tag=True):
     """Which PurgeOrder this answers."""
 
 
-class TakePlace(Struct, frozen=True, tag=True):
-    """Take this place: the first order to a worker that was started as a spare, with the sockets of all places."""
-
-    name: str
-    number: int
-
-
 class Adopt(Struct, frozen=True, tag=True):
     """Take over a revision of the settings."""
 
@@ -205,7 +198,7 @@ class QuotaBrought(Struct, frozen=True, tag=True):
     uses: tuple[Brought, ...]
 
 
-Order = TakePlace | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
+Order = Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
 Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent
 """From a worker to the control plane."""

@@ -19,8 +19,6 @@ from msgspec import Struct
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.workers.link import GONE, Link
-from rpcaccel.controlplane.workers.spawn import Spare
-from rpcaccel.controlplane.workers.standby import Spares, Spawn
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import WorkerReport
 
@@ -63,7 +61,7 @@ class RunningWorker(Struct):
     """Was its end seen, and its counts kept?"""
 
 
-MakeLink = Callable[[str, socket.socket, Spare | None], Link]
+MakeLink = Callable[[str, socket.socket], Link]
 
 
 class Workers:
@@ -74,7 +72,6 @@ class Workers:
         make: MakeLink,
         links: list[Link],
         *,
-        spawn: Spawn | None = None,
         heads: Callable[[], Sequence[NetworkHeads]] = tuple,
         bury: Callable[[WorkerReport], None] = lambda _report: None,
         heard: Callable[[WorkerEvent], None] = lambda _event: None,
@@ -85,7 +82,6 @@ class Workers:
         self.replaced: Counter[str] = Counter()
         """Workers that were replaced, by why: died, unresponsive."""
         self._make = make
-        self._spares = Spares(spawn)
         self._heads = heads
         self._bury = bury
         self._heard = heard
@@ -123,7 +119,6 @@ class Workers:
         """A worker in each place. Raises RuntimeError or OSError."""
         self._settings, self._revision = settings, revision
         await asyncio.gather(*(self._join(name) for name in self._sockets))
-        self._keep_spare()
 
     async def adopt(self, settings: Settings, revision: int) -> str:
         """Have every worker adopt a revision; when one refuses, all go back, and the reason is returned."""
@@ -149,17 +144,14 @@ class Workers:
         for name in list(self._slots):
             async with self._coming[name]:
                 old = self._slots[name]
-                await self._join(name, afresh=True)
+                await self._join(name)
             leaving.append(asyncio.create_task(self._leave(old)))
         renewed()
-        await self._spares.dismiss()
-        self._keep_spare()
         await asyncio.gather(*leaving)
 
     async def stop(self, timeout: float) -> None:
         """Drain all of them within `timeout` seconds."""
         self._stopping = True
-        await self._spares.dismiss()
         for sock in self._sockets.values():
             sock.close()
         everyone = [*self._slots.values(), *self._leaving]
@@ -202,13 +194,12 @@ class Workers:
 
     # -- coming and going ----------------------------------------------------------------------------------------
 
-    async def _join(self, name: str, *, afresh: bool = False) -> None:
-        """A worker in this place, with the revision in force by the time it counts; `afresh` not by the spare.
+    async def _join(self, name: str) -> None:
+        """Start a worker in this place, which has the revision in force by the time it counts.
 
-        Raises RuntimeError or OSError when there is none.
+        Raises RuntimeError or OSError when it does not come up.
         """
-        spare = None if afresh else await self._spares.take(name, self._sockets)
-        link = self._make(name, self._sockets[name].dup(), spare)
+        link = self._make(name, self._sockets[name].dup())
         one = RunningWorker(link, self._revision)
         if name not in self._slots:
             self._slots[name] = one
@@ -300,12 +291,7 @@ class Workers:
                 pause = min(LONGEST_PAUSE, max(0.25, 2 * pause))
             else:
                 self.replaced["unresponsive" if dead.hung else "died"] += 1
-                self._keep_spare()
                 return
-
-    def _keep_spare(self) -> None:
-        if not self._stopping:
-            self._spares.keep(self._sockets)
 
     def _tell(self, link: Link, what: What, text: str) -> None:
         self._heard(WorkerEvent(link.name, link.pid, what, self._wall(), text))
