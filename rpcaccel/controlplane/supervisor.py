@@ -35,7 +35,7 @@ from rpcaccel.controlplane.workers.watchdog import Watchdog
 from rpcaccel.controlplane.workers.workers import WorkerEvent, Workers
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
-from rpcaccel.core.messages import Hint, Spent, WorkerReport
+from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
 from rpcaccel.dataplane import logs
 
 HEADS_WITHIN = 1.0
@@ -64,7 +64,7 @@ class Supervisor:
         self._listen = ""
         self._probers = Probers(self._publish)
         self.links: list[Link] = []
-        self._quotas = Quotas(lambda: self.settings, self.links, lambda: self._workers.places)
+        self._quotas = Quotas(lambda: self.settings, self.links)
         self.overview = SupervisorView(
             lambda: self.settings,
             self._probers.heads,
@@ -266,7 +266,7 @@ class Supervisor:
     def _publish(self, heads: NetworkHeads) -> None:
         """A prober has news: every worker is told."""
         for link in self.links:
-            link.see(heads)
+            link.tell(Heads(heads))
         known = self._probers.heads
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
@@ -275,7 +275,7 @@ class Supervisor:
         """What clients spent at one worker counts at all others, one that drains in the same place among them."""
         for link in self.links:
             if link is not teller:
-                link.spent(spent)
+                link.tell(spent)
 
     def _hint(self, hint: Hint | Sent) -> None:
         """A worker has news: of a head for its prober, of a transaction for every worker."""

@@ -39,7 +39,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     limit: int = 0
     """Light calls it may have at once, as its answers have shown."""
     quota: tuple[QuotaUse, ...] = ()
-    """This worker's part of what is used and of the limits."""
+    """What is used of the node's quotas, as this worker knows it."""
     refusal: str
     """Why it gets no calls about the newest blocks, in a sentence; empty when it gets them."""
 
@@ -193,7 +193,7 @@ class Spent(Struct, frozen=True, tag=True):
 
 
 class QuotaBrought(Struct, frozen=True, tag=True):
-    """What others used of this worker's part of the quotas, as far as it has changed."""
+    """What earlier runs and other workers used of the quotas, as far as it has changed."""
 
     uses: tuple[Brought, ...]
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.workers.link import GONE, BroughtTo, HintHandler, Link
+from rpcaccel.controlplane.workers.link import GONE, HintHandler, Link, News, QuotaUses
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
@@ -46,7 +46,6 @@ from rpcaccel.core.messages import (
     Word,
     WorkerReport,
 )
-from rpcaccel.core.nodes.quota import Brought
 
 START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
@@ -99,16 +98,16 @@ class ProcessLink:
         sock: socket.socket,
         on_hint: HintHandler,
         on_spent: Callable[[Link, Spent], None] = lambda _link, _spent: None,
-        brought: BroughtTo = lambda _name: (),
+        quotas: QuotaUses = tuple,
         end_within: float = END_WITHIN,
         spawn: Spawn = spawn,
     ) -> None:
         """`on_spent` gets this link, since an old worker of the same name may linger, and what clients spent at its
-        worker; `brought` gives what is used of the quotas when it begins; `end_within`: seconds in which the process
+        worker; `quotas` gives what is used of the quotas when it begins; `end_within`: seconds in which the process
         must end once its link has; `spawn` starts the process."""
         self._end_within = end_within
         self._spawn = spawn
-        self._brought = brought
+        self._quotas = quotas
         self.name = name
         self._socket = sock
         self._on_hint = on_hint
@@ -128,11 +127,9 @@ class ProcessLink:
 
     @property
     def pid(self) -> int:
-        """The process's own."""
         return 0 if self._process is None else self._process.pid
 
     async def start(self, settings: Settings, revision: int, heads: Sequence[NetworkHeads] = ()) -> int:
-        """Start the process and wait until it listens."""
         born = await self._spawn(self.name, self._socket)
         self._process, reader, self._writer = born
         self._socket.close()
@@ -140,8 +137,8 @@ class ProcessLink:
         self._listening = asyncio.create_task(self._listen(reader, born.process))
         for known in heads:
             self._send(Heads(known))
-        if brought := self._brought(self.name):
-            self._send(QuotaBrought(tuple(brought)))
+        if uses := self._quotas():
+            self._send(QuotaBrought(tuple(uses)))
         adopt = _adopt(settings, revision)
         try:
             async with asyncio.timeout(START_WITHIN):
@@ -155,77 +152,55 @@ class ProcessLink:
         return started.port
 
     async def adopt(self, settings: Settings, revision: int) -> str:
-        """Send the revision and wait for the acknowledgement."""
         return (await self._ask(_adopt(settings, revision), Adopted(revision, GONE))).refusal
 
-    def see(self, heads: NetworkHeads) -> None:
-        """Send the heads."""
-        self._send(Heads(heads))
-
-    def tell(self, sent: Sent) -> None:
-        """Send the news."""
-        self._send(sent)
-
-    def spent(self, spent: Spent) -> None:
-        """Send it."""
-        self._send(spent)
-
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        """Send it."""
-        self._send(QuotaBrought(uses))
+    def tell(self, news: News) -> None:
+        self._send(news)
 
     def report(self) -> WorkerReport | None:
-        """The last one sent."""
         return self._report
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Send the order and wait until it is carried out."""
         return await self._ask(lambda number: PurgeOrder(number, selection, dry), PurgeDone(0, 0, complete=False))
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
-        """Send the question and wait for the answer."""
         order = partial(ExplainOrder, network=network, method=method, params=params)
         return (await self._ask(order, ExplainReply(0, None))).explanation
 
     async def record(self, sample: float, *, stop: bool = False) -> Recorded:
-        """Send the order and wait for what was kept."""
         return await self._ask(lambda number: RecordOrder(number, sample, stop), Recorded())
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
-        """Send the order and wait for the process to end; kill it when it takes much longer than it may."""
         process = self._process
         if process is None:
             self._socket.close()
             return
         self._send(Drain(timeout, linger))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(linger + timeout + 5.0):
+            async with asyncio.timeout(linger + timeout + 5.0):  # the process is killed when it takes longer
                 await process.wait()
         await self._end()
 
     async def ended(self) -> str:
-        """How the process ended, and that what it said last was heard."""
         if self._process is None:
             return "was never started"
         code = await self._process.wait()
         if self._listening is not None:
-            await asyncio.wait({self._listening})
+            await asyncio.wait({self._listening})  # what the worker said last is heard
         if self._why:
             return f"{self._why} and was ended"
         return f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
     def ask_to_end(self, why: str) -> None:
-        """The order to drain, without time to do it in: workers do not heed SIGTERM, which a whole group may get."""
         self._why = why
-        self._send(Drain(0.0))
+        self._send(Drain(0.0))  # workers do not heed SIGTERM, which a whole process group may get
 
     def kill(self) -> None:
-        """SIGKILL, which reaches a stopped process as well."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
     async def _end(self) -> None:
-        """See the process off, by force if it is still there."""
+        """Wait for the end of the process, by force if it still runs, and close the link."""
         if self._process is not None:
             if self._process.returncode is None:
                 self._process.kill()
@@ -281,7 +256,7 @@ class ProcessLink:
             self.kill()
 
     async def _hear_all(self, reader: asyncio.StreamReader) -> None:
-        """Raises ValueError for what is no word of a worker."""
+        """Read and handle words until the link ends. Raises ValueError for what is no word of a worker."""
         words: messages.FrameReader[Word] = messages.FrameReader(Word)  # type: ignore[arg-type]
         while data := await reader.read(_CHUNK):
             self.heard_at = time.monotonic()
@@ -299,12 +274,12 @@ class ProcessLink:
                 self._on_spent(self, word)
             else:
                 self._on_hint(word)
-        except Exception:  # the fault of who is told, and no reason to listen no more
+        except Exception:  # a fault of the callback is no reason to stop listening
             log.exception("what a worker said is not passed on", worker=self.name, word=type(word).__name__)
 
 
 def _adopt(settings: Settings, revision: int) -> Callable[[int], Adopt]:
-    """The order, but for its number."""
+    """Makes the order to adopt, given its number."""
     pickled = pickle.dumps(settings)
     return lambda number: Adopt(revision, pickled, number)
 

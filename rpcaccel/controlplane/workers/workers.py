@@ -20,7 +20,7 @@ from msgspec import Struct
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.workers.link import GONE, Link
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import WorkerReport
+from rpcaccel.core.messages import Heads, WorkerReport
 
 ACK_WITHIN = 5.0
 """Seconds in which a worker has to adopt a revision, or the revision is refused."""
@@ -228,7 +228,7 @@ class Workers:
                 if refusal:
                     return f"{refusal} (revision {self._revision}, which the others have)"
             for heads in self._heads():
-                one.link.see(heads)
+                one.link.tell(Heads(heads))
             one.state = "serving"
             self._slots[name] = one
             self.links.append(one.link)

@@ -9,14 +9,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.workers.link import GONE, Link
+from rpcaccel.controlplane.workers.link import GONE, Link, News
 from rpcaccel.controlplane.workers.workers import REMEMBERED, WorkerEvent, Workers
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
-from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
-from rpcaccel.core.messages import PurgeDone, Spent, WorkerReport
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.messages import Heads, PurgeDone, WorkerReport
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_control import sample_settings
 
@@ -62,11 +60,9 @@ class FakeLink:
         self.revisions.append(revision)
         return ""
 
-    def see(self, heads: NetworkHeads) -> None:
-        self.heads.append(heads)
-
-    def tell(self, sent: Sent) -> None:
-        raise AssertionError(sent)
+    def tell(self, news: News) -> None:
+        assert isinstance(news, Heads)
+        self.heads.append(news.heads)
 
     def report(self) -> WorkerReport | None:
         tally = Tally()
@@ -75,12 +71,6 @@ class FakeLink:
             worker=self.name, pid=self.pid, revision=self.revisions[-1], uptime=1.0, port=1, tally=tally.snapshot(),
             nodes=(), flights=0,
         )  # fmt: skip
-
-    def spent(self, spent: Spent) -> None:
-        raise AssertionError(spent)
-
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        raise AssertionError(uses)
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         raise AssertionError((network, method, params))
