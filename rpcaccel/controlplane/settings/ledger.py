@@ -230,14 +230,13 @@ class Ledger:
                 self.base = before
                 raise
 
-    async def take_over(self, overlay: Callable[[], Mapping[str, Any]], author: Author) -> Change | None:
-        """Adopt what another host made: this overlay, asked for when nothing changes any more, instead of ours."""
-        async with self.changing:
-            try:
-                settings = await self._checked(lay(self.base, overlay()).settings)
-            except ConfigError as error:
-                raise InvalidSettingsError(error.faults) from None
-            return await self._make(settings, "shared", author)
+    async def take_over(self, overlay: Mapping[str, Any], author: Author) -> Change | None:
+        """Adopt the overlay of another host instead of the one in force. The caller holds `changing`."""
+        try:
+            settings = await self._checked(lay(self.base, overlay).settings)
+        except ConfigError as error:
+            raise InvalidSettingsError(error.faults) from None
+        return await self._make(settings, "shared", author)
 
     def _expect(self, revision: int | None) -> None:
         if revision is not None and revision != self.revision:

@@ -254,12 +254,12 @@ async def test_what_another_host_made_is_taken_over_and_not_offered_back(ledger:
     seen: list[Any] = []
     ledger.offer = offering(True, seen)
     await ledger.change(weigh(5), ME)
-    change = await ledger.take_over(lambda: weigh(8), Author("you at there", "shared"))
+    change = await ledger.take_over(weigh(8), Author("you at there", "shared"))
     assert change is not None
     assert (weight(ledger), ledger.revision, change.action, crew.adopted) == (8, 3, "shared", [2, 3])
-    assert await ledger.take_over(lambda: weigh(8), ME) is None
+    assert await ledger.take_over(weigh(8), ME) is None
     with pytest.raises(InvalidSettingsError):
-        await ledger.take_over(lambda: weigh(-1), ME)
+        await ledger.take_over(weigh(-1), ME)
     assert len(seen) == 1
 
 
