@@ -1,13 +1,12 @@
-"""Settings and a change make new settings, or faults. Pure: nothing is written to.
+"""Settings as documents, and changes of them: a merge patch makes new settings, and two settings make a patch or a list
+of edits.
 
-What lies between two settings: edits to show, a sentence to read, and the merge patch from one to the other.
-
-Settings as a document: the shape of the TOML file, made of dicts, lists, texts and numbers.
+A document has the shape of the TOML file, made of dicts, lists, texts and numbers. Nothing here changes its arguments.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,10 +15,8 @@ from msgspec import Struct
 
 from rpcaccel.config.errors import Fault, dotted
 from rpcaccel.config.model import MemorySettings, Settings
-from rpcaccel.config.schema import Kind, kind_at
 from rpcaccel.config.secrets import REVEAL
 from rpcaccel.config.validate import Judge, validate
-from rpcaccel.config.value_types import format_size
 
 
 def to_document(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
@@ -120,9 +117,10 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
 
 Keys = tuple[str, ...]
 
-_OF_NODE = re.compile(r'nodes\.("(?:[^"\\]|\\.)*"|[^.]+)\.(.+)')
 _TOLD = 4
-"""Edits that a sentence names; the others are counted."""
+"""Edits that a listing names; the others are counted."""
+_LONGEST = 80
+"""Characters of a value in a listing."""
 
 
 class Edit(Struct, frozen=True):
@@ -167,46 +165,17 @@ def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     return change
 
 
-def sentence(edits: Iterable[Edit]) -> str:
-    """The edits in words: "harmony-s0 a: weight 1 to 5; memory.size 256MB to 512MB"."""
-    told = [_told(edit) for edit in edits]
+def listing(edits: Iterable[Edit]) -> str:
+    """The edits in one line: "networks.x.nodes.a.weight: 1 -> 5; memory.size: 256000000 -> 512000000"."""
+    told = [f"{edit.path}: {_value(edit.before)} -> {_value(edit.after)}" for edit in edits]
     more = len(told) - _TOLD
     return "; ".join(told[:_TOLD]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _told(edit: Edit) -> str:
-    place = edit.path
-    if place.startswith("networks."):
-        network, _, rest = place.removeprefix("networks.").partition(".")
-        of_node = _OF_NODE.match(rest)
-        place = f"{network}: {rest.removeprefix('nodes.')}" if rest else f"network {network}"
-        if of_node:
-            place = f"{network} {of_node[1]}: {of_node[2]}"
-    before, after = (_value(value, kind_at(edit.path)) for value in (edit.before, edit.after))
-    if edit.before is None and edit.after is not None:
-        return f"{place} added" if isinstance(edit.after, Mapping) else f"{place} set to {after}"
-    if edit.after is None:
-        return f"{place} removed" if isinstance(edit.before, Mapping) else f"{place} no longer {before}"
-    if edit.before == edit.after:
-        return f"{place} changed (not shown)"
-    return f"{place} {before} to {after}"
-
-
-def _value(value: Any, kind: Kind | None) -> str:
-    if kind == "size" and isinstance(value, int):
-        return format_size(value)
-    if kind == "duration" and isinstance(value, int | float):
-        return f"{value:g} s"
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list):
-        return ", ".join(_value(one, None) for one in value) or "nothing"
-    if isinstance(value, Mapping):
-        said = (f"{name} {_value(one, None)}" for name, one in value.items() if one not in (None, "", [], {}))
-        return f"({', '.join(said)})"
-    return str(value) or "nothing"
+def _value(value: Any) -> str:
+    """A value as JSON, cut where it is long."""
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 def touches(edits: Iterable[Edit], prefixes: Iterable[str]) -> tuple[str, ...]:

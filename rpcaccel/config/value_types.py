@@ -16,10 +16,10 @@ import re
 from collections.abc import Collection
 from decimal import Decimal
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from rpcaccel.config.names import header_name
 from rpcaccel.config.secrets import RedisUrl, format_listen, parse_listen
@@ -219,20 +219,21 @@ def listed(value: object) -> object:
     return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
 
 
-def _unit(pattern: str, number: str) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"type": number, "minimum": 0}, {"type": "string", "pattern": pattern}]})
+def _or_text(pattern: str, **more: str) -> Any:
+    """In the JSON Schema: a number, or a text of this pattern. The bounds of a field hold for the number alone."""
+
+    def write(schema: dict[str, Any]) -> None:
+        schema |= {"type": [schema["type"], "string"], "pattern": pattern, **more}
+
+    return Field(json_schema_extra=write)
 
 
-Size = Annotated[int, BeforeValidator(parse_size), _unit(SIZE_PATTERN, "integer")]
-Duration = Annotated[float, BeforeValidator(parse_duration), _unit(DURATION_PATTERN, "number")]
+Size = Annotated[int, BeforeValidator(parse_size), _or_text(SIZE_PATTERN, format="size")]
+Duration = Annotated[float, BeforeValidator(parse_duration), _or_text(DURATION_PATTERN, format="duration")]
 WorkerTimeout = Annotated[Duration, AfterValidator(_worker_timeout)]
 Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
-WorkerCount = Annotated[
-    int,
-    BeforeValidator(_worker_count),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, {"const": "auto"}]}),
-]
+WorkerCount = Annotated[int, BeforeValidator(_worker_count), _or_text("^auto$")]
 ListenText = Annotated[str, AfterValidator(_listen)]
 MethodPatterns = Annotated[tuple[Annotated[str, AfterValidator(_method_pattern)], ...], BeforeValidator(listed)]
 MethodPattern = Annotated[str, AfterValidator(_method_pattern)]

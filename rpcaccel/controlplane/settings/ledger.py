@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rpcaccel.config.errors import ConfigError, Fault, Path
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import Edit, apply, difference, patch_between, sentence, touches
+from rpcaccel.config.patch import Edit, apply, difference, listing, patch_between, touches
 from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.settings.audit import SYSTEM, Action, Audit, Author, Change
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
@@ -289,7 +289,7 @@ class Ledger:
             via=author.via,
             action=action,
             outcome="refused" if reason else "adopted",
-            text=sentence(edits),
+            text=listing(edits),
             difference=edits,
             reason=reason,
         )

@@ -74,12 +74,12 @@ async def test_a_change_is_adopted_kept_and_written_down(ledger: Ledger, state: 
     change = await ledger.change(weigh(5), ME, 1)
     assert change is not None
     assert (change.revision, change.before, change.by, change.via, change.at) == (2, 1, "me", "page", 5.0)
-    assert (change.text, change.outcome) == ("x a: weight 1 to 5", "adopted")
+    assert (change.text, change.outcome) == ("networks.x.nodes.a.weight: 1 -> 5", "adopted")
     assert (weight(ledger), ledger.revision, crew.adopted) == (5, 2, [2])
     again = Ledger(made(), Origin(state=state))
     again.open()
     assert (weight(again), again.revision) == (5, 2)
-    assert [line.text for line in again.audit.newest(9)][1] == "x a: weight 1 to 5"
+    assert [line.text for line in again.audit.newest(9)][1] == "networks.x.nodes.a.weight: 1 -> 5"
 
 
 async def test_a_refused_change_changes_nothing_but_the_audit(ledger: Ledger, state: StateFile) -> None:

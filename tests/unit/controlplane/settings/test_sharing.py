@@ -145,7 +145,7 @@ async def test_what_is_changed_on_one_host_is_in_force_on_the_other(wall: Wall) 
     await other.sharing.look()
     assert other.weights() == {"a": 5, "b": 1}
     line = other.ledger.audit.newest(1)[0]
-    assert (line.by, line.action, line.text) == ("me at h0", "shared", "x a: weight 1 to 5")
+    assert (line.by, line.action, line.text) == ("me at h0", "shared", "networks.x.nodes.a.weight: 1 -> 5")
     await other.ledger.undo(ME)
     await one.sharing.look()
     assert one.weights() == {"a": 1, "b": 1}
