@@ -11,7 +11,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.names import NODE_TEXT
 
 Kind = Literal["size", "duration", "whole", "number", "switch", "choice", "list", "text"]
-"""What a field takes: bytes, seconds, a whole number, any number, yes or no, one of `choices`, a list of texts, a text."""
+"""What a field takes: bytes, seconds, a whole or any number, yes or no, one of `choices`, a list of texts, a text."""
 
 EACH = "*"
 """Stands in a path for the name of any network, or of any node."""

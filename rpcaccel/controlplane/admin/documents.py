@@ -63,7 +63,7 @@ def overview(frame: Frame, history: History, settings: Mapping[str, object], at:
             {"id": worker.id, "revision": worker.revision, "uptime": worker.uptime} for worker in frame.workers
         ],
         **moment(frame, history),
-        "history": columns(history.points()),
+        "history": columns(history.buckets()),
         "saved": _saved(frame.snapshot),
         "attention": attention(frame),
         "settings": _shown(settings),
@@ -194,8 +194,8 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
 
 def _saved(snapshot: TallySnapshot) -> Saved:
     """Spared since the start."""
-    saved = spared(snapshot, {})
-    return {"node_calls": saved.calls, "seconds": saved.seconds}
+    calls, seconds = spared(snapshot, {})
+    return {"node_calls": calls, "seconds": seconds}
 
 
 def _steps(window: Window | None) -> list[StepNow]:

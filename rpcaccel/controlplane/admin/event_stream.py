@@ -39,7 +39,7 @@ class LiveEvents:
         self._states = {key: node.state for key, node in states.items()}
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
-        newest: Mapping[str, Any] = columns(history.points()[-1:])
+        newest: Mapping[str, Any] = columns(history.buckets()[-1:])
         return {
             "at": at,
             "revision": self._control.ledger.revision,
