@@ -268,8 +268,7 @@ class Admin:
 
     async def openapi(self, _request: web.Request) -> web.Response:
         """This API, described (OpenAPI 3.1)."""
-        described = openapi.describe(ROUTES, lambda name: attrgetter(name)(self))
-        return web.json_response(described)  # its bounds go beyond the 64 bits that orjson writes
+        return _json(openapi.describe(ROUTES, lambda name: attrgetter(name)(self)))
 
     async def overview(self, _request: web.Request) -> web.Response:
         """The first view."""

@@ -1,18 +1,17 @@
-"""What is told of the moment, as types: `documents` is checked against them, and OpenAPI is made of them.
+"""The types of what the admin API is sent and answers. `documents` is checked against them; OpenAPI is made of them.
 
-What is not known is None, never 0.
-
-What the admin API answers beside figures, as types that OpenAPI is made of; tests hold real answers against them.
+What is not known is None, never 0. Tests hold the answers of a running program against these types.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from rpcaccel.config.patch import Edit
 from rpcaccel.config.schema import Described
+from rpcaccel.controlplane.settings.audit import Change
 from rpcaccel.controlplane.stats.series import Columns
 from rpcaccel.controlplane.stats.snapshot import NodeState
 from rpcaccel.controlplane.stats.summaries import (
@@ -261,6 +260,67 @@ class SettingsDescribed(TypedDict):
 
     settings: list[Described]
     restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
+
+
+MergePatch = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A JSON merge patch (RFC 7396) of the settings, with each network's nodes as a table by id; "
+        "null removes a node and puts a setting back to its default."
+    ),
+]
+
+
+class UndoRequest(Struct, frozen=True):
+    """Which revision to go back to."""
+
+    to: Annotated[int | None, Meta(description="A revision; the last one if unset.")] = None
+
+
+class ChangeLine(Change, frozen=True, kw_only=True):
+    """A line of the audit."""
+
+    undo: Annotated[bool, Meta(description="Can the settings before this change be brought back?")]
+
+
+class Changes(TypedDict):
+    """The audit, newest first."""
+
+    changes: list[ChangeLine]
+
+
+class WorkerRevision(TypedDict):
+    """A worker and the revision that it runs."""
+
+    id: str
+    revision: int
+
+
+class SettingsNow(TypedDict):
+    """The settings in force."""
+
+    revision: int
+    document: Annotated[dict[str, Any], Meta(description="As the config file, but nodes as a table by id.")]
+    workers: list[WorkerRevision]
+    adopted: Annotated[int, Meta(description="Workers that run this revision.")]
+    restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
+    waiting: Annotated[list[str], Meta(description="Paths that were changed and wait for a restart.")]
+    persisted: Annotated[str | None, Meta(description="The state file; null without one.")]
+    note: Annotated[str, Meta(description="A sentence when changes will not outlive a restart.")]
+    shared: Annotated[dict[str, Any] | None, Meta(description="How it goes with the hosts of one Redis.")]
+    undo: Annotated[int | None, Meta(description="The revision that undo goes back to.")]
+    change: NotRequired[ChangeLine | None]
+
+
+class Problem(TypedDict):
+    """A problem document (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    code: NotRequired[str]
+    detail: NotRequired[str]
+    errors: NotRequired[list[dict[str, Any]]]
 
 
 class NewKey(TypedDict):

@@ -25,6 +25,7 @@ from rpcaccel.config.secrets import PasswordHash, unmatched
 from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
 from rpcaccel.controlplane.admin.problems import ProblemError
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.workers.operations import read
 
 Guard = Literal["open", "login", "read", "change"]
 """Who may pass: anyone who asks under a right name ("open"), and not from a page elsewhere ("login"); who may read; who
@@ -47,6 +48,13 @@ class Who(Struct, frozen=True):
 
     name: str
     role: Literal["admin", "read"]
+
+
+class LoginRequest(Struct, frozen=True):
+    """The body of a login."""
+
+    user: str
+    password: str
 
 
 class _Session(Struct, frozen=True):
@@ -309,16 +317,11 @@ class Login:
 
     async def begin(self, request: web.Request) -> web.Response:
         """Log in."""
-        try:
-            asked = orjson.loads(await request.read())
-        except orjson.JSONDecodeError:
-            asked = None
-        name, password = (asked.get("user"), asked.get("password")) if isinstance(asked, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(password, str):
-            raise ProblemError(400, "not-json", 'send {"user": "...", "password": "..."}')
-        secret = await self._gate.login(name, password, self._address(request), partial(has_left, request))
+        asked = read(await request.read(), LoginRequest)
+        gone = partial(has_left, request)
+        secret = await self._gate.login(asked.user, asked.password, self._address(request), gone)
         settings = self._settings()
-        response = self._told(Who(name, settings.accounts[name].role))
+        response = self._told(Who(asked.user, settings.accounts[asked.user].role))
         response.set_cookie(
             COOKIE,
             secret,

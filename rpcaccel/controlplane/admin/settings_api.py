@@ -1,4 +1,4 @@
-"""The part of the admin API that changes things: settings, undo, reload, probes, and the audit of it all."""
+"""The part of the admin API about settings and their audit, workers, probes at once, and the stream of events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
@@ -15,6 +15,7 @@ from aiohttp import web
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_routes import Control
+from rpcaccel.controlplane.admin.api_types import UndoRequest
 from rpcaccel.controlplane.admin.problems import ProblemError
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.export import to_toml
@@ -28,7 +29,10 @@ from rpcaccel.controlplane.settings.ledger import (
     RefusedError,
     UnknownRevisionError,
 )
+from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.core import client_limits
+
+T = TypeVar("T")
 
 LARGEST = 1 << 20
 """Bytes of a change."""
@@ -71,7 +75,7 @@ class ChangeRoutes:
     async def patch(self, request: web.Request) -> web.Response:
         """Change the settings by a merge patch."""
         ledger = self.control.ledger
-        change = await _object(request)
+        change = await _body(request, dict[str, Any])
         if request.query.get("dry_run", "") not in ("", "0"):
             return _json(await self._previewed(ledger, change))
         expected = _expected(request, ledger)
@@ -80,14 +84,12 @@ class ChangeRoutes:
     async def undo(self, request: web.Request) -> web.Response:
         """Publish the settings of an older revision as a new one."""
         ledger = self.control.ledger
-        to = (await _object(request)).get("to")
-        if to is not None and (not isinstance(to, int) or isinstance(to, bool)):
-            raise ProblemError(400, "not-json", '"to" is the number of a revision')
+        to = (await _body(request, UndoRequest)).to
         return await self._changed(ledger.undo(request[AUTHOR], to, _expected(request, ledger)))
 
     async def reload(self, request: web.Request) -> web.Response:
         """Read the config file again."""
-        await _object(request)
+        await _body(request, dict[str, Any])
         return await self._changed(self.control.ledger.reload(request[AUTHOR]))
 
     async def difference(self, _request: web.Request) -> web.Response:
@@ -103,7 +105,7 @@ class ChangeRoutes:
 
     async def key(self, request: web.Request) -> web.Response:
         """A new API key and its hash. Neither is kept here: the hash is for the settings, the key for its holder."""
-        await _object(request)
+        await _body(request, dict[str, Any])
         made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
         return _json({"key": made, "hash": client_limits.hashed(made)})
 
@@ -252,23 +254,15 @@ def _expected(request: web.Request, ledger: Ledger) -> int | None:
     return int(match[1])
 
 
-async def _object(request: web.Request) -> dict[str, Any]:
-    """The JSON object in the body; an empty body is an empty one. Raises ProblemError."""
+async def _body(request: web.Request, kind: type[T]) -> T:
+    """The document in the body; an empty body is an empty object. Raises ProblemError or OperationRefused."""
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise ProblemError(413, "too-large", f"at most {LARGEST} bytes are read") from None
-    if not body:
-        return {}
-    if request.content_type not in _JSON:
+    if body and request.content_type not in _JSON:
         raise ProblemError(415, "not-json", f"send {_JSON[0]} or {_JSON[1]}")
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise ProblemError(400, "not-json") from None
-    if not isinstance(found, dict):
-        raise ProblemError(400, "not-json")
-    return found
+    return read(body or b"{}", kind)
 
 
 def _json(document: Mapping[str, object]) -> web.Response:
