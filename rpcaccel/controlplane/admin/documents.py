@@ -177,19 +177,8 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
     mine = [node for node in all_nodes if node.network == head.network]
     eligible = sum(node.eligible for node in mine)
     state: Literal["ok", "part", "down"] = "down" if not eligible else "part" if eligible < len(mine) else "ok"
-    return {
-        "network": head.network,
-        "chain": head.chain,
-        "shard": head.shard,
-        "balancer": head.balancer,
-        "head": head.head if head.head >= 0 else None,
-        "age": head.age,
-        "block_time": head.block_time,
-        "nodes": len(mine),
-        "eligible": eligible,
-        "state": state,
-        "note": head.note,
-    }
+    known = {"head": head.head if head.head >= 0 else None, "nodes": len(mine), "eligible": eligible, "state": state}
+    return cast(NetworkNow, {**structs.asdict(head), **known})
 
 
 def _saved(snapshot: TallySnapshot) -> Saved:
@@ -218,37 +207,17 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
     fit = [other for other in all_nodes if other.network == node.network and other.eligible]
     lowest = min((other.tier for other in fit), default=0)
     taken = sum(other.weight for other in fit if other.tier == lowest)
-    return {
-        "network": node.network,
-        "id": node.id,
-        "address": node.address,
-        "roles": list(node.roles),
-        "says": dict(node.says),
-        "weight": node.weight,
-        "share_wanted": ratio(node.weight if node.eligible and node.tier == lowest else 0, taken),
-        "eligible": node.eligible,
-        "state": node.state,
-        "why": node.why,
-        "since": node.since,
-        "head": node.head if node.head >= 0 else None,
-        "head_age": node.head_age,
-        "lag": node.lag,
-        "tier": node.tier,
-        "limit": node.limit,
-        "quota": [_quota(use) for use in node.quota],
-    }
+    share = ratio(node.weight if node.eligible and node.tier == lowest else 0, taken)
+    head = node.head if node.head >= 0 else None
+    known = {"head": head, "roles": list(node.roles), "quota": [_quota(use) for use in node.quota]}
+    return cast(NodeStanding, {**structs.asdict(node), "share_wanted": share, **known})
 
 
 def _quota(use: QuotaUse) -> QuotaNow:
     """One quota; times are ISO 8601 in UTC."""
-    return {
-        "window": use.window,
-        "used": use.used,
-        "limit": use.limit,
-        "since": _iso(use.since),
-        "renews": _iso(use.renews),
-        "runs_out": None if use.runs_out is None else _iso(use.runs_out),
-    }
+    out = None if use.runs_out is None else _iso(use.runs_out)
+    return {"window": use.window, "used": use.used, "limit": use.limit, "since": _iso(use.since),
+            "renews": _iso(use.renews), "runs_out": out}  # fmt: skip
 
 
 def _iso(unix: float) -> str:

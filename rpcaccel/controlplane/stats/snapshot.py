@@ -1,7 +1,4 @@
-"""What the admin side looks at: one port towards the supervisor, and the values it hands out.
-
-Everything at a glance: what the admin side shows, put together from settings, heads and the workers' reports.
-"""
+"""What the admin side shows: one moment of everything, put together from settings, heads and the workers' reports."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError, together
@@ -91,50 +88,6 @@ class Notice(Struct, frozen=True):
     text: str
 
 
-class AdminView(Protocol):
-    """What the supervisor shows. Every method is synchronous and cheap: it reads what is there."""
-
-    def frame(self) -> Frame:
-        """All of it in one go."""
-        ...
-
-    def snapshot(self) -> TallySnapshot:
-        """The merged tally of all workers, gone ones included, so that no counter ever falls; not to be written to."""
-        ...
-
-    def nodes(self) -> Sequence[NodeView]:
-        """Every node of every network, in the order of the settings."""
-        ...
-
-    def heads(self) -> Sequence[HeadView]:
-        """Every network, in the order of the settings."""
-        ...
-
-    def workers(self) -> Sequence[WorkerView]:
-        """The workers that run."""
-        ...
-
-    def replaced(self) -> Mapping[str, int]:
-        """How many workers were replaced since the start, by why: died, unresponsive."""
-        ...
-
-    def errors(self) -> Sequence[UnclassedError]:
-        """Errors of nodes that no rule knew, of all workers."""
-        ...
-
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """What would be done with an error; raises ValueError for a question that makes no sense."""
-        ...
-
-    def settings(self) -> Mapping[str, object]:
-        """The settings as plain JSON values, secrets masked."""
-        ...
-
-    def notices(self) -> Sequence[Notice]:
-        """What should be looked at beyond what nodes, heads and tiers show."""
-        ...
-
-
 class Frame(Struct, frozen=True, kw_only=True):
     """Everything to be shown, read in one go so that its parts agree."""
 
@@ -146,16 +99,24 @@ class Frame(Struct, frozen=True, kw_only=True):
     replaced: Mapping[str, int] = {}
 
 
-def look(view: AdminView) -> Frame:
-    """What `view.frame` is made of."""
-    return Frame(
-        snapshot=view.snapshot(),
-        nodes=tuple(view.nodes()),
-        heads=tuple(view.heads()),
-        workers=tuple(view.workers()),
-        notices=tuple(view.notices()),
-        replaced=dict(view.replaced()),
-    )
+class AdminView(Protocol):
+    """What the supervisor shows. Every method is synchronous and reads what is there."""
+
+    def frame(self) -> Frame:
+        """Everything that changes by itself, of one moment."""
+        ...
+
+    def errors(self) -> Sequence[UnclassedError]:
+        """Errors of nodes that no rule knew, of all workers."""
+        ...
+
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        """What would be done with an error under the settings in force. Raises ValueError for a senseless question."""
+        ...
+
+    def settings(self) -> Mapping[str, object]:
+        """The settings as plain JSON values, secrets masked."""
+        ...
 
 
 BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
@@ -163,7 +124,7 @@ BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
 
 
 class SupervisorView:
-    """Implements controlplane.stats.snapshot.View over what the supervisor holds."""
+    """Implements AdminView over what the supervisor holds."""
 
     def __init__(
         self,
@@ -188,35 +149,48 @@ class SupervisorView:
         self._gone: list[TallySnapshot] = []
         self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
         self._behind_since: dict[tuple[str, str], float] = {}
-        self._at_once: list[WorkerReport] | None = None
 
     def bury(self, report: WorkerReport) -> None:
         """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
         self._gone = [merge((*self._gone, ended(report.tally)))]
 
     def frame(self) -> Frame:
-        """All of what follows, from one account of each worker: to make one takes a while."""
-        self._at_once = self._reports()
-        try:
-            return look(self)
-        finally:
-            self._at_once = None
+        reports = self._reports()
+        tallies = [*self._gone, *(report.tally for report in reports)]
+        warnings = sorted({warning for report in reports for warning in report.warnings})
+        return Frame(
+            snapshot=tallies[0] if len(tallies) == 1 else merge(tallies),
+            nodes=tuple(self._nodes(reports)),
+            heads=tuple(self._head(name, network) for name, network in self._settings().networks.items()),
+            workers=tuple(WorkerView(id=one.worker, pid=one.pid, revision=one.revision, uptime=one.uptime)
+                          for one in reports),
+            notices=(*(Notice("warn", "redis", warning) for warning in warnings), *self._notices()),
+            replaced=dict(self._replaced()),
+        )  # fmt: skip
 
-    def snapshot(self) -> TallySnapshot:
-        """The merged tally of all workers, gone ones included; not to be written to."""
-        tallies = [*self._gone, *(report.tally for report in self._reports())]
-        return tallies[0] if len(tallies) == 1 else merge(tallies)
+    def errors(self) -> Sequence[UnclassedError]:
+        return together(report.unclassed for report in self._reports())
 
-    def nodes(self) -> Sequence[NodeView]:
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        return treatment(question, self._settings().networks)
+
+    def settings(self) -> Mapping[str, object]:
+        # `listen` is where calls are taken: with the port that was found free, and another one only after a restart.
+        shown: dict[str, object] = self._settings().model_dump(mode="json")
+        return {**shown, "listen": self._listen() or shown["listen"]}
+
+    def _reports(self) -> list[WorkerReport]:
+        return [report for link in self._links if (report := link.report()) is not None]
+
+    def _nodes(self, reports: Sequence[WorkerReport]) -> list[NodeView]:
         """Every node of every network, in the order of the settings."""
         told: dict[tuple[str, str], list[NodeReport]] = {}
-        for report in self._reports():
+        for report in reports:
             for node in report.nodes:
                 told.setdefault((node.network, node.id), []).append(node)
-        settings = self._settings()
         views = [
             self._node(name, node, told.get((name, node.id), []), _block_time(network))
-            for name, network in settings.networks.items()
+            for name, network in self._settings().networks.items()
             for node in network.nodes
         ]
         present = {(view.network, view.id) for view in views}
@@ -224,65 +198,17 @@ class SupervisorView:
         self._behind_since = {key: since for key, since in self._behind_since.items() if key in present}
         return views
 
-    def heads(self) -> Sequence[HeadView]:
-        """Every network, in the order of the settings."""
-        return [self._head(name, network) for name, network in self._settings().networks.items()]
-
-    def workers(self) -> Sequence[WorkerView]:
-        """The workers that run."""
-        return [
-            WorkerView(id=report.worker, pid=report.pid, revision=report.revision, uptime=report.uptime)
-            for report in self._reports()
-        ]
-
-    def replaced(self) -> Mapping[str, int]:
-        """How many workers were replaced, by why."""
-        return self._replaced()
-
-    def errors(self) -> Sequence[UnclassedError]:
-        """Errors that no rule knew, of the workers that run."""
-        return together(report.unclassed for report in self._reports())
-
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """What would be done with an error under the settings in force."""
-        return treatment(question, self._settings().networks)
-
-    def settings(self) -> Mapping[str, object]:
-        """The settings as plain JSON values, secrets masked; `listen` is where calls are taken: with the port that was
-        found free, and another one only after a restart."""
-        shown: dict[str, object] = self._settings().model_dump(mode="json")
-        return {**shown, "listen": self._listen() or shown["listen"]}
-
-    def warnings(self) -> Sequence[str]:
-        """What the second tier's servers should be told, in sentences."""
-        return sorted({warning for report in self._reports() for warning in report.warnings})
-
-    def notices(self) -> Sequence[Notice]:
-        """What the workers' tiers and the control plane say should be looked at."""
-        return [*(Notice("warn", "redis", warning) for warning in self.warnings()), *self._notices()]
-
-    def _reports(self) -> list[WorkerReport]:
-        if self._at_once is not None:
-            return self._at_once
-        return [report for link in self._links if (report := link.report()) is not None]
-
     def _head(self, name: str, network: NetworkSettings) -> HeadView:
-        chain = chains.load(network.chain)
         heads = self._heads.get(name)
-        block_time = _block_time(network)
-        if heads is None:
-            return HeadView(
-                network=name, chain=chain.name, shard=network.shard, balancer=network.balancer, block_time=block_time
-            )
-        served = heads.served
+        served = Served() if heads is None else heads.served
         return HeadView(
             network=name,
-            chain=chain.name,
+            chain=chains.load(network.chain).name,
             shard=network.shard,
             balancer=network.balancer,
             head=served.head,
             age=max(0.0, self._clock() - served.since) if served.head >= 0 else None,
-            block_time=block_time,
+            block_time=_block_time(network),
             note=served.note,
         )
 

@@ -65,7 +65,7 @@ async def test_a_node_of_another_chain_is_never_asked(nodes: list[SimNode]) -> N
             for _ in range(6):
                 async with http.post(f"http://{info.listen}/", json=body) as reply:
                     assert reply.headers["X-Rpcaccel-Node"] == nodes[0].name
-        wrong = next(node for node in running.overview.nodes() if node.id == nodes[1].name)
+        wrong = next(node for node in running.overview.frame().nodes if node.id == nodes[1].name)
         assert wrong.state == "wrong-chain"
         assert "5" in wrong.why
     finally:
