@@ -20,7 +20,7 @@ from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import line
-from rpcaccel.controlplane.nodes.probers import Probers
+from rpcaccel.controlplane.nodes.prober import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.hindrances import hindrances
@@ -31,8 +31,7 @@ from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
-from rpcaccel.controlplane.workers.watchdog import Watchdog
-from rpcaccel.controlplane.workers.workers import WorkerEvent, Workers
+from rpcaccel.controlplane.workers.workers import Watchdog, WorkerEvent, Workers
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport

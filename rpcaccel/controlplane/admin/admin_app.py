@@ -13,12 +13,11 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-import orjson
 import structlog
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -28,12 +27,12 @@ import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
-from rpcaccel.controlplane.admin import clients, documents, openapi
+from rpcaccel.controlplane.admin import documents, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
 from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
-from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, problem
+from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_response, problem
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import node_errors, prometheus
@@ -268,27 +267,27 @@ class Admin:
 
     async def openapi(self, _request: web.Request) -> web.Response:
         """This API, described (OpenAPI 3.1)."""
-        return _json(openapi.describe(ROUTES, lambda name: attrgetter(name)(self)))
+        return json_response(openapi.describe(ROUTES, lambda name: attrgetter(name)(self)))
 
     async def overview(self, _request: web.Request) -> web.Response:
         """The first view."""
-        return _json(documents.overview(self._frame, self.history, self.view.settings(), self._wall()))
+        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall()))
 
     async def nodes(self, _request: web.Request) -> web.Response:
         """Every node."""
-        return _json(documents.nodes(self._frame, self.history))
+        return json_response(documents.nodes(self._frame, self.history))
 
     async def methods(self, _request: web.Request) -> web.Response:
         """Every method called."""
-        return _json(documents.methods(self._frame, self.history))
+        return json_response(documents.methods(self._frame, self.history))
 
     async def cache(self, _request: web.Request) -> web.Response:
         """Tiers and classes."""
-        return _json(documents.cache(self._frame, self.history))
+        return json_response(documents.cache(self._frame, self.history))
 
     async def explain(self, request: web.Request) -> web.Response:
         """How a call would be treated."""
-        return _json(await explain(await request.read(), self._links))
+        return json_response(await explain(await request.read(), self._links))
 
     async def purge(self, request: web.Request) -> web.Response:
         """Remove kept answers, here and on the hosts that share this one's Redis."""
@@ -299,7 +298,7 @@ class Admin:
             log.info("kept answers are purged", by=request[AUTHOR].name, **about)
             if self._control is not None:
                 await self._control.purged(body)
-        return _json(done)
+        return json_response(done)
 
     async def record(self, request: web.Request) -> web.Response:
         """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
@@ -307,21 +306,21 @@ class Admin:
         if not wanted.stop and now > self._recording_until:
             log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
         self._recording_until = -math.inf if wanted.stop else now + PATIENCE
-        return _json(await record(wanted, self._links))
+        return json_response(await record(wanted, self._links))
 
     async def clients(self, _request: web.Request) -> web.Response:
         """Holders of API keys."""
         window = self.history.window(documents.WHILE)
-        return _json(clients.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
+        return json_response(documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
 
     async def errors(self, _request: web.Request) -> web.Response:
         """Errors of nodes that no rule knew."""
-        return _json(node_errors.unclassed(self.view.errors()))
+        return json_response(node_errors.unclassed(self.view.errors()))
 
     async def try_error(self, request: web.Request) -> web.Response:
         """What would be done with an error: it changes nothing."""
         try:
-            return _json(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
+            return json_response(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
         except ValueError as error:
             raise ProblemError(400, "invalid-question", str(error)) from None
 
@@ -367,7 +366,3 @@ def _via(request: web.Request) -> str:
     """Through what a change came, as the client says."""
     said = request.headers.get(PROOF, "")
     return said if said in ("page", "cli") else "api"
-
-
-def _json(document: Mapping[str, object]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from rpcaccel.controlplane.admin import api_types as types
 from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
-from rpcaccel.controlplane.admin.clients import Clients
-from rpcaccel.controlplane.admin.diagnostics import ExplainRequest, Trial
+from rpcaccel.controlplane.admin.diagnostics import CallRequest
 from rpcaccel.controlplane.settings.ledger import Ledger
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
@@ -71,11 +70,11 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/methods", "methods", "read", types.Methods),
     AdminRoute("GET", f"{_API}/methods/history", "query_routes.method", "read", MethodPast, query=_METHOD),
     AdminRoute("GET", f"{_API}/cache", "cache", "read", types.Cache),
-    AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", types.Ran, Trial),
-    AdminRoute("POST", f"{_API}/explain", "explain", "read", types.ExplainedCall, ExplainRequest),
+    AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", types.Ran, CallRequest),
+    AdminRoute("POST", f"{_API}/explain", "explain", "read", types.ExplainedCall, CallRequest),
     AdminRoute("POST", f"{_API}/purge", "purge", "change", types.Purged, PurgeRequest),
     AdminRoute("POST", f"{_API}/record", "record", "change", types.RecordedCalls, RecordRequest),
-    AdminRoute("GET", f"{_API}/clients", "clients", "read", Clients),
+    AdminRoute("GET", f"{_API}/clients", "clients", "read", types.Clients),
     AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", types.NewKey),
     AdminRoute("GET", f"{_API}/errors", "errors", "read", types.UnclassedErrors),
     AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),

@@ -210,6 +210,29 @@ class Cache(TypedDict):
     classes: list[ClassNow]
 
 
+class ClientNow(TypedDict):
+    """A holder of keys, or `anonymous`: all who call without one."""
+
+    name: str
+    calls_total: int
+    calls_per_second: PerSecond | None
+    limited_total: int
+    limited_per_second: PerSecond | None
+    limited: Annotated[dict[str, int], Meta(description="Refused since the start, by limit.")]
+    in_flight: int
+    seen: Annotated[float | None, Meta(description="Seconds since it last called; null: never.")]
+    enabled: bool
+    limits: Annotated[dict[str, Any] | None, Meta(description="As in the settings; null when it is not there.")]
+
+
+class Clients(TypedDict):
+    """Who calls how much, and what is refused to whom."""
+
+    window: Looked
+    require_key: bool
+    clients: list[ClientNow]
+
+
 class WorkerList(TypedDict):
     """The workers that run."""
 

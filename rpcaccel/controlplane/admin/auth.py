@@ -15,7 +15,6 @@ from functools import partial
 from typing import Literal
 from urllib.parse import urlsplit
 
-import orjson
 import structlog
 from aiohttp import web
 from msgspec import Struct
@@ -23,7 +22,7 @@ from msgspec import Struct
 from rpcaccel.config.model import AccountSettings, AdminSettings
 from rpcaccel.config.secrets import PasswordHash, unmatched
 from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
 
@@ -346,7 +345,7 @@ class Login:
             "user": who.name if who else None,
             "role": who.role if who else None,
         }
-        return web.Response(body=orjson.dumps(document), content_type="application/json")
+        return json_response(document)
 
 
 def has_left(request: web.Request) -> bool:

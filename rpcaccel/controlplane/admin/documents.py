@@ -16,6 +16,8 @@ from rpcaccel import balancers
 from rpcaccel.controlplane.admin.api_types import (
     Attention,
     Cache,
+    ClientNow,
+    Clients,
     Methods,
     Moment,
     NetworkNow,
@@ -32,8 +34,9 @@ from rpcaccel.controlplane.stats.notices import not_reached
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
+from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.nodes.quota import QuotaUse
-from rpcaccel.core.stats.counters import Cell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import Cell, ClientCell, NodeCell, TallySnapshot, Tier
 
 SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("listen",),
@@ -250,3 +253,54 @@ def _shown(settings: Mapping[str, object]) -> dict[str, str | int | float | bool
         if isinstance(found, str | int | float | bool):
             shown[".".join(path)] = found
     return shown
+
+
+_LIMITS = ("rate", "burst", "concurrency", "batch", "allow", "deny")
+
+
+def clients(snapshot: TallySnapshot, window: Window | None, settings: Mapping[str, object], now: float) -> Clients:
+    """Every holder of a key in the order of the settings, then those gone from them and the anonymous ones.
+
+    Args:
+        now: seconds on the clock that clients were seen by.
+    """
+    said = _table(settings, "clients")
+    keys, anonymous = _table(said, "keys"), _table(said, "anonymous")
+    cells = {cell.client: cell for cell in snapshot.clients}
+    recent = {cell.client: cell for cell in window.passed.clients} if window else {}
+    limits = {**{name: _table(keys, name) for name in keys}, ANONYMOUS: anonymous}
+    names = [*keys, *(name for name in cells if name not in keys)]
+    return {
+        "window": window.seconds if window else None,
+        "require_key": bool(said.get("require_key", False)),
+        "clients": [
+            _client(cells.get(name) or ClientCell(name), recent.get(name), window, limits.get(name), now)
+            for name in names
+        ],
+    }
+
+
+def _client(
+    cell: ClientCell,
+    recent: ClientCell | None,
+    window: Window | None,
+    limits: Mapping[str, object] | None,
+    now: float,
+) -> ClientNow:
+    return {
+        "name": cell.client,
+        "calls_total": cell.calls,
+        "calls_per_second": rate(recent.calls if recent else 0, window),
+        "limited_total": sum(cell.limited.values()),
+        "limited_per_second": rate(sum(recent.limited.values()) if recent else 0, window),
+        "limited": dict(cell.limited),
+        "in_flight": cell.in_flight,
+        "seen": max(0.0, now - cell.seen_at) if cell.seen_at else None,
+        "enabled": bool(limits.get("enabled", True)) if limits else True,
+        "limits": {name: limits.get(name) for name in _LIMITS} if limits else None,
+    }
+
+
+def _table(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = settings.get(name)
+    return found if isinstance(found, Mapping) else {}

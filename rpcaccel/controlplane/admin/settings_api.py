@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
-import orjson
 from aiohttp import web
 
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_routes import Control
 from rpcaccel.controlplane.admin.api_types import UndoRequest
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.export import to_toml
 from rpcaccel.controlplane.settings.ledger import (
@@ -77,7 +76,7 @@ class ChangeRoutes:
         ledger = self.control.ledger
         change = await _body(request, dict[str, Any])
         if request.query.get("dry_run", "") not in ("", "0"):
-            return _json(await self._previewed(ledger, change))
+            return json_response(await self._previewed(ledger, change))
         expected = _expected(request, ledger)
         return await self._changed(ledger.change(change, request[AUTHOR], expected))
 
@@ -97,17 +96,17 @@ class ChangeRoutes:
         ledger = self.control.ledger
         edits = difference(ledger.base, ledger.settings)
         found = {"revision": ledger.revision, "base": ledger.origin.source, "difference": msgspec.to_builtins(edits)}
-        return _json(found)
+        return json_response(found)
 
     async def described(self, _request: web.Request) -> web.Response:
         """What can be set: each setting with its kind, explanation, default and bounds."""
-        return _json({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
+        return json_response({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
 
     async def key(self, request: web.Request) -> web.Response:
         """A new API key and its hash. Neither is kept here: the hash is for the settings, the key for its holder."""
         await _body(request, dict[str, Any])
         made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
-        return _json({"key": made, "hash": client_limits.hashed(made)})
+        return json_response({"key": made, "hash": client_limits.hashed(made)})
 
     async def export(self, _request: web.Request) -> web.Response:
         """The settings as a config file."""
@@ -121,13 +120,13 @@ class ChangeRoutes:
         ledger = self.control.ledger
         asked = request.query.get("limit", "100")
         limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
-        return _json({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
+        return json_response({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
 
     # -- workers, nodes, events ----------------------------------------------------------------------------------
 
     async def workers(self, _request: web.Request) -> web.Response:
         """The workers."""
-        return _json({"workers": list(self.control.workers()), "replaced": self.control.replaced})
+        return json_response({"workers": list(self.control.workers()), "replaced": self.control.replaced})
 
     async def probe(self, request: web.Request) -> web.Response:
         """Look at a node now."""
@@ -137,11 +136,11 @@ class ChangeRoutes:
                 head = await self.control.probe(network, node)
         except TimeoutError:
             detail = f"it did not answer within {PROBE_WITHIN:g} s"
-            return _json({"network": network, "id": node, **dict.fromkeys(("head", "chain_ok", "latency")),
+            return json_response({"network": network, "id": node, **dict.fromkeys(("head", "chain_ok", "latency")),
                           "answering": False, "note": detail})  # fmt: skip
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        return _json(
+        return json_response(
             {
                 "network": network,
                 "id": node,
@@ -213,7 +212,7 @@ class ChangeRoutes:
             "undo": ledger.undo_to,
             **more,
         }
-        response = _json(document)
+        response = json_response(document)
         response.headers["ETag"] = f'"{ledger.revision}"'
         return response
 
@@ -263,7 +262,3 @@ async def _body(request: web.Request, kind: type[T]) -> T:
     if body and request.content_type not in _JSON:
         raise ProblemError(415, "not-json", f"send {_JSON[0]} or {_JSON[1]}")
     return read(body or b"{}", kind)
-
-
-def _json(document: Mapping[str, object]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -11,17 +11,22 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 
+import structlog
 from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.chains import Chain
-from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
+from rpcaccel.controlplane.stats.notices import LEVELS, changes
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
+from rpcaccel.core.messages import Hint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
+
+log = structlog.get_logger("rpcaccel.heads")
 
 QUICKEST, SLOWEST = 0.1, 5.0
 """Seconds: bounds of the time between two looks at a node that answers, and of the back-off from one that does not."""
@@ -298,3 +303,68 @@ def _finality(settings: NetworkSettings, chain: Chain) -> tuple[Finality, int]:
     if depth is None:
         return chain.finality, chain.finality_depth
     return ("instant", 0) if depth == 0 and chain.finality == "instant" else ("depth", depth)
+
+
+def _made_from(settings: NetworkSettings) -> object:
+    """What a prober cannot take over while it runs."""
+    return (settings.chain, settings.finality_depth, settings.block_time)
+
+
+class Probers:
+    """One prober a network. `publish` gets every change of heads."""
+
+    def __init__(self, publish: Callable[[NetworkHeads], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self.heads: dict[str, NetworkHeads] = {}
+        self._publish = publish
+        self._clock = clock
+        self._probers: dict[str, tuple[object, Prober]] = {}
+        self._epochs: dict[str, int] = {}
+        """The next fork epoch of a network whose prober is gone. While nobody looked, a branch may have been left, and
+        what was kept of it must not be found again."""
+
+    def __repr__(self) -> str:
+        return f"<Probers {' '.join(self._probers)}>"
+
+    async def adopt(self, settings: Settings) -> None:
+        """Follow the networks of these settings, and no others."""
+        for name, (made_from, prober) in list(self._probers.items()):
+            network = settings.networks.get(name)
+            if network is None or _made_from(network) != made_from:
+                del self._probers[name]
+                await prober.stop()
+                self.heads.pop(name, None)
+                self._epochs[name] = prober.heads().served.fork_epoch + 1
+        for name, network in settings.networks.items():
+            known = self._probers.get(name)
+            if known is None:
+                prober = Prober(
+                    name, network, publish=self._hear, clock=self._clock, fork_epoch=self._epochs.get(name, 0)
+                )
+                self._probers[name] = (_made_from(network), prober)
+                await prober.start()
+            else:
+                await known[1].adopt(network)
+
+    def hint(self, hint: Hint) -> None:
+        """An answer to a worker showed that a node has a block."""
+        known = self._probers.get(hint.network)
+        if known is not None:
+            known[1].hint(hint.node, hint.head)
+
+    async def probe_now(self, network: str, node: str) -> NodeHead | None:
+        """Look at a node at once; None when there is no such node."""
+        known = self._probers.get(network)
+        return None if known is None else await known[1].probe_now(node)
+
+    async def stop(self) -> None:
+        """End all probing."""
+        for _, prober in self._probers.values():
+            await prober.stop()
+
+    def _hear(self, heads: NetworkHeads) -> None:
+        if heads.network in self._probers:
+            for notice in changes(self.heads.get(heads.network), heads):
+                about = {"network": heads.network, "node": notice.node} if notice.node else {"network": heads.network}
+                log.log(LEVELS[notice.level], notice.text, **about)
+            self.heads[heads.network] = heads
+            self._publish(heads)

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal
 
 import structlog
@@ -31,6 +31,13 @@ SHORT_LIFE = 5.0
 LONGEST_PAUSE = 10.0
 REMEMBERED = 600.0
 """Seconds for which a worker's death is something to look at."""
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks."""
+ASLEEP = 2.0
+"""Seconds between two looks after which it was this process that slept: silence is counted from its waking."""
+GRACE = 1.0
+"""Seconds that a silent worker gets to end by itself."""
 
 log = structlog.get_logger("rpcaccel.workers")
 
@@ -307,3 +314,62 @@ async def _adopt(one: RunningWorker, settings: Settings, revision: int, within: 
     if not refusal:
         one.revision = revision
     return f"worker {one.link.name}: {refusal}" if refusal and refusal != GONE else ""
+
+
+class Watchdog:
+    """Ends workers that hang. A worker reports once a second; one that is silent for more than `within` seconds is told
+    to end, which a worker that was only slow then does, and is killed when it does not. 0 seconds: no worker is ended.
+    """
+
+    def __init__(
+        self,
+        serving: Callable[[], Sequence[RunningWorker]],
+        within: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._serving = serving
+        self._within = within
+        self._clock = clock
+        self._sleep = sleep
+        self._looked_at = self._since = clock()
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Watchdog {self._within():g} s>"
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._looked_at = self._since = self._clock()
+        self._task = asyncio.create_task(self._run(), name="watchdog")
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def silent(self) -> list[RunningWorker]:
+        """The workers that have said nothing for too long."""
+        now, within = self._clock(), self._within()
+        if now - self._looked_at > ASLEEP:  # what they said meanwhile waits to be read
+            self._since = now
+        self._looked_at = now
+        return [one for one in self._serving() if within and now - max(one.link.heard_at, self._since) > within]
+
+    async def _run(self) -> None:
+        while True:
+            await self._sleep(LOOK_EVERY)
+            if silent := self.silent():
+                await self._end(silent)
+
+    async def _end(self, silent: Sequence[RunningWorker]) -> None:
+        """All of them at once: while one has its grace, calls wait at the others as well."""
+        why = f"did not answer for {self._within():g} s"
+        for one in silent:
+            one.hung = True
+            log.error("a worker does not answer and is ended", worker=one.link.name, pid=one.link.pid, how=why)
+            one.link.ask_to_end(why)
+        await self._sleep(GRACE)
+        for one in silent:
+            one.link.kill()

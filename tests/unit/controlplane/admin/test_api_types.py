@@ -9,7 +9,7 @@ import pytest
 
 from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.clients import clients
+from rpcaccel.controlplane.admin.documents import clients
 from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import method_past, past
