@@ -20,13 +20,13 @@ from rpcaccel.config.validate import Judge, validate
 
 
 def to_document(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
-    """Every key with its value. Secrets are hidden unless `reveal`, for what is stored or sent to a worker."""
+    """The document of all settings. Secrets are masked unless `reveal`, which is for documents that are stored."""
     document: dict[str, Any] = settings.model_dump(mode="json", context=REVEAL if reveal else None)
     return document
 
 
 def to_table(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
-    """As `to_document`, with each network's nodes as a table by id: the shape that a change has."""
+    """The document with each network's nodes as a table by id, which is the shape of a change."""
     document = to_document(settings, reveal=reveal)
     for network in document["networks"].values():
         network["nodes"] = {node["id"]: node for node in network["nodes"]}
@@ -49,7 +49,7 @@ def apply(settings: Settings, change: Mapping[str, Any], judge: Judge = lambda _
 
 
 def _said(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without the default that gives way to another value (memory.size), as nobody may have said it."""
+    """The document without a default that gives way to another setting (memory.max_entry to memory.size)."""
     memory = document.get("memory")
     if not isinstance(memory, Mapping) or memory.get("max_entry") != MemorySettings.model_fields["max_entry"].default:
         return document
@@ -70,7 +70,7 @@ def merge(target: Any, change: Any) -> Any:
 
 
 def _tables(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The networks whose nodes are a table by id; what else a change made of them is for the model to refuse."""
+    """The networks whose nodes are a table by id; anything else is left for the model to refuse."""
     networks = document.get("networks")
     found = networks.items() if isinstance(networks, Mapping) else ()
     return {
@@ -79,7 +79,7 @@ def _tables(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _renamed(document: Mapping[str, Any]) -> list[Fault]:
-    """A node's id is how it is known, and its state with it: it is not changed but removed and added."""
+    """Faults of changed ids: a node's state belongs to its id, so a node is removed and added instead."""
     stays = "the id of a node stays {}; remove the node and add another"
     return [
         Fault(dotted(("networks", name, "nodes", key, "id")), "", stays.format(key))
@@ -139,7 +139,7 @@ def difference(before: Settings, after: Settings) -> tuple[Edit, ...]:
 
 
 def _walk(keys: Keys, before: tuple[Any, Any], after: tuple[Any, Any]) -> Iterator[tuple[Keys, tuple[Any, Any]]]:
-    """Each side is a value and how it may be shown."""
+    """The edits between two sides; each side is a value and its masked form."""
     if isinstance(before[0], Mapping) and isinstance(after[0], Mapping):
         for key in [*before[0], *(key for key in after[0] if key not in before[0])]:
             inner = [(side[0].get(key), side[1].get(key)) for side in (before, after)]

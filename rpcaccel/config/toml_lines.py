@@ -1,4 +1,4 @@
-"""On which line of a TOML file a value stands, for errors that name it. tomllib keeps no positions."""
+"""The line of each value in a TOML file, for errors that name it: tomllib keeps no positions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Reader:
         self._tokens: list[tuple[str, int]] = []
         self._at = 0
         self._members: dict[Path, int] = {}
-        """How many tables each list of tables has so far."""
+        """The number of tables read so far of each list of tables."""
         line, place = 1, 0
         for match in _TOKEN.finditer(text):
             line += text.count("\n", place, match.start())

@@ -1,6 +1,7 @@
-"""A document becomes settings, or a list of what is wrong with it: in values first, then by rules over several of them.
+"""Validation: a document becomes settings, or a list of faults. Wrong values are told first, then broken rules over
+several of them.
 
-`check`, `serve`, a reload and a change at run time all judge by `validate`.
+`check`, `serve`, a reload and a change at run time all use `validate`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Misfit(NamedTuple):
     expected: str
 
     def fault(self, said: Mapping[Path, str]) -> Fault:
-        """The fault, with who said what stands at the path."""
+        """The fault, with the source of the value at the path."""
         return Fault(dotted(self.path), self.found, self.expected, source_of(self.path, said))
 
 
@@ -49,7 +50,7 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
 
 
 def is_open(listen: str, admin: AdminSettings) -> bool:
-    """Would others reach the admin side there, and need no password?"""
+    """Whether other machines would reach the admin side there without a password."""
     return not admin.accounts and not is_loopback(parse_listen(listen).host)
 
 
@@ -69,7 +70,7 @@ def _places(settings: Settings) -> Iterator[Misfit]:
 
 
 def _clash(one: Listen, other: Listen) -> bool:
-    """Would both listen on one port of one address? Port 0 is always a free one."""
+    """Whether both would listen on one port of one address. Port 0 is always free."""
     if one.port != other.port or one.port == 0:
         return False
     ours, theirs = _addresses(one.host), _addresses(other.host)
@@ -77,7 +78,7 @@ def _clash(one: Listen, other: Listen) -> bool:
 
 
 def _covers(ours: set[str], theirs: set[str]) -> bool:
-    """Is one of their addresses among ours? "::" is every interface, "0.0.0.0" every one of IPv4."""
+    """Whether one of their addresses is among ours. "::" is every interface, "0.0.0.0" every one of IPv4."""
     everywhere_4 = "0.0.0.0" in ours and any(":" not in address for address in theirs)
     return "::" in ours or everywhere_4 or bool(ours & theirs)
 
@@ -95,7 +96,7 @@ def _addresses(host: str) -> set[str]:
 
 
 def _memory(memory: MemorySettings) -> Iterator[Misfit]:
-    # A default that is too large hinders nothing: what does not fit into the memory is not kept in it.
+    # Only a given value is judged: the default gives way to a smaller memory.
     if "max_entry" in memory.model_fields_set and 0 < memory.size < memory.max_entry:
         expected = f"at most the {memory.size} bytes of memory.size"
         yield Misfit(("memory", "max_entry"), str(memory.max_entry), expected)
@@ -133,7 +134,7 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"
 
 Judge = Callable[[Settings], Iterable[Misfit]]
-"""Says what is wrong with settings beyond what stands in them, such as files that are not there."""
+"""Returns broken rules that settings alone do not show, such as files that are missing."""
 
 
 def validate(

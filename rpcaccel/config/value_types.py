@@ -1,11 +1,8 @@
-"""The kinds of values that settings have: each reads what people write and keeps one form of it.
+"""The types of values in the settings: each reads several spellings and keeps one form.
 
-Sizes and durations as people write them: "256MB", "5 MiB", "30ms", "2m".
-
-Sizes follow IEC 80000-13: MB is 1,000,000 bytes, MiB is 1,048,576. Bare numbers are bytes, or seconds.
-
-What settings name and others bring: chains, balancers, the extra for traces. Asked late, so that reading settings
-loads none of them.
+Sizes ("256MB", "5 MiB") follow IEC 80000-13: MB is 1,000,000 bytes, MiB is 1,048,576. Durations are written "30ms" or
+"2m". Bare numbers are bytes, or seconds. Chains, balancers and the extra for traces are looked up when a value names
+one, so that reading settings loads none of them.
 """
 
 from __future__ import annotations
@@ -133,7 +130,7 @@ def methods_of(chain: str) -> frozenset[str]:
 
 
 def trace_receiver(address: str) -> str:
-    """Where spans are sent, with its path. Raises ValueError for what is no address, and without the extra."""
+    """The address that spans are sent to, with its path. Raises ValueError for no address, and without the extra."""
     if not address:
         return ""
     try:
@@ -240,7 +237,7 @@ MethodPattern = Annotated[str, AfterValidator(_method_pattern)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(listed)]
 HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], BeforeValidator(listed)]
 _IN_ORDER = PlainSerializer(sorted, return_type=list[str], when_used="json")
-"""A set has no order of its own: written down, equal ones are to be equal."""
+"""A set is written in order, so that equal sets have equal documents."""
 Roles = Annotated[
     frozenset[Literal["archive", "explorer", "beacon", "auth", "debug"]], BeforeValidator(listed), _IN_ORDER
 ]

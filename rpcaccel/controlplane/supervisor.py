@@ -1,7 +1,5 @@
-"""The supervisor: starts workers, follows heads, has changes adopted, shows and stops everything.
-
-One process, or one process and its workers; the parts below the link cannot tell the difference.
-"""
+"""The supervisor: starts and stops workers and probers, has changes of the settings adopted, and implements what the
+admin side asks for. The code below the links cannot tell whether there is one process or several."""
 
 from __future__ import annotations
 
@@ -38,19 +36,19 @@ from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
 from rpcaccel.dataplane import logs
 
 HEADS_WITHIN = 1.0
-"""Seconds that the start waits for the first heads, so that first calls find nodes that are known to be right."""
+"""Seconds that the start waits for the first heads, so that the first calls find nodes of the right chain."""
 
 log = structlog.get_logger("rpcaccel")
 
 
 class RunningInfo(Struct, frozen=True):
-    """What runs where, with the real ports."""
+    """The addresses that a started program listens on, with the real ports."""
 
     settings: Settings
     listen: str
     admin: str
     notes: tuple[str, ...] = ()
-    """What should be known of how these settings came to be, in sentences."""
+    """Sentences about how these settings were put together."""
 
 
 class Supervisor:
@@ -83,7 +81,7 @@ class Supervisor:
         self._watchdog = Watchdog(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
         self._started = asyncio.Event()
-        """Until then the admin side takes changes, and the program signals, for which there are no workers yet."""
+        """Set once there are workers. Changes and signals that come before wait for it."""
         self._admin: Admin | None = None
         self._logging: LogSettings | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -128,7 +126,7 @@ class Supervisor:
         return RunningInfo(settings, self._listen, admin, notes)
 
     async def _open_admin(self) -> str:
-        """Listen on the admin address, before any worker starts: that it is taken is said at once."""
+        """Listen on the admin address before any worker starts, so that an address in use is reported at once."""
         listen = self.settings.admin.listen
         self._admin = Admin(self.overview, listen, control=self, settings=lambda: self.settings.admin, links=self.links)
         try:
@@ -157,7 +155,7 @@ class Supervisor:
             self._renewing = asyncio.create_task(self._renew_as_asked(), name="renew")
 
     async def _renew_as_asked(self) -> None:
-        """As often as it takes: a file that was written while the workers were being renewed is read as well."""
+        """Renew until no signal is left, so that a file written while workers were being renewed is read as well."""
         await self._started.wait()
         while self._to_renew:
             self._to_renew = False
@@ -180,7 +178,7 @@ class Supervisor:
     # -- changes -------------------------------------------------------------------------------------------------
 
     async def _adopt(self, settings: Settings, revision: int) -> str:
-        """Everywhere or nowhere; the reason of a refusal."""
+        """Have all workers adopt a revision, or none; returns the reason of a refusal."""
         await self._started.wait()
         refusal = await self._workers.adopt(settings, revision)
         if not refusal:
@@ -194,7 +192,7 @@ class Supervisor:
             logs.configure(settings.log)
 
     def _hindered(self, settings: Settings, before: Settings) -> list[Misfit]:
-        """What the next start would fail of, and what would leave the admin side open until then. Blocks."""
+        """The reasons why the next start would fail, and why the admin side would be open until then. Blocks."""
         found = hindrances(settings, before)
         open_to_be = is_open(settings.admin.listen, settings.admin)  # which is a fault whatever is there now
         if self._admin is not None and not open_to_be and is_open(self._admin.address, settings.admin):
@@ -214,7 +212,7 @@ class Supervisor:
         return self._workers.states()
 
     def adopted(self) -> int:
-        """How many workers have the revision in force."""
+        """The number of workers that run the revision in force."""
         return self._workers.adopted()
 
     @property
@@ -223,15 +221,15 @@ class Supervisor:
         return self._workers.replaced.total()
 
     def shared(self) -> dict[str, Any] | None:
-        """How settings are shared with other hosts; None without Redis."""
+        """The state of the sharing with other hosts; None without Redis."""
         return self._hosts.shown()
 
     async def purged(self, body: bytes) -> None:
-        """A purge was carried out here; the other hosts get it."""
+        """Pass a purge that was carried out here on to the other hosts."""
         await self._hosts.purged(body)
 
     async def probe(self, network: str, node: str) -> NodeHead | None:
-        """Look at a node at once."""
+        """Probe a node at once."""
         return await self._probers.probe_now(network, node)
 
     def _notices(self) -> Sequence[Notice]:
@@ -255,7 +253,7 @@ class Supervisor:
         return ProcessLink(name, sock, self._hint, self._spent, self._quotas.brought)
 
     def _bury(self, report: WorkerReport) -> None:
-        """A worker ended: its counts stay."""
+        """Keep the counts of a worker that ended."""
         self.overview.bury(report)
         self._quotas.bury(report)
 
@@ -263,7 +261,7 @@ class Supervisor:
         self.events.tell("worker", msgspec.to_builtins(event))
 
     def _publish(self, heads: NetworkHeads) -> None:
-        """A prober has news: every worker is told."""
+        """Pass the news of a prober on to every worker."""
         for link in self.links:
             link.tell(Heads(heads))
         known = self._probers.heads
@@ -271,13 +269,13 @@ class Supervisor:
             self._told.set()
 
     def _spent(self, teller: Link, spent: Spent) -> None:
-        """What clients spent at one worker counts at all others, one that drains in the same place among them."""
+        """Tell all other workers what clients spent at one of them, also one of the same name that drains."""
         for link in self.links:
             if link is not teller:
                 link.tell(spent)
 
     def _hint(self, hint: Hint | Sent) -> None:
-        """A worker has news: of a head for its prober, of a transaction for every worker."""
+        """Pass news of a worker on: a head to its prober, a transaction to every worker."""
         if isinstance(hint, Sent):
             for link in self.links:
                 link.tell(hint)

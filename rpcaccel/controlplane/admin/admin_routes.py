@@ -29,7 +29,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every answer, errors too."""
+"""Headers of every answer, errors included."""
 
 
 class AdminRoute(Struct, frozen=True):
@@ -49,7 +49,7 @@ class AdminRoute(Struct, frozen=True):
     query: Mapping[str, str] = {}
     """Parameters with what they mean."""
     conditional: bool = False
-    """Is If-Match required?"""
+    """Whether If-Match is required."""
 
 
 _RANGE = {"range": "5m, 1h or 24h."}
@@ -100,17 +100,17 @@ ROUTES: tuple[AdminRoute, ...] = (
 
 
 class Control(Protocol):
-    """Settings, workers, probes and the stream of events."""
+    """The part of the supervisor that the admin side uses beside the view."""
 
     ledger: Ledger
     events: Events
 
     def workers(self) -> Sequence[dict[str, Any]]:
-        """The workers with their states, old ones that still drain included."""
+        """The workers with their states, draining ones included."""
         ...
 
     def adopted(self) -> int:
-        """How many workers have the revision in force."""
+        """The number of workers that run the revision in force."""
         ...
 
     @property
@@ -119,13 +119,13 @@ class Control(Protocol):
         ...
 
     def shared(self) -> dict[str, Any] | None:
-        """How settings are shared with other hosts; None when they are not."""
+        """The state of the sharing with other hosts; None when nothing is shared."""
         ...
 
     async def purged(self, body: bytes) -> None:
-        """A purge was carried out here by this request; other hosts are to do the same."""
+        """Send a purge that was carried out here to the other hosts."""
         ...
 
     async def probe(self, network: str, node: str) -> NodeHead | None:
-        """Look at a node at once; None when there is no such node."""
+        """Probe a node at once; None when there is no such node."""
         ...

@@ -48,7 +48,7 @@ class NetworkNow(TypedDict):
 
 
 class Moment(TypedDict):
-    """What the event stream tells each second as well."""
+    """The part of the overview that the event stream sends each second."""
 
     networks: list[NetworkNow]
     readings: Readings | None
@@ -57,7 +57,7 @@ class Moment(TypedDict):
 
 
 class Attention(TypedDict):
-    """Something to look at, in a sentence."""
+    """A sentence about something that should be looked at."""
 
     level: Literal["bad", "warn"]
     subject: Annotated[str, Meta(description="A network, NETWORK/NODE, a tier, or what else it is about.")]
@@ -90,7 +90,7 @@ class StepNow(TypedDict):
 
 
 class Overview(Moment):
-    """What the first view of the page shows."""
+    """The document of the first view of the page."""
 
     version: str
     at: At
@@ -105,7 +105,7 @@ class Overview(Moment):
 
 
 class QuotaNow(TypedDict):
-    """What is used of a quota, all workers together."""
+    """The use of a quota by all workers together."""
 
     window: Literal["day", "month"]
     used: float
@@ -116,7 +116,7 @@ class QuotaNow(TypedDict):
 
 
 class NodeStanding(TypedDict):
-    """How a node is, and what it should carry."""
+    """The state of a node, and the share of calls that it should get."""
 
     network: str
     id: str
@@ -226,7 +226,7 @@ class ClientNow(TypedDict):
 
 
 class Clients(TypedDict):
-    """Who calls how much, and what is refused to whom."""
+    """The callers, with what they call and what is refused to them."""
 
     window: Looked
     require_key: bool
@@ -263,7 +263,7 @@ class ProbeOutcome(TypedDict):
 
 
 class Difference(TypedDict):
-    """What differs from the config file, environment and flags."""
+    """The difference from the config file, environment and flags."""
 
     revision: int
     base: Annotated[str | None, Meta(description="The config file; null without one.")]
@@ -271,7 +271,7 @@ class Difference(TypedDict):
 
 
 class Preview(TypedDict):
-    """What a change would make differ, asked for with dry_run."""
+    """The difference that a change would make, asked for with dry_run."""
 
     revision: int
     difference: list[Edit]
@@ -279,7 +279,7 @@ class Preview(TypedDict):
 
 
 class SettingsDescribed(TypedDict):
-    """What can be set."""
+    """The settings that can be changed."""
 
     settings: list[Described]
     restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
@@ -354,7 +354,7 @@ class NewKey(TypedDict):
 
 
 class Session(TypedDict):
-    """Who is logged in."""
+    """The account that is logged in."""
 
     required: Annotated[bool, Meta(description="Has one to be?")]
     user: str | None
@@ -362,7 +362,7 @@ class Session(TypedDict):
 
 
 class Purged(TypedDict):
-    """How many kept answers went, or would."""
+    """The number of kept answers that were removed, or would be."""
 
     memory: Annotated[int, Meta(description="From the memory of all workers of this host.")]
     store: Annotated[int, Meta(description="From Redis.")]
@@ -395,7 +395,7 @@ class RecordedCalls(TypedDict):
 
 
 class Ran(TypedDict):
-    """How a call went that was sent through the proxy's own front."""
+    """The answer to a call that was sent through the proxy's own front."""
 
     status: int
     headers: Annotated[dict[str, str], Meta(description="The telling ones, in lower case.")]
@@ -411,7 +411,7 @@ class UnclassedErrors(TypedDict):
 
 
 class Treatment(TypedDict):
-    """What would be done with an error."""
+    """The treatment of an error."""
 
     kind: str
     why: str
@@ -430,4 +430,4 @@ class ExplainedCall(Explanation, frozen=True, kw_only=True):
     """One call, as the workers would treat it now."""
 
     workers: tuple[str, ...]
-    """Those that were asked."""
+    """The workers that were asked."""

@@ -1,6 +1,6 @@
 """The JSON documents of the admin API, made from a frame and the history.
 
-What is picked is shown; nothing is passed on whole, so no secret in the settings can slip out.
+Settings are picked one by one and never passed on whole, so that no secret in them can be shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("memory", "max_entry"),
     ("redis", "prefix"),
 )
-"""The only settings the page is told, by path."""
+"""The paths of the only settings that the page gets."""
 
 WHILE = 10.0
 """Seconds that a rate looks back."""
@@ -57,7 +57,7 @@ MINUTE = 60.0
 
 
 def overview(frame: Frame, history: History, settings: Mapping[str, object], at: float) -> Overview:
-    """What the first view shows; `at` is the time in seconds since 1970."""
+    """The document of the first view; `at` is the time in seconds since 1970."""
     return {
         "version": rpcaccel.__version__,
         "at": at,
@@ -76,7 +76,7 @@ def overview(frame: Frame, history: History, settings: Mapping[str, object], at:
 
 
 def moment(frame: Frame, history: History) -> Moment:
-    """The part of it that readers of the stream get each second."""
+    """The part of the overview that readers of the stream get each second."""
     return {
         "networks": [_network(head, frame.nodes) for head in frame.heads],
         "readings": readings(history.window(WHILE)),
@@ -86,7 +86,7 @@ def moment(frame: Frame, history: History) -> Moment:
 
 
 def nodes(frame: Frame, history: History) -> Nodes:
-    """Every node with its state, its share of traffic wanted and got, and its figures of the last while."""
+    """The document of all nodes: states, shares of traffic wanted and got, and figures of the last minute."""
     window, minute = history.window(WHILE), history.window(MINUTE)
     now = {(cell.network, cell.node): cell for cell in frame.snapshot.nodes}
     recent = _node_cells(window)
@@ -107,7 +107,7 @@ def nodes(frame: Frame, history: History) -> Nodes:
 
 
 def methods(frame: Frame, history: History) -> Methods:
-    """Every method called since the start, with its figures of the last minute."""
+    """The document of all methods called since the start, with their figures of the last minute."""
     minute = history.window(MINUTE)
     recent = by_method(minute.passed.cells) if minute else {}
     calls = sum(cell.calls for cell in minute.passed.cells) if minute else 0
@@ -147,7 +147,7 @@ def cache(frame: Frame, history: History) -> Cache:
 
 
 def attention(frame: Frame) -> list[Attention]:
-    """What somebody should look at, each a sentence."""
+    """Sentences about everything that should be looked at."""
     found: list[Attention] = []
     for head in frame.heads:
         mine = [node for node in frame.nodes if node.network == head.network]
@@ -185,13 +185,13 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
 
 
 def _saved(snapshot: TallySnapshot) -> Saved:
-    """Spared since the start."""
+    """The savings of the cache since the start."""
     calls, seconds = spared(snapshot, {})
     return {"node_calls": calls, "seconds": seconds}
 
 
 def _steps(window: Window | None) -> list[StepNow]:
-    """Where the time went: each stage of a call that was timed, in the order of the way."""
+    """The time of each timed stage of calls, in the order of the stages."""
     steps = window.passed.steps if window else {}
     return [
         {
@@ -217,7 +217,7 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
 
 
 def _quota(use: QuotaUse) -> QuotaNow:
-    """One quota; times are ISO 8601 in UTC."""
+    """The document of one quota; times are ISO 8601 in UTC."""
     out = None if use.runs_out is None else _iso(use.runs_out)
     return {"window": use.window, "used": use.used, "limit": use.limit, "since": _iso(use.since),
             "renews": _iso(use.renews), "runs_out": out}  # fmt: skip

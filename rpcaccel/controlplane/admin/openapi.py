@@ -33,7 +33,7 @@ _PROOF = {
 
 
 def describe(routes: Iterable[AdminRoute], handler_of: Callable[[str], Any]) -> dict[str, Any]:
-    """The document; `handler_of` gives the handler of a name, whose docstring says what it does."""
+    """The document. `handler_of` returns the handler of a name; its docstring is the summary."""
     paths: dict[str, dict[str, Any]] = {}
     types = [Problem, *(kind for route in routes for kind in (*_answers(route), route.body) if kind is not None)]
     schemas, defined = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")

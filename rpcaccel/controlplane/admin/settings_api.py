@@ -38,18 +38,18 @@ LARGEST = 1 << 20
 PROBE_WITHIN = 10.0
 """Seconds."""
 STALLED = 30.0
-"""Seconds in which a reader of the stream takes nothing, after which its connection is closed."""
+"""Seconds after which the connection of a reader that takes nothing is closed."""
 RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
 _TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})"\s*')
 _TOO_DEEP = "it is nested too deeply"
 _JSON = ("application/json", "application/merge-patch+json")
 
 AUTHOR = web.RequestKey("author", Author)
-"""Who asks, as the guard found out."""
+"""The author of a change, as found by the guard."""
 
 
 class ChangeRoutes:
-    """Handlers over one control."""
+    """The handlers of settings, audit, workers, probes and events."""
 
     def __init__(self, control: Control | None, stalled: float = STALLED) -> None:
         self._control = control
@@ -60,7 +60,7 @@ class ChangeRoutes:
 
     @property
     def control(self) -> Control:
-        """Raises ProblemError where nothing can be changed."""
+        """The control. Raises ProblemError where nothing can be changed."""
         if self._control is None:
             raise ProblemError(404, "not-here")
         return self._control
@@ -92,18 +92,18 @@ class ChangeRoutes:
         return await self._changed(self.control.ledger.reload(request[AUTHOR]))
 
     async def difference(self, _request: web.Request) -> web.Response:
-        """What differs from the config file, environment and flags."""
+        """The difference from the config file, environment and flags."""
         ledger = self.control.ledger
         edits = difference(ledger.base, ledger.settings)
         found = {"revision": ledger.revision, "base": ledger.origin.source, "difference": msgspec.to_builtins(edits)}
         return json_response(found)
 
     async def described(self, _request: web.Request) -> web.Response:
-        """What can be set: each setting with its kind, explanation, default and bounds."""
+        """The settings that can be changed, each with kind, explanation, default and bounds."""
         return json_response({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
 
     async def key(self, request: web.Request) -> web.Response:
-        """A new API key and its hash. Neither is kept here: the hash is for the settings, the key for its holder."""
+        """Make an API key and its hash. Neither is stored: the hash is for the settings, the key for its holder."""
         await _body(request, dict[str, Any])
         made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
         return json_response({"key": made, "hash": client_limits.hashed(made)})
@@ -129,7 +129,7 @@ class ChangeRoutes:
         return json_response({"workers": list(self.control.workers()), "replaced": self.control.replaced})
 
     async def probe(self, request: web.Request) -> web.Response:
-        """Look at a node now."""
+        """Probe a node now."""
         network, node = request.match_info["network"], request.match_info["id"]
         try:
             async with asyncio.timeout(PROBE_WITHIN):
@@ -159,7 +159,7 @@ class ChangeRoutes:
         response.content_type = "text/event-stream"
         await response.prepare(request)
         last = request.headers.get("Last-Event-ID") or request.query.get("last", "")
-        # Subscribed before anything is said: what happens from here on is in the stream.
+        # Subscribed before the greeting is written, so that no event in between is lost.
         place = control.events.subscribe(last)
         try:
             async for frame in control.events.frames(place, {"revision": control.ledger.revision}):
@@ -229,13 +229,13 @@ class ChangeRoutes:
 
 
 STREAM_HEADERS = web.RequestKey("stream_headers", dict[str, str])
-"""What every answer carries; a stream has to be given it before it begins."""
+"""The headers of every answer, which a stream needs before it begins."""
 STILL_ALLOWED: web.RequestKey[Callable[[], bool]] = web.RequestKey("still_allowed")
-"""A function: may who opened the stream still read?"""
+"""A function that tells whether the reader of a stream may still read."""
 
 
 def line(ledger: Ledger, change: Change) -> dict[str, Any]:
-    """A line of the audit as it is shown."""
+    """The document of one line of the audit."""
     found: dict[str, Any] = msgspec.to_builtins(change)
     return {**found, "undo": change.outcome == "adopted" and ledger.knows(change.before)}
 

@@ -64,7 +64,7 @@ class QuotaFile:
         return f"<QuotaFile {self.path}>"
 
     def load(self) -> tuple[Brought, ...]:
-        """What was kept; nothing when there is no file. Raises DamagedError."""
+        """The uses that were saved; none without a file. Raises DamagedError."""
         try:
             content = msgspec.json.decode(self.path.read_bytes(), type=_Content)
         except FileNotFoundError:
@@ -99,7 +99,7 @@ class Quotas:
         self._links = links
         self._wall = wall
         self._past: dict[Key, Brought] = {}
-        """What earlier runs, and workers that ended, used of each quota."""
+        """By quota, the use by earlier runs and by workers that ended."""
         self._file: QuotaFile | None = None
         self._saved: tuple[Brought, ...] = ()
         self._every = every
@@ -152,7 +152,7 @@ class Quotas:
     # -- counting --------------------------------------------------------------------------------------------------
 
     def brought(self) -> tuple[Brought, ...]:
-        """What a worker that starts now is told."""
+        """The uses that a worker which starts now is told."""
         return self._sums() if self.wanted else ()
 
     def tell(self) -> None:
@@ -172,12 +172,12 @@ class Quotas:
                 link.tell(QuotaBrought(tuple(changed)))
 
     def bury(self, report: WorkerReport) -> None:
-        """A worker ended: what it used counts as past."""
+        """Count the use of a worker that ended as past."""
         for key, use in _uses(report):
             self._past[key] = self._sum(key, [use])
 
     def of(self, network: str, node: NodeSettings, told: Sequence[NodeReport]) -> tuple[QuotaUse, ...]:
-        """What is used of each quota that the node has, and when it will run out. `told`: the workers' reports of the
+        """The use of each quota that the node has, and when the quota will run out. `told`: the workers' reports of the
         node."""
         now, found = self._wall(), []
         limits: tuple[tuple[Window, float], ...] = (("day", node.quota.day), ("month", node.quota.month))
@@ -216,12 +216,12 @@ class Quotas:
 
     @property
     def wanted(self) -> bool:
-        """Has any node a quota of a day or a month?"""
+        """Whether any node has a quota of a day or a month."""
         nodes = (node for network in self._settings().networks.values() for node in network.nodes)
         return any(node.quota.day or node.quota.month for node in nodes)
 
     def notices(self) -> list[str]:
-        """What should be looked at, where there is a quota to be kept."""
+        """Sentences about counts that will be lost, where there are quotas."""
         return [self.note] if self.note and self.wanted else []
 
     async def save(self) -> None:

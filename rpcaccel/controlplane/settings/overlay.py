@@ -1,4 +1,4 @@
-"""What was changed at run time, laid over what file, environment and flags say."""
+"""The overlay of changes made at run time: how it is laid over what file, environment and flags say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rpcaccel.config.patch import apply, to_table
 
 
 class Told(NamedTuple):
-    """What a flag or a variable says of one setting."""
+    """The value that a flag or a variable gives to one setting."""
 
     path: tuple[str, ...]
     value: Any
@@ -24,7 +24,7 @@ class Told(NamedTuple):
 
 
 def told_of(base: Settings, sources: Mapping[Path, str]) -> tuple[Told, ...]:
-    """What flags and variables say, each of one setting. A list of nodes is none: nodes are told apart by id."""
+    """The single settings that flags and variables set. A list of nodes is not one: nodes are identified by id."""
     table = to_table(base, reveal=True)
     found = []
     for path, by in sources.items():
@@ -60,7 +60,7 @@ _ABSENT = object()
 
 
 def _paths(base: Settings, path: Path) -> list[tuple[str, ...]]:
-    """The path with names in place of `*` (every network) and of a node's position."""
+    """The exact paths of a path with `*` (every network) or with a node's position."""
     if path[:1] != ("networks",) or len(path) < 3:
         return [tuple(map(str, path))]
     names = list(base.networks) if path[1] == "*" else [str(path[1])]
@@ -82,14 +82,14 @@ def _at(table: Any, path: Sequence[str]) -> Any:
 
 
 def _without(table: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The table without what stands at a path, and without the tables that it leaves empty."""
+    """The table without the value at a path, and without tables that become empty by that."""
     first, *rest = path
     inner = _without(table[first], rest) if rest else {}
     return {**table, first: inner} if inner else {key: value for key, value in table.items() if key != first}
 
 
 class Laid(NamedTuple):
-    """Settings with an overlay on them, and in sentences what of it no longer had a place."""
+    """Settings with an overlay laid over them, and sentences about changes that no longer had a place."""
 
     settings: Settings
     left_out: tuple[str, ...]
@@ -135,5 +135,5 @@ def _nodes(base: Settings, name: str, change: Any, left_out: list[str]) -> Any:
 
 
 def _stands_alone(change: Any) -> bool:
-    """Does it make a network by itself? None, which removes one, does no harm."""
+    """Whether a change makes a network by itself, or removes one (None)."""
     return change is None or (isinstance(change, Mapping) and bool(change.get("nodes")))

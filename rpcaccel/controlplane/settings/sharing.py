@@ -45,7 +45,7 @@ log = structlog.get_logger("rpcaccel.sharing")
 
 
 class BoardPort(WordsPort, Protocol):
-    """What is needed of stores.redis.board.Board. Everything but `open` and `close` raises UnreachableError."""
+    """The part of stores.redis.board.Board used here. Every method but `open` and `close` raises UnreachableError."""
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
@@ -71,7 +71,8 @@ def compose(first: Any, second: Any) -> Any:
 
 
 class Sharing:
-    """This host's end. `purged` carries out a purge that another host made; `told` hears when Redis goes and comes."""
+    """This host's part in the sharing. `purged` carries out a purge of another host; `told` hears when Redis goes and
+    comes."""
 
     def __init__(
         self,
@@ -99,9 +100,9 @@ class Sharing:
         self._again = self._pause = again
         self._clock = clock
         self._retry_at = 0.0
-        """When what is posted and not in force here is tried again."""
+        """When a posted document that could not be adopted is tried again (seconds of `clock`)."""
         self._overlay: dict[str, Any] = {}
-        """What is posted; before the first look, what an earlier run left here."""
+        """The overlay that is posted; before the first look, the one that an earlier run left here."""
         self._unposted: dict[str, Any] = {}
         """Changes that wait for Redis, as one merge patch."""
         self._unposted_by = ""
@@ -123,12 +124,12 @@ class Sharing:
         self._task = asyncio.create_task(self._follow(), name="sharing")
 
     def begin(self) -> None:
-        """From here on changes go to the others. What an earlier run left here goes to an empty board only."""
+        """Begin to offer changes to other hosts. Changes of an earlier run are posted to an empty board only."""
         self._overlay = _shared(self._ledger.overlay())
         self._ledger.offer = self.offer
 
     async def stop(self) -> None:
-        """Follow no more."""
+        """Stop following the board."""
         self._ledger.offer = None
         if self._task is not None:
             async with self._ledger.changing:  # a half adopted revision would be in force in workers, not in the ledger
@@ -229,7 +230,7 @@ class Sharing:
 
     @property
     def _is_due(self) -> bool:
-        """Is something posted that is not in force here, and to be tried again now?"""
+        """Whether a posted document that could not be adopted is to be tried again now."""
         return bool(self.note) and self._clock() >= self._retry_at
 
     def _is(self, up: bool) -> None:
@@ -245,7 +246,7 @@ def _number(mark: str) -> int:
 
 
 def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an overlay concerns every host."""
+    """The sections of an overlay that concern every host."""
     return {key: value for key, value in overlay.items() if key not in LOCAL}
 
 
@@ -269,25 +270,25 @@ class Hosts:
         await self.stop()
         self._redis = redis
         if redis.url:
-            # Who has no Redis does without its client: 80 ms of a start.
+            # A host without Redis does not import its client, which takes 80 ms.
             from rpcaccel.stores.redis.board import Board  # noqa: PLC0415
 
             self._sharing = Sharing(Board(redis), self._ledger, purged=self._purge, told=self._hear)
             await self._sharing.start()
 
     async def stop(self) -> None:
-        """Share no more."""
+        """Stop sharing."""
         if self._sharing is not None:
             await self._sharing.stop()
         self._sharing = None
 
     async def purged(self, body: bytes) -> None:
-        """A purge was carried out here by this request; the others are to do the same."""
+        """Send a purge that was carried out here to the other hosts."""
         if self._sharing is not None:
             await self._sharing.tell_purge(body)
 
     def shown(self) -> dict[str, Any] | None:
-        """How the sharing goes; None where nothing is shared."""
+        """The state of the sharing, for the admin API; None where nothing is shared."""
         sharing = self._sharing
         if sharing is None or self._redis is None:
             return None
@@ -296,7 +297,7 @@ class Hosts:
 
     @property
     def note(self) -> str:
-        """What should be looked at, in a sentence."""
+        """A sentence when something should be looked at."""
         return self._sharing.note if self._sharing is not None else ""
 
     async def _purge(self, body: bytes) -> bool:

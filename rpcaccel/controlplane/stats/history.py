@@ -34,7 +34,7 @@ MethodKey = tuple[str, str]
 
 
 class NodeSums(Struct, frozen=True):
-    """What one node did in a time bucket."""
+    """The counts of one node in a time bucket."""
 
     calls: int = 0
     """Attempts sent to the node."""
@@ -45,7 +45,7 @@ class NodeSums(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True, kw_only=True):
-    """What was counted over a while: of everything, or of one method."""
+    """A time bucket: the counts of everything, or of one method, over a while."""
 
     at: float
     """The end of the while, in seconds since 1970."""
@@ -118,7 +118,7 @@ def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
 
 
 def merged(buckets: Sequence[Bucket]) -> Bucket:
-    """One bucket over the time of all of them, of which there is at least one."""
+    """The sum of buckets that follow one another; there is at least one."""
     nodes: dict[NodeKey, NodeSums] = {}
     for bucket in buckets:
         for key, one in bucket.nodes.items():

@@ -1,4 +1,4 @@
-"""The table of all metrics: name, kind, help and labels are said here and nowhere else."""
+"""The table of all metrics: their names, kinds, helps, labels, and the members that hold their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the system says of a process: memory, time on the CPU, open files."""
+"""Memory, processor time and open files of a process, as the system reports them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Usage(Struct, frozen=True):
-    """What one process takes."""
+    """The resources that one process uses."""
 
     resident: int
     """Bytes."""

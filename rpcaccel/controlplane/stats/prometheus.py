@@ -25,13 +25,13 @@ from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
 
 _LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
 _LABELS = "\0"
-"""Where the labels go into the lines of a histogram, once its numbers are there."""
+"""Stands for the labels in the lines of a histogram until its numbers are filled in."""
 _EXPONENT_FROM = 1_000_000
 _as_go_writes_it: Callable[[float], str] = floatToGoString
 
 
 class Form:
-    """How one metric is written. Labels come sorted by name, as prometheus-client has them."""
+    """The text form of one metric. Labels are sorted by name, as prometheus-client does it."""
 
     def __init__(self, metric: Exposed) -> None:
         help_text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
@@ -68,21 +68,21 @@ class Form:
 
 
 class Exposition:
-    """One text, family by family in the order of the table."""
+    """The text of an exposition, with the families in the order of the table."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._parts = {form: [form.head] for form in forms}
 
     def put(self, form: Form, value: float, *labels: str) -> None:
-        """One sample more."""
+        """Add a sample."""
         self._parts[form].append(form.sample(value, labels))
 
     def put_histogram(self, form: Form, counted: Histogram, *labels: str) -> None:
-        """One histogram more."""
+        """Add a histogram."""
         self._parts[form].append(form.histogram(counted, labels))
 
     def text(self) -> bytes:
-        """All of it; families without a sample too."""
+        """The whole text, families without a sample included."""
         return "".join(map("".join, self._parts.values())).encode()
 
 
@@ -125,7 +125,7 @@ class _Metrics:
         self._exposition = Exposition(_FORMS.values())
 
     def text(self) -> bytes:
-        """All of them."""
+        """The text of all metrics."""
         snapshot = self._frame.snapshot
         self._members(snapshot)
         self._program()

@@ -18,11 +18,11 @@ SMOOTH = 10
 """Seconds over which the lines of nodes are means: a node of small weight gets few calls in a single one."""
 
 RANGES = f"range is one of {', '.join(SPACING)}"
-"""What to say to another range."""
+"""The detail of the problem for any other range."""
 
 
 class Columns(TypedDict):
-    """Points of a chart, a list for each figure, oldest first."""
+    """The columns of a chart, a list for each figure, oldest first."""
 
     at: list[At]
     calls_per_second: list[float]

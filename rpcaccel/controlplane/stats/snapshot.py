@@ -20,7 +20,7 @@ from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import ended, merge
 
 NodeState = Literal["serving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"]
-"""One word for what a node is doing; `why` says the rest."""
+"""One word for the state of a node; `why` says the rest."""
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
@@ -32,26 +32,26 @@ class NodeView(Struct, frozen=True, kw_only=True):
     """Host and port alone: a path, query or user may hold a credential."""
     weight: int = 1
     eligible: bool = True
-    """Does it take calls about the newest blocks now, or will it as soon as it has the block that just came?"""
+    """Whether the node takes calls about the newest blocks, or will do so once it has the block that just came."""
     state: NodeState = "unknown"
     why: str = ""
     """A sentence, with what would end the state: "14 blocks behind; it gets no calls about newer blocks"."""
     since: float | None = None
-    """Seconds it has been in this state."""
+    """Seconds that the node has been in this state."""
     head: int = -1
     head_age: float | None = None
-    """Seconds since its head last moved."""
+    """Seconds since the node's head last moved."""
     lag: int | None = None
-    """Blocks behind the served head; None when its head is not known."""
+    """Blocks behind the served head; None when the node's head is not known."""
     roles: tuple[str, ...] = ()
-    """What the operator says it has."""
+    """The roles of the node by the operator's word."""
     says: Mapping[str, bool] = {}
-    """Which of the roles that it speaks of it has, by its own word."""
+    """The roles of the node by its own word: whether it has each of those that it speaks of."""
     tier: int = 0
     limit: int = 0
-    """Calls it may have at once, all workers together; 0 when not known."""
+    """Calls that the node may have at once, all workers together; 0 when not known."""
     quota: tuple[QuotaUse, ...] = ()
-    """What is used of each quota it has, all workers together."""
+    """The use of each quota of the node by all workers together."""
 
 
 class HeadView(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something to look at, in a sentence."""
+    """A sentence about something that should be looked at."""
 
     level: Literal["bad", "warn"]
     subject: str
@@ -100,7 +100,7 @@ class Frame(Struct, frozen=True, kw_only=True):
 
 
 class AdminView(Protocol):
-    """What the supervisor shows. Every method is synchronous and reads what is there."""
+    """The port of the admin side to the figures of the supervisor. Every method is synchronous and quick."""
 
     def frame(self) -> Frame:
         """Everything that changes by itself, of one moment."""
@@ -111,7 +111,8 @@ class AdminView(Protocol):
         ...
 
     def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """What would be done with an error under the settings in force. Raises ValueError for a senseless question."""
+        """The treatment of an error under the settings in force. Raises ValueError for an unknown network or a faulty
+        rule."""
         ...
 
     def settings(self) -> Mapping[str, object]:
@@ -120,7 +121,8 @@ class AdminView(Protocol):
 
 
 BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
-"""A new block reaches one node before another: so many blocks, for so many block times, are nothing to speak of."""
+"""Blocks that a node may be behind, and block times for which it may be, without a word: a new block reaches one node
+before another."""
 
 
 class SupervisorView:
@@ -151,7 +153,7 @@ class SupervisorView:
         self._behind_since: dict[tuple[str, str], float] = {}
 
     def bury(self, report: WorkerReport) -> None:
-        """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
+        """Keep the last counts of a worker that ended in the sums, so that no counter ever falls."""
         self._gone = [merge((*self._gone, ended(report.tally)))]
 
     def frame(self) -> Frame:
@@ -249,7 +251,7 @@ class SupervisorView:
         )
 
     def _is_brief(self, key: tuple[str, str], lag: int, now: float, block_time: float) -> bool:
-        """Has it only just fallen behind, and by little?"""
+        """Whether a node has only just fallen behind, and by little."""
         since = self._behind_since.setdefault(key, now)
         return lag <= BRIEFLY_BEHIND and now - since < FOR_BLOCK_TIMES * block_time
 
@@ -261,7 +263,7 @@ def _block_time(network: NetworkSettings) -> float:
 def _state(
     node: NodeSettings, found: NodeHead | None, lag: int | None, told: Sequence[NodeReport]
 ) -> tuple[NodeState, str]:
-    """What a node is doing, in one word and one sentence; the first that holds."""
+    """The state of a node and the sentence about it: the first that holds."""
     refusal = next((report.refusal for report in told if report.refusal), "")
     note = "" if found is None else found.note
     if found is not None and found.chain_ok is False:
@@ -272,7 +274,7 @@ def _state(
         return "cordoned", "its weight is 0: it is probed and gets no calls until it has a weight"
     if found is None or (found.head < 0 and not note):
         return "unknown", "it has not told its head yet"
-    if not found.answering and (found.barred or note) not in refusal:  # why, and not only what follows from it
+    if not found.answering and (found.barred or note) not in refusal:  # the cause comes before its consequence
         silent = note or found.barred
         return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
     if any(report.breaker != "closed" for report in told) or not found.answering:

@@ -1,6 +1,7 @@
-"""Figures for the eye from counters: rates, ratios and percentiles of a while. No data is None, never 0.
+"""Summaries of counters for display: rates, ratios and percentiles over a window. A figure without data is None, never
+0.
 
-What they look like is said once, as types: what makes them is checked against these, and OpenAPI is made of them.
+The documents are TypedDicts: mypy checks what makes them, and OpenAPI is derived from them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Counts = Annotated[dict[str, int], Meta(description="How often, by reason.")]
 
 
 class Quantiles(TypedDict):
-    """Times of so many answers."""
+    """Percentiles of the times of `count` answers."""
 
     count: int
     p50: Seconds | None
@@ -33,7 +34,7 @@ class Quantiles(TypedDict):
 
 
 class Readings(TypedDict):
-    """Calls of a while: how many, who answered them, how fast, what went wrong."""
+    """The readings of a window: rates, hit ratio, latencies and errors of its calls."""
 
     window: Seconds
     calls: int

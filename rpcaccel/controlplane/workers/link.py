@@ -103,7 +103,7 @@ class LocalLink:
 
     @property
     def heard_at(self) -> float:
-        return time.monotonic()  # whoever asks runs on the worker's own loop
+        return time.monotonic()  # the caller runs on the loop of the worker
 
     @property
     def pid(self) -> int:
@@ -119,7 +119,7 @@ class LocalLink:
             return GONE
         try:
             self._worker.adopt(settings, revision)
-        except Exception as error:  # as in a process of its own: a refusal, whatever it was
+        except Exception as error:  # any error is a refusal, as in a process of its own
             return f"{type(error).__name__}: {error}"
         return ""
 

@@ -52,7 +52,7 @@ START_WITHIN = 30.0
 END_WITHIN = 5.0
 """Seconds that a process which has ended its link has left."""
 NOWHERE = 0
-"""In place of a port: it never listened."""
+"""Stands for the port of a worker that never listened."""
 _CHUNK = 64 * 1024
 
 Answer = Started | Adopted | PurgeDone | ExplainReply | Recorded
@@ -118,12 +118,12 @@ class ProcessLink:
         self._report: WorkerReport | None = None
         self._numbers = count(1)
         self._awaited: dict[int, tuple[asyncio.Future[Any], Answer]] = {}
-        """By number, the answers that are awaited, and what is taken for them once the link has ended."""
+        """The awaited answers by number, each with the answer that is assumed once the link has ended."""
         self._open = False
         self._why = ""
-        """Why it was ended from here; empty when it was not."""
+        """The reason why the supervisor ended the worker; empty when it did not."""
         self.heard_at = time.monotonic()
-        """When its last words came."""
+        """The time of the last message (monotonic seconds)."""
 
     @property
     def pid(self) -> int:
@@ -211,7 +211,7 @@ class ProcessLink:
             self._writer.close()
 
     async def _ask(self, order: Callable[[int], Order], otherwise: A) -> A:
-        """Send the order of a new number and wait for its answer; `otherwise` when none can come any more."""
+        """Send an order under a new number and wait for its answer; `otherwise` when the link has ended."""
         if not self._open:
             return otherwise
         number = next(self._numbers)

@@ -1,7 +1,8 @@
-"""The workers that run: each on its own socket of the one port, replaced when it dies, renewed one after the other.
+"""The pool of workers: each listens on its own socket of the one port, is replaced when it dies or hangs, and is
+renewed in turn.
 
-The sockets stay open here as long as the program runs: a connection that arrives while its worker is being replaced
-waits in the socket's queue for the next worker and is not refused.
+The supervisor keeps the sockets open as long as the program runs: a connection that arrives while its worker is being
+replaced waits in the socket's queue for the next worker and is not refused.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from rpcaccel.core.messages import Heads, WorkerReport
 ACK_WITHIN = 5.0
 """Seconds in which a worker has to adopt a revision, or the revision is refused."""
 ROLLBACK_WITHIN = 1.0
-"""Seconds that a refusal waits for the others to be back where they were; who is late gets there later, in order."""
+"""Seconds that a refusal waits for the other workers to go back to the previous revision; a slow worker does so later.
+"""
 SHORT_LIFE = 5.0
 """Seconds: a worker that dies younger than this is replaced after a pause that grows."""
 LONGEST_PAUSE = 10.0
@@ -35,7 +37,7 @@ REMEMBERED = 600.0
 LOOK_EVERY = 0.5
 """Seconds between two looks."""
 ASLEEP = 2.0
-"""Seconds between two looks after which it was this process that slept: silence is counted from its waking."""
+"""Seconds between two looks after which this process itself must have slept: silence then counts from its waking."""
 GRACE = 1.0
 """Seconds that a silent worker gets to end by itself."""
 
@@ -45,7 +47,7 @@ What = Literal["started", "ended", "draining"]
 
 
 class WorkerEvent(Struct, frozen=True):
-    """Something that happened to a worker."""
+    """An event in the life of a worker."""
 
     id: str
     pid: int
@@ -56,23 +58,23 @@ class WorkerEvent(Struct, frozen=True):
 
 
 class RunningWorker(Struct):
-    """One worker as it is known here."""
+    """The state of one worker."""
 
     link: Link
     revision: int = 0
-    """The one it acknowledged."""
+    """The revision that the worker acknowledged."""
     state: Literal["starting", "serving", "draining"] = "starting"
     hung: bool = False
-    """Was it ended because it no longer answered?"""
+    """Whether the worker was ended because it no longer answered."""
     ended: bool = False
-    """Was its end seen, and its counts kept?"""
+    """Whether the end of the worker was noticed and its counts were kept."""
 
 
 MakeLink = Callable[[str, socket.socket], Link]
 
 
 class Workers:
-    """All workers. `links` is a list kept here for the overview: it holds those whose counts are still to be added."""
+    """The pool of workers. `links` holds the links of the workers whose counts the overview still has to add."""
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class Workers:
     ) -> None:
         self.links = links
         self.replaced: Counter[str] = Counter()
-        """Workers that were replaced, by why: died, unresponsive."""
+        """The number of replaced workers by reason: died, unresponsive."""
         self._make = make
         self._heads = heads
         self._bury = bury
@@ -97,14 +99,14 @@ class Workers:
         self._sockets: dict[str, socket.socket] = {}
         self._slots: dict[str, RunningWorker] = {}
         self._coming: dict[str, asyncio.Lock] = {}
-        """Whoever puts a worker in a place holds it: two would both serve there, and one of them unknown."""
+        """A lock for each place, held while a worker is put there: two workers must not serve in one place."""
         self._leaving: list[RunningWorker] = []
         self._watching: set[asyncio.Task[None]] = set()
         self._adopting = asyncio.Lock()
         self._short_lives: dict[str, int] = {}
         self._deaths: list[tuple[float, str]] = []
         self._failed: dict[str, str] = {}
-        """By place, why the last worker that was to come there did not."""
+        """By place, the reason why the last worker did not come up."""
         self._settings: Settings | None = None
         self._revision = 0
         self._stopping = False
@@ -114,16 +116,16 @@ class Workers:
 
     @property
     def places(self) -> int:
-        """How many workers there are to be."""
+        """The configured number of workers."""
         return len(self._sockets)
 
     def own(self, sockets: Sequence[socket.socket]) -> None:
-        """A place for a worker on each of these bound sockets, which belong to this from now on."""
+        """Make a place for a worker on each of these bound sockets, and take over the sockets."""
         self._sockets = {f"w{number}": sock for number, sock in enumerate(sockets, 1)}
         self._coming = {name: asyncio.Lock() for name in self._sockets}
 
     async def start(self, settings: Settings, revision: int) -> None:
-        """A worker in each place. Raises RuntimeError or OSError."""
+        """Start a worker in each place. Raises RuntimeError or OSError."""
         self._settings, self._revision = settings, revision
         await asyncio.gather(*(self._join(name) for name in self._sockets))
 
@@ -157,7 +159,7 @@ class Workers:
         await asyncio.gather(*leaving)
 
     async def stop(self, timeout: float) -> None:
-        """Drain all of them within `timeout` seconds."""
+        """Drain all workers within `timeout` seconds."""
         self._stopping = True
         for sock in self._sockets.values():
             sock.close()
@@ -168,7 +170,7 @@ class Workers:
         await asyncio.gather(*self._watching, return_exceptions=True)
 
     def states(self) -> list[dict[str, object]]:
-        """Every worker with its state, old ones that still drain included."""
+        """The state of every worker, draining ones included."""
         found = []
         for one in (*self._slots.values(), *self._leaving):
             report = one.link.report()
@@ -185,15 +187,15 @@ class Workers:
         return found
 
     def adopted(self) -> int:
-        """How many serve with the revision in force."""
+        """The number of workers that serve with the revision in force."""
         return sum(one.state == "serving" and one.revision == self._revision for one in self._slots.values())
 
     def serving(self) -> list[RunningWorker]:
-        """Those that take calls."""
+        """The workers that take calls."""
         return [one for one in self._slots.values() if one.state == "serving"]
 
     def notices(self) -> list[str]:
-        """What should be looked at, in sentences."""
+        """Sentences about workers that died or did not come up lately."""
         now = self._clock()
         self._deaths = [(at, text) for at, text in self._deaths if now - at < REMEMBERED]
         dead = [f"{text} ({now - at:.0f} s ago); it was replaced" for at, text in self._deaths[-3:]]
@@ -222,13 +224,14 @@ class Workers:
         self._watch(name, one)
         if refusal:
             self._failed[name] = refusal
-            self._later(self._leave(one))  # it listened meanwhile: clients that came to it get their answers
+            self._later(self._leave(one))  # the worker listened meanwhile, so its clients get their answers
             raise RuntimeError(refusal)
         self._failed.pop(name, None)
         self._tell(link, "started", f"worker {name} serves")
 
     async def _take_in(self, name: str, one: RunningWorker, revision: int) -> str:
-        """It counts from here on; or the reason why it does not: it refused what others adopted while it started."""
+        """Count a new worker as serving; or return the reason why it cannot: it refused a revision that the others
+        adopted while it started."""
         async with self._adopting:
             if revision != self._revision and self._settings is not None:
                 refusal = await _adopt(one, self._settings, self._revision, ACK_WITHIN)
@@ -259,10 +262,10 @@ class Workers:
         task.add_done_callback(self._watching.discard)
 
     async def _see_off(self, name: str, one: RunningWorker, since: float) -> None:
-        """Wait for a worker's end, keep its counts, and replace it unless it was meant to go."""
+        """Wait for a worker's end, keep its counts, and replace the worker unless it was drained."""
         how = await one.link.ended()
         report, one.ended = one.link.report(), True
-        # No await between these: the sums never miss the counts, nor hold them twice.
+        # No await between these lines: the sums must neither miss the counts nor hold them twice.
         if report is not None:
             self._bury(report)
         if one.link in self.links:
@@ -291,7 +294,7 @@ class Workers:
             await asyncio.sleep(pause)
             try:
                 async with self._coming[name]:
-                    if self._slots[name] is dead:  # it may have been renewed meanwhile
+                    if self._slots[name] is dead:  # a renewal may have replaced the worker meanwhile
                         await self._join(name)
             except (OSError, RuntimeError) as error:
                 log.exception("a worker could not be replaced and is tried again", worker=name, reason=str(error))
@@ -305,7 +308,7 @@ class Workers:
 
 
 async def _adopt(one: RunningWorker, settings: Settings, revision: int, within: float) -> str:
-    """The reason why a worker does not have the revision; empty when it has, or when it is no more."""
+    """Have one worker adopt a revision; returns the reason why it did not, empty when it did or has ended."""
     try:
         async with asyncio.timeout(within):
             refusal = await one.link.adopt(settings, revision)
@@ -339,20 +342,20 @@ class Watchdog:
         return f"<Watchdog {self._within():g} s>"
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Begin to watch."""
         self._looked_at = self._since = self._clock()
         self._task = asyncio.create_task(self._run(), name="watchdog")
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def silent(self) -> list[RunningWorker]:
-        """The workers that have said nothing for too long."""
+        """The workers that have been silent for too long."""
         now, within = self._clock(), self._within()
-        if now - self._looked_at > ASLEEP:  # what they said meanwhile waits to be read
+        if now - self._looked_at > ASLEEP:  # their messages of the meantime still wait to be read
             self._since = now
         self._looked_at = now
         return [one for one in self._serving() if within and now - max(one.link.heard_at, self._since) > within]
@@ -364,7 +367,7 @@ class Watchdog:
                 await self._end(silent)
 
     async def _end(self, silent: Sequence[RunningWorker]) -> None:
-        """All of them at once: while one has its grace, calls wait at the others as well."""
+        """End all silent workers at once, since calls wait at each of them."""
         why = f"did not answer for {self._within():g} s"
         for one in silent:
             one.hung = True
