@@ -96,10 +96,10 @@ def _place(document: dict[str, Any], segments: Iterable[str], source: str) -> Pa
                 raise _NoSuchKeyError(unknown_key((*path, part), known_keys(Settings, path), source))
         elif get_origin(annotation) is dict:
             names = here if isinstance(here, dict) else ()
-            part = next((name for name in names if folded(name) == folded(segment)), _spelt(segment))
+            part = next((name for name in names if folded(name) == folded(segment)), segment.lower().replace("_", "-"))
         else:
             raise _NoSuchKeyError(Fault(dotted(path), "", "no keys below this one", source))
-        here = _step(here, part)
+        here = here[part] if isinstance(part, int) else here.get(part) if isinstance(here, dict) else None
         path = (*path, part)
     return path
 
@@ -115,19 +115,9 @@ def _node_index(nodes: Any, segment: str, path: Path, source: str) -> int:
     raise _NoSuchKeyError(Fault(dotted((*path, segment.lower())), "no such node", there, source))
 
 
-def _step(here: Any, part: str | int) -> Any:
-    if isinstance(part, int):
-        return here[part]
-    return here.get(part) if isinstance(here, dict) else None
-
-
 def folded(name: str) -> str:
     """The name as an environment variable can spell it."""
     return re.sub(r"[^a-z0-9]", "_", name.lower())
-
-
-def _spelt(segment: str) -> str:
-    return segment.lower().replace("_", "-")
 
 
 def _value(text: str, path: Path) -> Any:

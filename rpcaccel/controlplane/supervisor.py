@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import structlog
@@ -29,9 +28,9 @@ from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
-from rpcaccel.controlplane.workers.workers import Watchdog, WorkerEvent, Workers
+from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
 from rpcaccel.dataplane import logs
 
@@ -76,7 +75,7 @@ class Supervisor:
             self.links,
             heads=lambda: tuple(self._probers.heads.values()),
             bury=self._bury,
-            heard=self._hear_worker,
+            heard=lambda event: self.events.tell("worker", msgspec.to_builtins(event)),
         )
         self._watchdog = Watchdog(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
@@ -87,6 +86,11 @@ class Supervisor:
         self._renewing: asyncio.Task[None] | None = None
         self._to_renew = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
+        self.workers = self._workers.states
+        self.adopted = self._workers.adopted
+        self.shared = self._hosts.shown
+        self.purged = self._hosts.purged
+        self.probe = self._probers.probe_now
 
     @property
     def settings(self) -> Settings:
@@ -205,32 +209,12 @@ class Supervisor:
         about = {"by": change.by, "reason": change.reason} if change.reason else {"by": change.by}
         log.info(f"settings {change.outcome}: {change.text}", **about)
 
-    # -- what the admin side asks for ------------------------------------------------------------------------------
-
-    def workers(self) -> Sequence[dict[str, Any]]:
-        """The workers with their states."""
-        return self._workers.states()
-
-    def adopted(self) -> int:
-        """The number of workers that run the revision in force."""
-        return self._workers.adopted()
+    # -- what is shown -------------------------------------------------------------------------------------------
 
     @property
     def replaced(self) -> int:
         """Workers that died, or no longer answered, and were replaced."""
         return self._workers.replaced.total()
-
-    def shared(self) -> dict[str, Any] | None:
-        """The state of the sharing with other hosts; None without Redis."""
-        return self._hosts.shown()
-
-    async def purged(self, body: bytes) -> None:
-        """Pass a purge that was carried out here on to the other hosts."""
-        await self._hosts.purged(body)
-
-    async def probe(self, network: str, node: str) -> NodeHead | None:
-        """Probe a node at once."""
-        return await self._probers.probe_now(network, node)
 
     def _notices(self) -> Sequence[Notice]:
         waiting = self.ledger.waiting()
@@ -256,9 +240,6 @@ class Supervisor:
         """Keep the counts of a worker that ended."""
         self.overview.bury(report)
         self._quotas.bury(report)
-
-    def _hear_worker(self, event: WorkerEvent) -> None:
-        self.events.tell("worker", msgspec.to_builtins(event))
 
     def _publish(self, heads: NetworkHeads) -> None:
         """Pass the news of a prober on to every worker."""

@@ -99,7 +99,9 @@ def nodes(frame: Frame, history: History) -> Nodes:
                 **_node_state(node, frame.nodes),
                 **node_figures(now.get((node.network, node.id)), lately.get((node.network, node.id))),
                 "calls_per_second": rate(_attempts(recent, node), window),
-                "share_got": ratio(_attempts(recent, node), _network_attempts(recent, node.network)),
+                "share_got": ratio(
+                    _attempts(recent, node), sum(one.calls for one in recent.values() if one.network == node.network)
+                ),
             }
             for node in frame.nodes
         ],
@@ -234,10 +236,6 @@ def _node_cells(window: Window | None) -> dict[tuple[str, str], NodeCell]:
 def _attempts(cells: Mapping[tuple[str, str], NodeCell], node: NodeView) -> int:
     cell = cells.get((node.network, node.id))
     return cell.calls if cell else 0
-
-
-def _network_attempts(cells: Mapping[tuple[str, str], NodeCell], network: str) -> int:
-    return sum(cell.calls for cell in cells.values() if cell.network == network)
 
 
 def _tier(tier: Tier) -> TierNow:

@@ -147,7 +147,7 @@ class Tries:
             self._held -= 1
 
     def _lane(self, address: str) -> _Lane:
-        """The lane of an address, made when there is none. The lanes that were used least lately are dropped, unless they are busy."""
+        """The lane of an address. Idle lanes that were used least lately are dropped when there are too many."""
         lane = self._lanes.pop(address, None) or _Lane()
         self._lanes[address] = lane
         while len(self._lanes) > _LANES:

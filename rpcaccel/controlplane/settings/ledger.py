@@ -265,7 +265,9 @@ class Ledger:
             self._write(action, author, self.revision, edits=edits, reason=reason)
             raise RefusedError(reason)
         before, old = self.revision, self.settings
-        if not await self._offered(old, settings, action, author):
+        # Changes that came from other hosts, or from this host's own file, are not offered to them.
+        offer = None if action in ("shared", "reload") else self.offer
+        if offer is not None and not await offer(patch_between(old, settings), author.name):
             await self.publish(old, before)
             raise ChangedMeanwhileError
         self._earlier.pop(before, None)
@@ -276,12 +278,6 @@ class Ledger:
         change = self._write(action, author, before, edits=edits)
         await self._save()
         return change
-
-    async def _offered(self, old: Settings, new: Settings, action: Action, author: Author) -> bool:
-        """Offer a change to other hosts, unless it came from them or from this host's own file."""
-        if self.offer is None or action in ("shared", "reload"):
-            return True
-        return await self.offer(patch_between(old, new), author.name)
 
     def _write(
         self, action: Action, author: Author, before: int, *, edits: tuple[Edit, ...], reason: str = ""

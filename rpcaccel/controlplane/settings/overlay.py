@@ -113,7 +113,9 @@ def _networks(base: Settings, overlay: Mapping[str, Any], left_out: list[str]) -
         return {}
     kept: dict[str, Any] = {}
     for name, change in networks.items():
-        if name not in base.networks and not _stands_alone(change):
+        # A network with nodes stands alone, and None, which removes one, does no harm.
+        stands_alone = change is None or (isinstance(change, Mapping) and bool(change.get("nodes")))
+        if name not in base.networks and not stands_alone:
             left_out.append(f"what was changed of network {name} is left out: it is no longer there")
         else:
             kept[name] = _nodes(base, name, change, left_out)
@@ -132,8 +134,3 @@ def _nodes(base: Settings, name: str, change: Any, left_out: list[str]) -> Any:
         else:
             kept[key] = value
     return {**change, "nodes": kept}
-
-
-def _stands_alone(change: Any) -> bool:
-    """Whether a change makes a network by itself, or removes one (None)."""
-    return change is None or (isinstance(change, Mapping) and bool(change.get("nodes")))

@@ -194,10 +194,9 @@ class History:
         if not self._snapshots or now - self._snapshots[-1][0] >= self.spacing:
             if self._snapshots:
                 since, before = self._snapshots[-1]
-                methods = by_method(delta(snapshot, before).cells)
-                self._methods.append(
-                    (at, {key: bucket_of(cells, now - since, at) for key, cells in methods.items() if _called(cells)})
-                )
+                called = [cell for cell in delta(snapshot, before).cells if cell.calls]
+                methods = {key: bucket_of(cells, now - since, at) for key, cells in by_method(called).items()}
+                self._methods.append((at, methods))
             self._snapshots.append((now, snapshot))
 
     def buckets(self, over: Range = "5m") -> list[Bucket]:
@@ -238,7 +237,3 @@ class History:
         if start[0] == now:
             return None
         return Window(now - start[0], delta(newest, start[1]))
-
-
-def _called(cells: Iterable[Cell]) -> bool:
-    return any(cell.calls for cell in cells)
