@@ -122,7 +122,7 @@ class Quotas:
         except DamagedError as error:
             self.note = f"{file.path} {error}: the use of quotas was counted from zero at this start"
             log.error("the use of quotas is counted from zero", file=str(file.path), reason=str(error))  # noqa: TRY400
-        self._saved = self._sums()
+        self._saved = self._sums([])
 
     def start(self) -> None:
         """Gather, tell and keep from now on."""
@@ -153,16 +153,17 @@ class Quotas:
 
     def brought(self) -> tuple[Brought, ...]:
         """The uses that a worker which starts now is told."""
-        return self._sums() if self.wanted else ()
+        return self._sums([report for _, report in self._reports()]) if self.wanted else ()
 
     def tell(self) -> None:
         """Tell each worker what everybody else used, where that has changed."""
         if not self.wanted:
             return
-        sums = {(one.network, one.node, one.window): one for one in self._sums()}
-        for link in self._links:
+        reports = self._reports()
+        sums = {(one.network, one.node, one.window): one for one in self._sums([report for _, report in reports])}
+        for link, report in reports:
             changed = []
-            for key, use in _uses(link.report()):
+            for key, use in _uses(report):
                 total = sums.get(key)
                 if total is not None and total.renews == use.renews:
                     others = max(0.0, total.used - use.own)
@@ -192,11 +193,15 @@ class Quotas:
                 )
         return tuple(found)
 
-    def _sums(self) -> tuple[Brought, ...]:
-        """Everything that is used of any quota in the windows that run."""
+    def _reports(self) -> list[tuple[Link, WorkerReport]]:
+        """The workers that run with their reports; a worker in this process makes a new one each time it is asked."""
+        return [(link, report) for link in self._links if (report := link.report()) is not None]
+
+    def _sums(self, reports: Iterable[WorkerReport]) -> tuple[Brought, ...]:
+        """Everything that is used of any quota in the windows that run, by the past and in these reports."""
         uses: dict[Key, list[QuotaUse]] = {key: [] for key in self._past}
-        for link in self._links:
-            for key, use in _uses(link.report()):
+        for report in reports:
+            for key, use in _uses(report):
                 uses.setdefault(key, []).append(use)
         return tuple(one for key in sorted(uses) if (one := self._sum(key, uses[key])).used)
 
@@ -226,7 +231,10 @@ class Quotas:
 
     async def save(self) -> None:
         """Keep what is used for the next start, if it has changed."""
-        if self._file is None or (uses := self._sums()) == self._saved:
+        if self._file is None or not (self.wanted or self._past):
+            return
+        uses = self._sums([report for _, report in self._reports()])
+        if uses == self._saved:
             return
         try:
             await asyncio.to_thread(self._file.save, uses)
@@ -241,7 +249,7 @@ class Quotas:
             self.note = "" if CANNOT in self.note else self.note
 
 
-def _uses(report: WorkerReport | None) -> Iterator[tuple[Key, QuotaUse]]:
-    for node in report.nodes if report is not None else ():
+def _uses(report: WorkerReport) -> Iterator[tuple[Key, QuotaUse]]:
+    for node in report.nodes:
         for use in node.quota:
             yield (node.network, node.id, use.window), use
