@@ -173,7 +173,9 @@ def listing(edits: Iterable[Edit]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as JSON, cut where it is long."""
+    """A value as JSON, cut where it is long. A table that was added or removed is not listed member by member."""
+    if isinstance(value, Mapping):
+        return "{…}"
     text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
