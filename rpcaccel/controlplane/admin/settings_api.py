@@ -30,6 +30,7 @@ from rpcaccel.controlplane.settings.ledger import (
 )
 from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.core import client_limits
+from rpcaccel.core.heads.served_head import NodeHead
 
 T = TypeVar("T")
 
@@ -135,22 +136,12 @@ class ChangeRoutes:
             async with asyncio.timeout(PROBE_WITHIN):
                 head = await self.control.probe(network, node)
         except TimeoutError:
-            detail = f"it did not answer within {PROBE_WITHIN:g} s"
-            return json_response({"network": network, "id": node, **dict.fromkeys(("head", "chain_ok", "latency")),
-                          "answering": False, "note": detail})  # fmt: skip
+            head = NodeHead(id=node, note=f"it did not answer within {PROBE_WITHIN:g} s")
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        return json_response(
-            {
-                "network": network,
-                "id": node,
-                "head": head.head if head.head >= 0 else None,
-                "chain_ok": head.chain_ok,
-                "answering": head.answering,
-                "latency": head.latency,
-                "note": head.note,
-            }
-        )
+        number = head.head if head.head >= 0 else None
+        about = {"network": network, "id": node, "head": number, "chain_ok": head.chain_ok}
+        return json_response({**about, "answering": head.answering, "latency": head.latency, "note": head.note})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """The stream of events, until the reader leaves."""

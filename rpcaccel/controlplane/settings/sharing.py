@@ -190,6 +190,8 @@ class Sharing:
             by = self._unposted_by or self._ledger.audit.newest(1)[0].by
             if overlay := compose(self._overlay, self._unposted):
                 await self._post(overlay, by, "")
+            else:
+                self.mark = ""
             return
         if posted.mark != self.mark or self._is_due:
             await self._adopt(posted)

@@ -173,17 +173,8 @@ class Workers:
         """The state of every worker, draining ones included."""
         found = []
         for one in (*self._slots.values(), *self._leaving):
-            report = one.link.report()
-            uptime = report.uptime if report else None
-            found.append(
-                {
-                    "id": one.link.name,
-                    "pid": one.link.pid,
-                    "revision": one.revision,
-                    "uptime": uptime,
-                    "state": one.state,
-                }
-            )
+            report, known = one.link.report(), {"id": one.link.name, "pid": one.link.pid, "revision": one.revision}
+            found.append({**known, "uptime": report.uptime if report else None, "state": one.state})
         return found
 
     def adopted(self) -> int:
