@@ -34,14 +34,10 @@ def to_table(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
 
 
 def apply(settings: Settings, change: Mapping[str, Any], judge: Judge = lambda _settings: ()) -> Settings | list[Fault]:
-    """The settings after a JSON merge patch (RFC 7396), or everything wrong with what it would make.
-
-    A network's nodes are addressed by id: {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}}
-    sets one weight and removes one node; an id not there yet adds a node, behind the others. A list replaces them
-    all. null puts a key back to its default.
-
-    `judge` says what is wrong beyond what stands in the new settings.
-    """
+    """The settings after a JSON merge patch (RFC 7396), or the faults of what it would make. Nodes are addressed by id:
+    {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}} sets one weight and removes one node; a new
+    id adds a node behind the others, and a list replaces all nodes. null puts a key back to its default. `judge`
+    returns broken rules that the settings alone do not show."""
     merged = _said(merge(to_table(settings, reveal=True), change))
     faults = _renamed(merged)
     result = validate(_listed(merged), judge=judge)

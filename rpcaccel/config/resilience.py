@@ -42,9 +42,9 @@ class HedgeSettings(Section):
 
 
 class BudgetSettings(Section):
-    """Attempts beyond the first, retries and hedges together: hedges leave half of it to retries. What cost a node no
-    work is retried for free, and what the call itself may have caused from a part of its own
-    (core.dispatch.retry_budget)."""
+    """The budget of attempts beyond the first, retries and hedges together; hedges leave half of it to retries.
+    Attempts that cost a node no work are retried for free, and failures that the call itself may have caused are
+    retried from a part of their own (core.dispatch.retry_budget)."""
 
     share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
     floor: Number = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")

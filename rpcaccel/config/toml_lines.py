@@ -16,10 +16,8 @@ _TOKEN = re.compile(
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """The line, counted from 1, of each key, of each table's header and of each member of a list.
-
-    `text` is what tomllib has read without an error; of anything else the answer may be incomplete, but there is one.
-    """
+    """The line, counted from 1, of each key, of each table's header and of each member of a list. `text` is valid TOML;
+    for any other text the result may be incomplete."""
     reader = _Reader(text)
     # The text ended in the middle of a value, or a key in quotes holds what no text of TOML may.
     with contextlib.suppress(IndexError, tomllib.TOMLDecodeError):

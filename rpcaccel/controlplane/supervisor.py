@@ -152,8 +152,8 @@ class Supervisor:
             await self._admin.close()
 
     def hang_up(self) -> None:
-        """SIGHUP: read the config file again, and put a new worker in every place with no call lost. A file that is
-        refused changes nothing, and leaves the workers as they are."""
+        """Handle SIGHUP: read the config file again and renew every worker without losing a call. A refused file
+        changes nothing and renews no worker."""
         self._to_renew = True
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew_as_asked(), name="renew")

@@ -65,13 +65,10 @@ class _Session(Struct, frozen=True):
 
 
 class Gate:
-    """Knows who is logged in. `settings` gives the accounts of this moment; `failed` is told the name, the address and
-    the reason of each login that fails.
-
-    Comparing a password is slow on purpose, so what has been compared is remembered by a digest that only this run of
-    the program can make. A right password that comes again waits for nothing, whatever else is being tried, and a wrong
-    one that comes again, as from a program with an old password, costs nothing.
-    """
+    """Authenticates requests by session or token. `settings` returns the accounts of the moment; `failed` is called
+    with the name, the address and the reason of each failed login. Comparing a password is slow on purpose, so compared
+    passwords are remembered by a digest that only this run of the program can make: a right password that comes again
+    does not wait, and a wrong one, as from a program with an old password, costs nothing."""
 
     def __init__(
         self,
@@ -222,11 +219,9 @@ def admit(who: Who | None, guard: Guard) -> None:
 
 
 def same_site(headers: Mapping[str, str]) -> None:
-    """The proof that no page elsewhere sent this. Raises ProblemError.
-
-    A browser adds neither a token nor PROOF to what another site has it send, and says by Origin and Sec-Fetch-Site
-    where it comes from. Host has been found to be ours before.
-    """
+    """Check that no page of another site sent a request. Raises ProblemError. A browser adds neither a token nor PROOF
+    to requests that another site makes it send, and names that site in Origin and Sec-Fetch-Site. The Host header was
+    checked before."""
     if bearer(headers) is not None:
         return
     origin = headers.get("Origin")

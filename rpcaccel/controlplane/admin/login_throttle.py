@@ -113,11 +113,9 @@ class Tries:
     async def look(
         self, remote: str, compare: Callable[[], Awaitable[bool | None]], gone: Callable[[], bool] = never
     ) -> None:
-        """Compare a password from this address when its turn comes, and hold the answer to a wrong one.
-
-        `compare` says whether it was right; None when that was known by then, and nothing had to be compared. A client
-        that has `gone` is passed over. Raises ProblemError when too many wait already.
-        """
+        """Compare a password from this address when its turn comes, and hold the answer to a wrong one. `compare`
+        returns whether the password was right; None when the result was known by then. Clients that have `gone` are
+        passed over. Raises ProblemError when too many passwords wait."""
         lane = self._lane(holder(remote))
         if lane.waiting >= WAITING_OF_ADDRESS or self._waiting >= WAITING_OF_ALL:
             raise ProblemError(429, "too-many-logins", headers={"Retry-After": str(ceil(self._waiting * TAKES))})

@@ -217,8 +217,8 @@ class Prober:
             await self._sleep(self._pause(probed))
 
     def _pause(self, probed: ProbeState) -> float:
-        """Seconds until the next look: half a block, longer and longer for a node that does not answer; not quite even,
-        so that many probers do not come in step."""
+        """Seconds until the next probe: half a block, doubled with each failure, with a jitter that keeps probers out
+        of step."""
         interval = self._interval
         if self._settings.block_time is None:
             interval = min(interval, max(UNASKED, self._pace.seconds / 2))

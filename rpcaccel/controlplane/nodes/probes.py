@@ -78,8 +78,8 @@ class Questions:
     async def look(
         self, asker: Asker, *, again: int | None, hashes: bool, final: bool, question: int | None = None
     ) -> Look | Unseen:
-        """Where the node is, or why that is not known. `again` and `question`: the numbers of older
-        blocks whose hashes are wanted; `hashes` and `final`: whether those matter on this chain."""
+        """Probe the head of a node. `again` and `question` are numbers of older blocks whose hashes are wanted;
+        `hashes` and `final` tell whether hashes and the final block matter on this chain."""
         probes = [self._identity.head]
         block = self._identity.block if hashes else None
         if block is not None:
@@ -118,8 +118,8 @@ class Questions:
         return Claims(eth_chain_id, network_id, shard, epoch, genesis, says)
 
     async def _says(self, asker: Asker) -> dict[str, bool]:
-        """Which roles the node says it has and has not; empty where it does not say. Providers keep the call to
-        themselves, so that no answer to it says nothing about the node."""
+        """The roles that the node claims to have or not to have; empty without a claim. Many providers do not answer
+        this call, so a missing answer means nothing."""
         role, archive = self._identity.role, self._identity.archive
         calls = {(probe.method, probe.params): probe for probe in (role, archive) if probe is not None}
         replies = await asyncio.gather(*(self._ask(asker, probe, _ROLE_PATIENCE) for probe in calls.values()))

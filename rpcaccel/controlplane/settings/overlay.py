@@ -38,11 +38,9 @@ def told_of(base: Settings, sources: Mapping[Path, str]) -> tuple[Told, ...]:
 def newest(
     overlay: Mapping[str, Any], told: Sequence[Told], before: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The overlay without what flags and variables have said since it was kept, and in sentences who holds.
-
-    Whoever spoke last holds: a flag that says the same as `before` was there when the change was made; one that says
-    something else, or is new, was given after it.
-    """
+    """The overlay without settings that flags or variables have set since it was saved, and sentences about such
+    conflicts. The newer value holds: a flag with the value in `before` was there when the change was made; a flag with
+    another value, or a new one, was given after it."""
     kept = dict(overlay)
     said = []
     for one in told:
@@ -96,10 +94,8 @@ class Laid(NamedTuple):
 
 
 def lay(base: Settings, overlay: Mapping[str, Any]) -> Laid:
-    """`overlay`, a merge patch, over `base`. What it says of a node that has left the file is left out, and said.
-
-    Raises ConfigError when the rest makes no settings.
-    """
+    """Lay an overlay (a merge patch) over `base`, without its changes of nodes and networks that `base` no longer has.
+    Raises ConfigError when the rest does not make settings."""
     left_out: list[str] = []
     result = apply(base, {**overlay, **_networks(base, overlay, left_out)})
     if isinstance(result, Settings):

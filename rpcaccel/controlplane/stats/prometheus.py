@@ -7,18 +7,20 @@ once here, and comes to the same bytes. `render` touches nothing live and may ru
 
 from __future__ import annotations
 
+import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+from pathlib import Path
 
+from msgspec import Struct
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.utils import floatToGoString
 
 import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
-from rpcaccel.controlplane.stats.process_usage import usage
 from rpcaccel.controlplane.stats.snapshot import Frame, NodeView
 from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
@@ -262,3 +264,29 @@ class _Metrics:
             self._put("node_failures_total", count, *named, kind)
         self._put("node_connections", node.connections_open, *named, "open")
         self._put("node_connections", node.connections_idle, *named, "idle")
+
+
+class Usage(Struct, frozen=True):
+    """The resources that one process uses."""
+
+    resident: int
+    """Bytes."""
+    cpu: float
+    """Seconds, user and system."""
+    open_fds: int
+
+
+def usage(pid: int, proc: Path = Path("/proc")) -> Usage | None:
+    """The usage of `pid` by proc(5); None where there is no such process or no /proc."""
+    home = proc / str(pid)
+    try:
+        stat = (home / "stat").read_text()
+        # The name in parentheses may itself hold spaces and parentheses.
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return Usage(
+            resident=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+            cpu=(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
+            open_fds=sum(1 for _ in (home / "fd").iterdir()),
+        )
+    except (OSError, ValueError, IndexError):
+        return None
