@@ -195,7 +195,7 @@ async def one_of_three(case: str, weather: Weather) -> Row:
         healthy, bad = Hail(), Hail()
         await healthy.fall(run, int(weather.calls * HEALTHY_SHARE), weather.rate)
         lagging = "lagging" in case
-        newest = run.supervisor.overview.heads()[0].head if lagging else -1
+        newest = run.supervisor.overview.frame().heads[0].head if lagging else -1
         began = loop.time()
         watching = asyncio.create_task(left_alone(run, lagging=lagging))
         hurting = asyncio.create_task(CASES[case](nodes[0]))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: all of it at once, where it is, and never a secret in it."""
+"""Faults of a configuration: where each is, what was found and what was expected. No fault shows a secret."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _EXPECTED = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing wrong: where (empty for the whole), what was found, what was expected, and where that was said."""
+    """One fault: the path (empty for the whole), what was found, what was expected, and the source of the value."""
 
     path: str
     found: str
@@ -91,7 +91,7 @@ def dotted(path: Sequence[str | int]) -> str:
 
 
 def shown(value: object, path: Sequence[str | int] = ()) -> str:
-    """What may be said of a value found at this path."""
+    """The text that may be shown of a value found at this path."""
     if isinstance(value, Expanded):
         return json.dumps(value.written) if "${" in value.written else NOT_SHOWN
     if isinstance(value, Secret):
@@ -102,7 +102,7 @@ def shown(value: object, path: Sequence[str | int] = ()) -> str:
 
 
 def _is_whole(value: object) -> bool:
-    """Whether this is a value whose kind alone is told."""
+    """Whether only the kind of this value is told."""
     return value is None or isinstance(value, (Mapping, list, tuple, set, frozenset))
 
 
@@ -129,12 +129,14 @@ def _short(text: str) -> str:
 
 
 def from_pydantic(errors: Iterable[ErrorDetails], model: type[BaseModel], sources: Mapping[Path, str]) -> list[Fault]:
-    """Faults of pydantic's errors about a document of this model; `sources` says who set what outside the file."""
+    """The faults of pydantic's errors about a document of this model. `sources` names the flag or variable that set a
+    path."""
     return [_fault(error, model, sources) for error in errors if not _said_elsewhere(error)]
 
 
 def _said_elsewhere(error: ErrorDetails) -> bool:
-    """A cross fault, or a list that is too short only without its faulty members."""
+    """Whether another fault covers this error: a cross fault, or a list that is too short only without its faulty
+    members."""
     context = error.get("ctx", {})
     if error["type"] == "too_short" and isinstance(error["input"], (list, tuple, dict)):
         return len(error["input"]) >= int(context["min_length"])
@@ -154,7 +156,7 @@ def _fault(error: ErrorDetails, model: type[BaseModel], sources: Mapping[Path, s
 
 
 def _in_place_of_a_table(value: object, path: Path) -> str:
-    """What may be said of it: a password or a key, where the table that it belongs into was forgotten, is not shown."""
+    """The text that may be shown of a value where a table was expected: it may be a password or a key."""
     if isinstance(value, str) and "://" not in value:
         return "a text"
     return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value, path)
@@ -167,7 +169,7 @@ def unknown_key(path: Path, known: Iterable[str], source: str = "") -> Fault:
 
 
 def expected_of(error: ErrorDetails) -> str:
-    """What an error's value should have been, in words."""
+    """The expected value of an error, in words."""
     context = error.get("ctx", {})
     if error["type"] == "value_error":
         return str(context.get("error", "another value"))
@@ -178,7 +180,7 @@ def expected_of(error: ErrorDetails) -> str:
 
 
 def source_of(path: Path, sources: Mapping[Path, str]) -> str:
-    """Who said what stands at this path, or at the nearest above it."""
+    """The source of the value at this path, or at the nearest path above it."""
     for length in range(len(path), 0, -1):
         if path[:length] in sources:
             return sources[path[:length]]

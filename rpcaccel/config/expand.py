@@ -1,4 +1,4 @@
-"""${VAR} and ${VAR:-default} inside the texts of a configuration file; $$ is a dollar."""
+"""Expansion of ${VAR} and ${VAR:-default} in the texts of a configuration file; $$ is a dollar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<def
 
 
 class Expanded(str):
-    """A text that held a reference: errors show how it was written, since what it became is often a secret."""
+    """A text that held a reference. Errors show `written`, since the expanded text is often a secret."""
 
     __slots__ = ("written",)
     written: str

@@ -1,12 +1,11 @@
 """Settings from a TOML file, the environment and the command line; the later of these wins.
 
-Every key also as an environment variable: RPCACCEL_ and the path, upper case, with __ for each dot.
-
+Every setting is also an environment variable: RPCACCEL_ and its path in upper case, with __ for each dot. Examples:
 RPCACCEL_LISTEN, RPCACCEL_REDIS__URL, RPCACCEL_NETWORKS__HARMONY_S0__BALANCER,
-RPCACCEL_NETWORKS__HARMONY_S0__NODES="https://a,weight=2 https://b" (or a JSON list), and for one node by its id,
-RPCACCEL_NETWORKS__HARMONY_S0__NODES__NODE_A__WEIGHT. In names of networks, nodes and headers, _ stands for
-whatever a variable cannot hold (dash, dot, colon): a name there already is found so; a new one gets dashes.
-An empty variable counts as not set. Lists of texts are separated by commas or spaces.
+RPCACCEL_NETWORKS__HARMONY_S0__NODES="https://a,weight=2 https://b" (or a JSON list), and for one node by its id
+RPCACCEL_NETWORKS__HARMONY_S0__NODES__NODE_A__WEIGHT. In names of networks, nodes and headers, _ stands for characters
+that a variable cannot hold (dash, dot, colon): an existing name is found by that; a new name gets dashes. An empty
+variable counts as not set. Lists of texts are separated by commas or spaces.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ _SERVICE_LINK = re.compile(
 
 
 def overlay(document: dict[str, Any], environ: Mapping[str, str]) -> tuple[dict[Path, str], list[Fault]]:
-    """Lay the variables over the document, in place; who set what, and what could not be placed."""
+    """Lay the variables over the document, in place; returns the source of each path, and the variables that have no
+    place."""
     sources: dict[Path, str] = {}
     faults: list[Fault] = []
     for name in sorted(filter(_is_key, environ), key=lambda name: (name.count("__"), name)):
@@ -96,10 +96,10 @@ def _place(document: dict[str, Any], segments: Iterable[str], source: str) -> Pa
                 raise _NoSuchKeyError(unknown_key((*path, part), known_keys(Settings, path), source))
         elif get_origin(annotation) is dict:
             names = here if isinstance(here, dict) else ()
-            part = next((name for name in names if folded(name) == folded(segment)), _spelt(segment))
+            part = next((name for name in names if folded(name) == folded(segment)), segment.lower().replace("_", "-"))
         else:
             raise _NoSuchKeyError(Fault(dotted(path), "", "no keys below this one", source))
-        here = _step(here, part)
+        here = here[part] if isinstance(part, int) else here.get(part) if isinstance(here, dict) else None
         path = (*path, part)
     return path
 
@@ -115,19 +115,9 @@ def _node_index(nodes: Any, segment: str, path: Path, source: str) -> int:
     raise _NoSuchKeyError(Fault(dotted((*path, segment.lower())), "no such node", there, source))
 
 
-def _step(here: Any, part: str | int) -> Any:
-    if isinstance(part, int):
-        return here[part]
-    return here.get(part) if isinstance(here, dict) else None
-
-
 def folded(name: str) -> str:
-    """The name as a variable can spell it."""
+    """The name as an environment variable can spell it."""
     return re.sub(r"[^a-z0-9]", "_", name.lower())
-
-
-def _spelt(segment: str) -> str:
-    return segment.lower().replace("_", "-")
 
 
 def _value(text: str, path: Path) -> Any:
@@ -160,13 +150,13 @@ class UrlNetwork(NamedTuple):
     chain: str
     shard: int
     nodes: tuple[str, ...]
-    """Each written URL[,weight=N][,id=NAME]."""
+    """The nodes, each written URL[,weight=N][,id=NAME]."""
     chain_id: int | None = None
-    """What its nodes have to serve; None: what most of them say."""
+    """The chain id that the nodes must serve; None: the one that most of them claim."""
 
 
 class Loaded(NamedTuple):
-    """Settings, and what of them this start was told by flags and variables: path to the name of flag or variable."""
+    """Settings, and the paths that flags and variables set, with the name of the flag or variable."""
 
     settings: Settings
     told: Mapping[Path, str]
@@ -184,7 +174,8 @@ def load_told(
     flags: Iterable[Flag] = (),
     judge: Judge = lambda _settings: (),
 ) -> Loaded:
-    """The same, with who said what, and judged by more than what stands in it. Raises ConfigError with every fault."""
+    """The settings with their sources, after `judge` has checked more than their values. Raises ConfigError with every
+    fault."""
     text, document, unresolved = _from_file(file, environ) if file else ("", {}, {})
     sources, misplaced = overlay(document, environ)
     for flag in flags:
@@ -207,7 +198,7 @@ def load_told(
 def _said(
     document: Mapping[str, Any], file: FilePath | None, text: str, sources: Mapping[Path, str]
 ) -> dict[Path, str]:
-    """Who said what stands at each path; a flag or variable says all that is below its path as well."""
+    """The source of the value at each path; a flag or variable is also the source of everything below its path."""
     said = {path: f"{file}, line {line}" for path, line in lines_of(text).items()}
     for given, source in sources.items():
         names = document.get("networks", ()) if given[1:2] == ("*",) else ("",)

@@ -1,4 +1,4 @@
-"""The settings: every key, its default, its unit and its bounds, once. Frozen; a change makes a new value."""
+"""The settings: every key with its default, its unit and its bounds. They are frozen; a change makes a new value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_NODES = 4000
 
 
 class AccountSettings(Section):
-    """Somebody who may use the admin side."""
+    """An account of the admin side."""
 
     password: PasswordHash = Field(description="A hash printed by `rpcaccel passwd`; never shown.")
     role: Literal["admin", "read"] = Field(default="read", description="Whether it may change, or only read.")
@@ -187,7 +187,7 @@ class NodeSettings(ResilientNode):
 
 
 class RangeSettings(Section):
-    """How long ranges (getBlocks, getLogs) are put together from pieces."""
+    """Long ranges (getBlocks, getLogs), which are put together from pieces."""
 
     enabled: bool = Field(
         default=True, description="Whether ranges are cut into pieces, kept each by itself and shared by all ranges."
@@ -205,7 +205,7 @@ class RangeSettings(Section):
 
 
 class RuleSettings(Section):
-    """What the operator wants of some methods: less in the cache than the chain's rules, or for a shorter time."""
+    """An operator's rule for methods: keep less than the chain's rules allow, or for a shorter time."""
 
     cache: Literal["", "off", "head"] = Field(
         default="", description='"off" keeps and shares nothing; "head" keeps until the next block at most.'

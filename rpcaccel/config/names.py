@@ -10,9 +10,9 @@ from typing import Any
 from rpcaccel.config.secrets import NodeUrl
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
-"""Networks: what is safe in a path, a metric and a log."""
+"""Names of networks: safe in a path, a metric and a log."""
 NODE_ID = r"^[a-z0-9][a-z0-9._:-]{0,254}$"
-"""Nodes: the same and a colon, since the default is host:port."""
+"""Ids of nodes: as names of networks, with colons, since the default is host:port."""
 NODE_TEXT = "URL[,weight=N][,id=NAME]"
 OPTIONS = ("weight", "id")
 SHARDED = frozenset({"harmony"})
@@ -26,11 +26,11 @@ _OURS = frozenset(
 
 
 class CrossFault(ValueError):
-    """Values that are right each by itself and do not fit together."""
+    """Values are right by themselves and do not fit together."""
 
 
 def network_name(chain: str, shard: int = 0) -> str:
-    """What a network of this chain is called when the operator does not say: harmony-s0, ethereum."""
+    """The default name of a network of this chain: harmony-s0, ethereum."""
     return f"{chain}-s{shard}" if chain in SHARDED else chain
 
 
@@ -55,7 +55,7 @@ def parse_node(text: str) -> dict[str, Any]:
 
 
 def ids_once(texts: Sequence[str]) -> list[str]:
-    """The same URL[,weight=N][,id=NAME], without the ids that stand earlier in the list as well."""
+    """The node texts without ids that an earlier text of the list has as well."""
     once: list[str] = []
     seen: set[str] = set()
     for text in texts:
@@ -70,7 +70,7 @@ def ids_once(texts: Sequence[str]) -> list[str]:
 
 
 def named_nodes(nodes: Sequence[Any]) -> list[Any]:
-    """The same nodes as tables, each with an id; what is not understood is left for the model to refuse."""
+    """The nodes as tables, each with an id. Anything else is left as it is, for the model to refuse."""
     tables = [_table(node) for node in nodes]
     taken = {node["id"] for node in tables if isinstance(node, dict) and isinstance(node.get("id"), str)}
     for node in tables:

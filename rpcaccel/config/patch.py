@@ -1,13 +1,12 @@
-"""Settings and a change make new settings, or faults. Pure: nothing is written to.
+"""Settings as documents, and changes of them: a merge patch makes new settings, and two settings make a patch or a list
+of edits.
 
-What lies between two settings: edits to show, a sentence to read, and the merge patch from one to the other.
-
-Settings as a document: the shape of the TOML file, made of dicts, lists, texts and numbers.
+A document has the shape of the TOML file, made of dicts, lists, texts and numbers. Nothing here changes its arguments.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,20 +15,18 @@ from msgspec import Struct
 
 from rpcaccel.config.errors import Fault, dotted
 from rpcaccel.config.model import MemorySettings, Settings
-from rpcaccel.config.schema import Kind, kind_at
 from rpcaccel.config.secrets import REVEAL
 from rpcaccel.config.validate import Judge, validate
-from rpcaccel.config.value_types import format_size
 
 
 def to_document(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
-    """Every key with its value. Secrets are hidden unless `reveal`, for what is stored or sent to a worker."""
+    """The document of all settings. Secrets are masked unless `reveal`, which is for documents that are stored."""
     document: dict[str, Any] = settings.model_dump(mode="json", context=REVEAL if reveal else None)
     return document
 
 
 def to_table(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
-    """As `to_document`, with each network's nodes as a table by id: the shape that a change has."""
+    """The document with each network's nodes as a table by id, which is the shape of a change."""
     document = to_document(settings, reveal=reveal)
     for network in document["networks"].values():
         network["nodes"] = {node["id"]: node for node in network["nodes"]}
@@ -37,14 +34,10 @@ def to_table(settings: Settings, *, reveal: bool = False) -> dict[str, Any]:
 
 
 def apply(settings: Settings, change: Mapping[str, Any], judge: Judge = lambda _settings: ()) -> Settings | list[Fault]:
-    """The settings after a JSON merge patch (RFC 7396), or everything wrong with what it would make.
-
-    A network's nodes are addressed by id: {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}}
-    sets one weight and removes one node; an id not there yet adds a node, behind the others. A list replaces them
-    all. null puts a key back to its default.
-
-    `judge` says what is wrong beyond what stands in the new settings.
-    """
+    """The settings after a JSON merge patch (RFC 7396), or the faults of what it would make. Nodes are addressed by id:
+    {"networks": {"harmony-s0": {"nodes": {"a": {"weight": 0}, "b": null}}}} sets one weight and removes one node; a new
+    id adds a node behind the others, and a list replaces all nodes. null puts a key back to its default. `judge`
+    returns broken rules that the settings alone do not show."""
     merged = _said(merge(to_table(settings, reveal=True), change))
     faults = _renamed(merged)
     result = validate(_listed(merged), judge=judge)
@@ -52,7 +45,7 @@ def apply(settings: Settings, change: Mapping[str, Any], judge: Judge = lambda _
 
 
 def _said(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without the default that gives way to another value (memory.size), as nobody may have said it."""
+    """The document without a default that gives way to another setting (memory.max_entry to memory.size)."""
     memory = document.get("memory")
     if not isinstance(memory, Mapping) or memory.get("max_entry") != MemorySettings.model_fields["max_entry"].default:
         return document
@@ -73,7 +66,7 @@ def merge(target: Any, change: Any) -> Any:
 
 
 def _tables(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The networks whose nodes are a table by id; what else a change made of them is for the model to refuse."""
+    """The networks whose nodes are a table by id; anything else is left for the model to refuse."""
     networks = document.get("networks")
     found = networks.items() if isinstance(networks, Mapping) else ()
     return {
@@ -82,7 +75,7 @@ def _tables(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _renamed(document: Mapping[str, Any]) -> list[Fault]:
-    """A node's id is how it is known, and its state with it: it is not changed but removed and added."""
+    """Faults of changed ids: a node's state belongs to its id, so a node is removed and added instead."""
     stays = "the id of a node stays {}; remove the node and add another"
     return [
         Fault(dotted(("networks", name, "nodes", key, "id")), "", stays.format(key))
@@ -120,9 +113,10 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
 
 Keys = tuple[str, ...]
 
-_OF_NODE = re.compile(r'nodes\.("(?:[^"\\]|\\.)*"|[^.]+)\.(.+)')
 _TOLD = 4
-"""Edits that a sentence names; the others are counted."""
+"""Edits that a listing names; the others are counted."""
+_LONGEST = 80
+"""Characters of a value in a listing."""
 
 
 class Edit(Struct, frozen=True):
@@ -141,7 +135,7 @@ def difference(before: Settings, after: Settings) -> tuple[Edit, ...]:
 
 
 def _walk(keys: Keys, before: tuple[Any, Any], after: tuple[Any, Any]) -> Iterator[tuple[Keys, tuple[Any, Any]]]:
-    """Each side is a value and how it may be shown."""
+    """The edits between two sides; each side is a value and its masked form."""
     if isinstance(before[0], Mapping) and isinstance(after[0], Mapping):
         for key in [*before[0], *(key for key in after[0] if key not in before[0])]:
             inner = [(side[0].get(key), side[1].get(key)) for side in (before, after)]
@@ -167,46 +161,19 @@ def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     return change
 
 
-def sentence(edits: Iterable[Edit]) -> str:
-    """The edits in words: "harmony-s0 a: weight 1 to 5; memory.size 256MB to 512MB"."""
-    told = [_told(edit) for edit in edits]
+def listing(edits: Iterable[Edit]) -> str:
+    """The edits in one line: "networks.x.nodes.a.weight: 1 -> 5; memory.size: 256000000 -> 512000000"."""
+    told = [f"{edit.path}: {_value(edit.before)} -> {_value(edit.after)}" for edit in edits]
     more = len(told) - _TOLD
     return "; ".join(told[:_TOLD]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _told(edit: Edit) -> str:
-    place = edit.path
-    if place.startswith("networks."):
-        network, _, rest = place.removeprefix("networks.").partition(".")
-        of_node = _OF_NODE.match(rest)
-        place = f"{network}: {rest.removeprefix('nodes.')}" if rest else f"network {network}"
-        if of_node:
-            place = f"{network} {of_node[1]}: {of_node[2]}"
-    before, after = (_value(value, kind_at(edit.path)) for value in (edit.before, edit.after))
-    if edit.before is None and edit.after is not None:
-        return f"{place} added" if isinstance(edit.after, Mapping) else f"{place} set to {after}"
-    if edit.after is None:
-        return f"{place} removed" if isinstance(edit.before, Mapping) else f"{place} no longer {before}"
-    if edit.before == edit.after:
-        return f"{place} changed (not shown)"
-    return f"{place} {before} to {after}"
-
-
-def _value(value: Any, kind: Kind | None) -> str:
-    if kind == "size" and isinstance(value, int):
-        return format_size(value)
-    if kind == "duration" and isinstance(value, int | float):
-        return f"{value:g} s"
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list):
-        return ", ".join(_value(one, None) for one in value) or "nothing"
+def _value(value: Any) -> str:
+    """A value as JSON, cut where it is long. A table that was added or removed is not listed member by member."""
     if isinstance(value, Mapping):
-        said = (f"{name} {_value(one, None)}" for name, one in value.items() if one not in (None, "", [], {}))
-        return f"({', '.join(said)})"
-    return str(value) or "nothing"
+        return "{…}"
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 def touches(edits: Iterable[Edit], prefixes: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
-"""The settings of what happens when nodes fail: how far a call is taken, and how nodes are spared and judged.
-
-Error rules in the settings: the operator's word on errors that the chain's table does not know.
+"""The settings of resilience: retries, hedges, breakers, quotas and other limits of nodes, and the operator's rules for
+errors of nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rpcaccel.core.replies.failure import FailureKind
 
 
 class QuotaSettings(Section):
-    """What a node may be asked for, all workers together. Days and months are those of UTC; what is used is
+    """The calls that a node may be asked for by all workers together. Days and months are those of UTC; what is used is
     kept over restarts beside the state file."""
 
     second: Number = Field(default=0, ge=0, le=1e9, description="Calls a second; 0 for no limit.")
@@ -43,16 +42,16 @@ class HedgeSettings(Section):
 
 
 class BudgetSettings(Section):
-    """Attempts beyond the first, retries and hedges together: hedges leave half of it to retries. What cost a node no
-    work is retried for free, and what the call itself may have caused from a part of its own
-    (core.dispatch.retry_budget)."""
+    """The budget of attempts beyond the first, retries and hedges together; hedges leave half of it to retries.
+    Attempts that cost a node no work are retried for free, and failures that the call itself may have caused are
+    retried from a part of their own (core.dispatch.retry_budget)."""
 
     share: Number = Field(default=0.1, ge=0, le=1, description="Extra attempts as a share of the calls.")
     floor: Number = Field(default=3.0, ge=0, le=1e6, description="Extra attempts a second in any case, per worker.")
 
 
 class BreakerSettings(Section):
-    """When a node that fails gets no more calls, and how it comes back."""
+    """The breaker: when a failing node gets no more calls, and how it comes back."""
 
     failures: Whole = Field(default=5, ge=1, le=1000, description="Failures in a row that are enough.")
     ratio: Number = Field(default=0.5, gt=0, le=1, description="Share of failures in the last 10 s that is enough.")
@@ -62,7 +61,7 @@ class BreakerSettings(Section):
 
 
 class OutlierSettings(Section):
-    """When a node that answers, but much slower than the others, gets no calls for a while."""
+    """Outliers: when a node that is much slower than the others gets no calls for a while."""
 
     factor: Number = Field(
         default=5.0, ge=0, le=1000, description="Times the others' seconds for the same methods; 0: never."
@@ -98,7 +97,7 @@ class TransactionSettings(Section):
 
 
 class ResilientNode(Section):
-    """The part of a node's settings that says how far it may be called upon."""
+    """The settings of how many calls a node may get."""
 
     tier: Whole = Field(
         default=0, ge=0, le=100, description="Asked when no node of a lower tier can be: 0 the own, 1 the paid ones."
@@ -121,7 +120,7 @@ class ResilientNode(Section):
 
 
 class ResilientNetwork(Section):
-    """The part of a network's settings that says what happens when its nodes fail or are slow."""
+    """The settings of what happens when the nodes of a network fail or are slow."""
 
     behind_attempts: Whole = Field(
         default=2, ge=0, le=100, description="Further nodes asked when one has not yet got what another has."
@@ -145,7 +144,7 @@ class ResilientNetwork(Section):
 
 
 class ResilientProgram(Section):
-    """The part of the settings that says what happens when a part of this program fails."""
+    """The settings of what happens when a worker process fails."""
 
     worker_timeout: WorkerTimeout = Field(
         default=10.0, le=3600, description="Seconds without a word after which a worker process is replaced; 0: never."
@@ -168,7 +167,7 @@ Kind = Literal[
     FailureKind.NONCE_TOO_LOW,
     FailureKind.FILTER_NOT_FOUND,
 ]
-"""What a node's error may be classed as; the other kinds are found out on the way to the node."""
+"""The kinds that a rule may give to a node's error; other kinds are found in the transport."""
 
 Fragment = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 

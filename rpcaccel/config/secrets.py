@@ -1,7 +1,4 @@
-"""Addresses and secrets: values that say where something is without saying how to get in.
-
-Password hashes (scrypt, RFC 7914): made by `rpcaccel passwd`, kept in the settings, compared at login.
-"""
+"""Value types of addresses and secrets, which never show credentials, and password hashes (scrypt, RFC 7914)."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _BRACKETED = re.compile(r"\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]")
 
 
 class Secret:
-    """A text that is never shown: str, repr, format and dumps hide it; `reveal` is for the one who connects."""
+    """A text that is never shown: str, repr, format and dumps hide it; `reveal` is for the connector."""
 
     __slots__ = ("_value",)
     expected: ClassVar[str] = "text without control characters"
@@ -55,7 +52,7 @@ class Secret:
 
     @property
     def shown(self) -> str:
-        """What may be shown of it."""
+        """The part of the value that may be shown."""
         return _HIDDEN if self._value else ""
 
     def __str__(self) -> str:
@@ -158,7 +155,7 @@ class RedisUrl(Secret):
         try:
             if text:
                 redis_url.parse(text)
-        except ValueError:  # its text may quote what stands where an option should, and that may be half a password
+        except ValueError:  # the text of the error may quote half a password
             raise ValueError(cls.expected) from None
         return text
 
@@ -225,7 +222,7 @@ def format_listen(place: Listen) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Does this name mean this machine alone?"""
+    """Whether this name stands for this machine alone."""
     if host.lower() == "localhost":
         return True
     try:
@@ -256,7 +253,7 @@ class PasswordHash(Secret):
         return text
 
     def admits(self, password: str) -> bool:
-        """Is this the password? Takes about a tenth of a second on purpose. Blocks."""
+        """Whether this is the password. Takes about a tenth of a second on purpose. Blocks."""
         _, log_n, r, p, salt, wanted = self.reveal().split(":")
         try:
             bytes_wanted = _unbase(wanted)

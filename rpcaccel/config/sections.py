@@ -1,9 +1,4 @@
-"""What every part of the settings is.
-
-The settings of who may call: API keys, callers without one, and the proxies in front.
-
-The settings of what the program tells about its work beside page and metrics: the log, and traces.
-"""
+"""The base of all sections of the settings, and the sections about clients, the log and traces."""
 
 from __future__ import annotations
 
@@ -47,7 +42,7 @@ Ranges = Annotated[tuple[Annotated[str, AfterValidator(_range)], ...], BeforeVal
 
 
 class LimitSettings(Section):
-    """What a caller may do; 0 and empty lists limit nothing."""
+    """The limits of a caller; 0 and empty lists limit nothing."""
 
     rate: Number = Field(
         default=0.0, ge=0, le=1e9, allow_inf_nan=False, description="Calls a second; heavy ones count as heavy_cost."
@@ -83,7 +78,7 @@ class KeySettings(LimitSettings):
 
 
 class ClientsSettings(Section):
-    """Who may call, and how much."""
+    """Clients: API keys, limits, and proxies in front."""
 
     require_key: bool = Field(default=False, description="Whether callers without a key are refused.")
     keys: dict[Annotated[str, Field(pattern=NAME)], KeySettings] = Field(

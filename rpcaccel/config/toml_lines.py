@@ -1,4 +1,4 @@
-"""On which line of a TOML file a value stands, for errors that name it. tomllib keeps no positions."""
+"""The line of each value in a TOML file, for errors that name it: tomllib keeps no positions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ _TOKEN = re.compile(
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """The line, counted from 1, of each key, of each table's header and of each member of a list.
-
-    `text` is what tomllib has read without an error; of anything else the answer may be incomplete, but there is one.
-    """
+    """The line, counted from 1, of each key, of each table's header and of each member of a list. `text` is valid TOML;
+    for any other text the result may be incomplete."""
     reader = _Reader(text)
     # The text ended in the middle of a value, or a key in quotes holds what no text of TOML may.
     with contextlib.suppress(IndexError, tomllib.TOMLDecodeError):
@@ -35,7 +33,7 @@ class _Reader:
         self._tokens: list[tuple[str, int]] = []
         self._at = 0
         self._members: dict[Path, int] = {}
-        """How many tables each list of tables has so far."""
+        """The number of tables read so far of each list of tables."""
         line, place = 1, 0
         for match in _TOKEN.finditer(text):
             line += text.count("\n", place, match.start())

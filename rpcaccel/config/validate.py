@@ -1,22 +1,20 @@
-"""A document becomes settings, or the list of everything that is wrong with it.
+"""Validation: a document becomes settings, or a list of faults. Wrong values are told first, then broken rules over
+several of them.
 
-What is wrong with settings whose values are right each by itself: the rules that look at several of them at once.
-
-`validate` applies these rules, so that `check`, `serve`, a reload and a change at run time judge alike.
+`check`, `serve`, a reload and a change at run time all use `validate`.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from rpcaccel.config.errors import ConfigError, Fault, Path, dotted, from_pydantic, shown, source_of
+from rpcaccel.config.errors import Fault, Path, dotted, from_pydantic, shown, source_of
 from rpcaccel.config.model import AdminSettings, MemorySettings, NetworkSettings, Settings
 from rpcaccel.config.names import named_nodes, repeats
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
@@ -35,13 +33,9 @@ class Misfit(NamedTuple):
     path: Path
     found: str
     expected: str
-    also: Path = ()
-    """What else the rule looks at: where that is wrong by itself, nothing is to be said of the rule."""
-    of_name: bool = False
-    """Is the name at the end of the path what is wrong, whatever stands there?"""
 
     def fault(self, said: Mapping[Path, str]) -> Fault:
-        """As it is told, with who said what stands there."""
+        """The fault, with the source of the value at the path."""
         return Fault(dotted(self.path), self.found, self.expected, source_of(self.path, said))
 
 
@@ -56,27 +50,27 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
 
 
 def is_open(listen: str, admin: AdminSettings) -> bool:
-    """Would others reach the admin side there, and need no password?"""
+    """Whether other machines would reach the admin side there without a password."""
     return not admin.accounts and not is_loopback(parse_listen(listen).host)
 
 
 def _admin(admin: AdminSettings) -> Iterator[Misfit]:
     if is_open(admin.listen, admin):
-        yield Misfit(("admin", "listen"), shown(admin.listen), OPEN, ("admin", "accounts"))
+        yield Misfit(("admin", "listen"), shown(admin.listen), OPEN)
     for name, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
         if getattr(admin, name) and not getattr(admin, other):
             expected = f"a PEM file: admin.tls_cert and admin.tls_key are given together or not at all, and {name} is"
-            yield Misfit(("admin", other), "nothing", expected, ("admin", name))
+            yield Misfit(("admin", other), "nothing", expected)
 
 
 def _places(settings: Settings) -> Iterator[Misfit]:
     if _clash(parse_listen(settings.listen), parse_listen(settings.admin.listen)):
         expected = f"another port than that of listen ({settings.listen}), where calls are taken"
-        yield Misfit(("admin", "listen"), shown(settings.admin.listen), expected, ("listen",))
+        yield Misfit(("admin", "listen"), shown(settings.admin.listen), expected)
 
 
 def _clash(one: Listen, other: Listen) -> bool:
-    """Would both listen on one port of one address? Port 0 is always a free one."""
+    """Whether both would listen on one port of one address. Port 0 is always free."""
     if one.port != other.port or one.port == 0:
         return False
     ours, theirs = _addresses(one.host), _addresses(other.host)
@@ -84,7 +78,7 @@ def _clash(one: Listen, other: Listen) -> bool:
 
 
 def _covers(ours: set[str], theirs: set[str]) -> bool:
-    """Is one of their addresses among ours? "::" is every interface, "0.0.0.0" every one of IPv4."""
+    """Whether one of their addresses is among ours. "::" is every interface, "0.0.0.0" every one of IPv4."""
     everywhere_4 = "0.0.0.0" in ours and any(":" not in address for address in theirs)
     return "::" in ours or everywhere_4 or bool(ours & theirs)
 
@@ -102,10 +96,10 @@ def _addresses(host: str) -> set[str]:
 
 
 def _memory(memory: MemorySettings) -> Iterator[Misfit]:
-    # A default that is too large hinders nothing: what does not fit into the memory is not kept in it.
+    # Only a given value is judged: the default gives way to a smaller memory.
     if "max_entry" in memory.model_fields_set and 0 < memory.size < memory.max_entry:
         expected = f"at most the {memory.size} bytes of memory.size"
-        yield Misfit(("memory", "max_entry"), str(memory.max_entry), expected, ("memory", "size"))
+        yield Misfit(("memory", "max_entry"), str(memory.max_entry), expected)
 
 
 def _replicas(settings: Settings) -> Iterator[Misfit]:
@@ -115,7 +109,7 @@ def _replicas(settings: Settings) -> Iterator[Misfit]:
     kind = redis_url.parse(url).kind if url else ""
     if kind in ("", "sentinel", "cluster"):
         expected = f"none: a {kind} finds its replicas itself" if kind else "none without a redis.url"
-        yield Misfit(("redis", "replicas"), "a list", expected, ("redis", "url"))
+        yield Misfit(("redis", "replicas"), "a list", expected)
     for index, replica in enumerate(settings.redis.replicas):
         if replica and redis_url.parse(replica.reveal()).kind not in ("single", "unix"):
             yield Misfit(("redis", "replicas", index), shown(replica), "one server: redis://, rediss:// or unix://")
@@ -134,16 +128,13 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
         expected = f"a method of {network.chain}, or a pattern that fits one" + (
             f"; did you mean {close[0]}?" if close else ": what no table knows is never kept, and needs no rule"
         )
-        yield Misfit((*path, "rules", pattern), shown(pattern), expected, (*path, "chain"), of_name=True)
+        yield Misfit((*path, "rules", pattern), shown(pattern), expected)
 
 
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"
-_NODE = "http://127.0.0.1"
-_STAND_IN = {"networks": {"x": {"nodes": [_NODE]}}}
-
 
 Judge = Callable[[Settings], Iterable[Misfit]]
-"""Says what is wrong with settings beyond what stands in them, such as files that are not there."""
+"""Returns broken rules that settings alone do not show, such as files that are missing."""
 
 
 def validate(
@@ -151,58 +142,21 @@ def validate(
 ) -> Settings | list[Fault]:
     """The settings of a document (the shape of the TOML file), or its faults, in the order of the paths."""
     said = sources or {}
-    faults: list[Fault] = []
-    wrong: list[Path] = []
-    settings: Settings | None
     try:
         settings = Settings.model_validate(dict(document))
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        faults = from_pydantic(errors, Settings, said)
+        faults = from_pydantic(error.errors(include_url=False), Settings, said)
         if not document.get("networks"):
             missing = Fault("networks", "nothing", NO_NETWORK)
             faults = [missing, *(fault for fault in faults if fault.path != "networks")]
-        faults += _cross_faults(document, said)
-        faults = faults or [Fault("", "", "networks and nodes with names of their own")]
-        wrong = _exact([one["loc"] for one in errors])
-        settings = _remainder(document, wrong)
-    if settings is not None:
-        told = (*misfits(settings), *judge(settings))
-        faults += [one.fault(said) for one in told if not _touched(one, wrong)]
-        if not faults:
-            return settings
-    return faults
-
-
-def _remainder(document: Mapping[str, Any], wrong: Sequence[Path]) -> Settings | None:
-    """The settings without what is wrong by itself, so that rules over several of them are applied all the same; None
-    where too little is left."""
-    left: Any = document
-    # First each value, or the member of a list that it is in; then its network, or its table, and what is wrong then.
-    for cut in (_nearest, _table, _table, lambda _path: ("networks",)):
-        left = _without(left, [cut(path) for path in wrong])
-        try:
-            return Settings.model_validate(left if left.get("networks") else {**left, **_STAND_IN})
-        except ValidationError as error:
-            wrong = _exact([one["loc"] for one in error.errors(include_url=False)])
-    return None
-
-
-def _exact(paths: Sequence[Path]) -> list[Path]:
-    """The paths that no other goes beyond: a list is said to be too short when a member of it is wrong."""
-    return [one for one in paths if not any(other[: len(one)] == one and other != one for other in paths)]
-
-
-def validated(document: Mapping[str, Any], sources: Mapping[Path, str] | None = None) -> Settings:
-    """The settings of a document. Raises ConfigError with every fault."""
-    result = validate(document, sources)
-    if isinstance(result, Settings):
-        return result
-    raise ConfigError(result)
+        return [*faults, *_cross_faults(document, said)] or [
+            Fault("", "", "networks and nodes with names of their own")
+        ]
+    return [one.fault(said) for one in (*misfits(settings), *judge(settings))] or settings
 
 
 def _cross_faults(document: Mapping[str, Any], said: Mapping[Path, str]) -> list[Fault]:
-    """What single fields cannot see, from the raw document: so that it is found beside faults in fields."""
+    """Clashes of names, found in the raw document, so that they are told beside faults in values."""
     networks = document.get("networks")
     if not isinstance(networks, Mapping) or not networks:
         return []
@@ -238,39 +192,3 @@ def _lost_routes(name: str, routes: Any, nodes: list[Any], said: Mapping[Path, s
         if isinstance(route, Mapping) and isinstance(route.get("tag"), str) and route["tag"] not in tags
     ]
     return [Fault(dotted(path), shown(tag, path), expected, source_of(path, said)) for path, tag in paths]
-
-
-def _nearest(path: Path) -> Path:
-    """The path of the value, or of the outermost member of a list above it."""
-    if not path:
-        return ("default_network",)  # the one rule over the whole document that the model itself holds
-    path = path[:-1] if path[-1] == "[key]" else path
-    return next((path[: depth + 1] for depth, part in enumerate(path) if isinstance(part, int)), path)
-
-
-def _table(path: Path) -> Path:
-    """The path of the network, or of the first table, that the value is in."""
-    return path[: 2 if path[:1] == ("networks",) else 1] or _nearest(path)
-
-
-def _without(value: Any, paths: Sequence[Path], name: object = "") -> Any:
-    """A copy without what stands at these paths; a right node takes the place of a wrong one."""
-    if not paths or not isinstance(value, Mapping | list | tuple):
-        return value
-    out = {path[0] for path in paths if len(path) == 1}
-    below: dict[object, list[Path]] = {}
-    for path in paths:
-        if len(path) > 1:
-            below.setdefault(path[0], []).append(path[1:])
-    if isinstance(value, Mapping):
-        return {key: _without(one, below.get(key, ()), key) for key, one in value.items() if key not in out}
-    stand_in = [_NODE] if name == "nodes" else []
-    kept = [stand_in if at in out else [_without(one, below.get(at, ()))] for at, one in enumerate(value)]
-    return [one for some in kept for one in some]
-
-
-def _touched(misfit: Misfit, wrong: Sequence[Path]) -> bool:
-    """Is what the rule looks at, or what is below it or above it, wrong by itself?"""
-    path = (*misfit.path, "[key]") if misfit.of_name else misfit.path
-    pairs = itertools.product(filter(None, (path, misfit.also)), filter(None, wrong))
-    return any(path[: len(other)] == other[: len(path)] for path, other in pairs)

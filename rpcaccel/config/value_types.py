@@ -1,11 +1,8 @@
-"""The kinds of values that settings have: each reads what people write and keeps one form of it.
+"""The types of values in the settings: each reads several spellings and keeps one form.
 
-Sizes and durations as people write them: "256MB", "5 MiB", "30ms", "2m".
-
-Sizes follow IEC 80000-13: MB is 1,000,000 bytes, MiB is 1,048,576. Bare numbers are bytes, or seconds.
-
-What settings name and others bring: chains, balancers, the extra for traces. Asked late, so that reading settings
-loads none of them.
+Sizes ("256MB", "5 MiB") follow IEC 80000-13: MB is 1,000,000 bytes, MiB is 1,048,576. Durations are written "30ms" or
+"2m". Bare numbers are bytes, or seconds. Chains, balancers and the extra for traces are looked up when a value names
+one, so that reading settings loads none of them.
 """
 
 from __future__ import annotations
@@ -16,10 +13,10 @@ import re
 from collections.abc import Collection
 from decimal import Decimal
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from rpcaccel.config.names import header_name
 from rpcaccel.config.secrets import RedisUrl, format_listen, parse_listen
@@ -133,7 +130,7 @@ def methods_of(chain: str) -> frozenset[str]:
 
 
 def trace_receiver(address: str) -> str:
-    """Where spans are sent, with its path. Raises ValueError for what is no address, and without the extra."""
+    """The address that spans are sent to, with its path. Raises ValueError for no address, and without the extra."""
     if not address:
         return ""
     try:
@@ -219,27 +216,28 @@ def listed(value: object) -> object:
     return [part for part in re.split(r"[,\s]+", value) if part] if isinstance(value, str) else value
 
 
-def _unit(pattern: str, number: str) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"type": number, "minimum": 0}, {"type": "string", "pattern": pattern}]})
+def _or_text(pattern: str, **more: str) -> Any:
+    """In the JSON Schema: a number, or a text of this pattern. The bounds of a field hold for the number alone."""
+
+    def write(schema: dict[str, Any]) -> None:
+        schema |= {"type": [schema["type"], "string"], "pattern": pattern, **more}
+
+    return Field(json_schema_extra=write)
 
 
-Size = Annotated[int, BeforeValidator(parse_size), _unit(SIZE_PATTERN, "integer")]
-Duration = Annotated[float, BeforeValidator(parse_duration), _unit(DURATION_PATTERN, "number")]
+Size = Annotated[int, BeforeValidator(parse_size), _or_text(SIZE_PATTERN, format="size")]
+Duration = Annotated[float, BeforeValidator(parse_duration), _or_text(DURATION_PATTERN, format="duration")]
 WorkerTimeout = Annotated[Duration, AfterValidator(_worker_timeout)]
 Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
-WorkerCount = Annotated[
-    int,
-    BeforeValidator(_worker_count),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, {"const": "auto"}]}),
-]
+WorkerCount = Annotated[int, BeforeValidator(_worker_count), _or_text("^auto$")]
 ListenText = Annotated[str, AfterValidator(_listen)]
 MethodPatterns = Annotated[tuple[Annotated[str, AfterValidator(_method_pattern)], ...], BeforeValidator(listed)]
 MethodPattern = Annotated[str, AfterValidator(_method_pattern)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(listed)]
 HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], BeforeValidator(listed)]
 _IN_ORDER = PlainSerializer(sorted, return_type=list[str], when_used="json")
-"""A set has no order of its own: written down, equal ones are to be equal."""
+"""A set is written in order, so that equal sets have equal documents."""
 Roles = Annotated[
     frozenset[Literal["archive", "explorer", "beacon", "auth", "debug"]], BeforeValidator(listed), _IN_ORDER
 ]

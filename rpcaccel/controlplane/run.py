@@ -1,4 +1,4 @@
-"""The program as long as it serves: a supervisor, from its start until a signal ends it."""
+"""Runs the program: starts a supervisor and stops it when a signal comes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The supervisor: starts workers, follows heads, has changes adopted, shows and stops everything.
-
-One process, or one process and its workers; the parts below the link cannot tell the difference.
-"""
+"""The supervisor: starts and stops workers and probers, has changes of the settings adopted, and implements what the
+admin side asks for. The code below the links cannot tell whether there is one process or several."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import structlog
@@ -20,7 +17,7 @@ from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import line
-from rpcaccel.controlplane.nodes.probers import Probers
+from rpcaccel.controlplane.nodes.prober import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.hindrances import hindrances
@@ -31,28 +28,26 @@ from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
-from rpcaccel.controlplane.workers.spawn import Spare, spawn
-from rpcaccel.controlplane.workers.watchdog import Watchdog
-from rpcaccel.controlplane.workers.workers import WorkerEvent, Workers
+from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
-from rpcaccel.core.messages import Hint, Spent, WorkerReport
+from rpcaccel.core.heads.served_head import NetworkHeads
+from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
 from rpcaccel.dataplane import logs
 
 HEADS_WITHIN = 1.0
-"""Seconds that the start waits for the first heads, so that first calls find nodes that are known to be right."""
+"""Seconds that the start waits for the first heads, so that the first calls find nodes of the right chain."""
 
 log = structlog.get_logger("rpcaccel")
 
 
 class RunningInfo(Struct, frozen=True):
-    """What runs where, with the real ports."""
+    """The addresses that a started program listens on, with the real ports."""
 
     settings: Settings
     listen: str
     admin: str
     notes: tuple[str, ...] = ()
-    """What should be known of how these settings came to be, in sentences."""
+    """Sentences about how these settings were put together."""
 
 
 class Supervisor:
@@ -65,7 +60,7 @@ class Supervisor:
         self._listen = ""
         self._probers = Probers(self._publish)
         self.links: list[Link] = []
-        self._quotas = Quotas(lambda: self.settings, self.links, lambda: self._workers.places)
+        self._quotas = Quotas(lambda: self.settings, self.links)
         self.overview = SupervisorView(
             lambda: self.settings,
             self._probers.heads,
@@ -78,20 +73,24 @@ class Supervisor:
         self._workers = Workers(
             self._link,
             self.links,
-            spawn=spawn,
             heads=lambda: tuple(self._probers.heads.values()),
             bury=self._bury,
-            heard=self._hear_worker,
+            heard=lambda event: self.events.tell("worker", msgspec.to_builtins(event)),
         )
         self._watchdog = Watchdog(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
         self._started = asyncio.Event()
-        """Until then the admin side takes changes, and the program signals, for which there are no workers yet."""
+        """Set once there are workers. Changes and signals that come before wait for it."""
         self._admin: Admin | None = None
         self._logging: LogSettings | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._to_renew = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
+        self.workers = self._workers.states
+        self.adopted = self._workers.adopted
+        self.shared = self._hosts.shown
+        self.purged = self._hosts.purged
+        self.probe = self._probers.probe_now
 
     @property
     def settings(self) -> Settings:
@@ -131,7 +130,7 @@ class Supervisor:
         return RunningInfo(settings, self._listen, admin, notes)
 
     async def _open_admin(self) -> str:
-        """Listen on the admin address, before any worker starts: that it is taken is said at once."""
+        """Listen on the admin address before any worker starts, so that an address in use is reported at once."""
         listen = self.settings.admin.listen
         self._admin = Admin(self.overview, listen, control=self, settings=lambda: self.settings.admin, links=self.links)
         try:
@@ -153,14 +152,14 @@ class Supervisor:
             await self._admin.close()
 
     def hang_up(self) -> None:
-        """SIGHUP: read the config file again, and put a new worker in every place with no call lost. A file that is
-        refused changes nothing, and leaves the workers as they are."""
+        """Handle SIGHUP: read the config file again and renew every worker without losing a call. A refused file
+        changes nothing and renews no worker."""
         self._to_renew = True
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew_as_asked(), name="renew")
 
     async def _renew_as_asked(self) -> None:
-        """As often as it takes: a file that was written while the workers were being renewed is read as well."""
+        """Renew until no signal is left, so that a file written while workers were being renewed is read as well."""
         await self._started.wait()
         while self._to_renew:
             self._to_renew = False
@@ -183,7 +182,7 @@ class Supervisor:
     # -- changes -------------------------------------------------------------------------------------------------
 
     async def _adopt(self, settings: Settings, revision: int) -> str:
-        """Everywhere or nowhere; the reason of a refusal."""
+        """Have all workers adopt a revision, or none; returns the reason of a refusal."""
         await self._started.wait()
         refusal = await self._workers.adopt(settings, revision)
         if not refusal:
@@ -197,7 +196,7 @@ class Supervisor:
             logs.configure(settings.log)
 
     def _hindered(self, settings: Settings, before: Settings) -> list[Misfit]:
-        """What the next start would fail of, and what would leave the admin side open until then. Blocks."""
+        """The reasons why the next start would fail, and why the admin side would be open until then. Blocks."""
         found = hindrances(settings, before)
         open_to_be = is_open(settings.admin.listen, settings.admin)  # which is a fault whatever is there now
         if self._admin is not None and not open_to_be and is_open(self._admin.address, settings.admin):
@@ -210,32 +209,12 @@ class Supervisor:
         about = {"by": change.by, "reason": change.reason} if change.reason else {"by": change.by}
         log.info(f"settings {change.outcome}: {change.text}", **about)
 
-    # -- what the admin side asks for ------------------------------------------------------------------------------
-
-    def workers(self) -> Sequence[dict[str, Any]]:
-        """The workers with their states."""
-        return self._workers.states()
-
-    def adopted(self) -> int:
-        """How many workers have the revision in force."""
-        return self._workers.adopted()
+    # -- what is shown -------------------------------------------------------------------------------------------
 
     @property
     def replaced(self) -> int:
         """Workers that died, or no longer answered, and were replaced."""
         return self._workers.replaced.total()
-
-    def shared(self) -> dict[str, Any] | None:
-        """How settings are shared with other hosts; None without Redis."""
-        return self._hosts.shown()
-
-    async def purged(self, body: bytes) -> None:
-        """A purge was carried out here; the other hosts get it."""
-        await self._hosts.purged(body)
-
-    async def probe(self, network: str, node: str) -> NodeHead | None:
-        """Look at a node at once."""
-        return await self._probers.probe_now(network, node)
 
     def _notices(self) -> Sequence[Notice]:
         waiting = self.ledger.waiting()
@@ -252,35 +231,32 @@ class Supervisor:
 
     # -- workers and heads -----------------------------------------------------------------------------------------
 
-    def _link(self, name: str, sock: socket.socket, spare: Spare | None) -> Link:
+    def _link(self, name: str, sock: socket.socket) -> Link:
         if self._workers.places == 1:
             return LocalLink(name, sock, self._hint, self._quotas.brought)
-        return ProcessLink(name, sock, self._hint, self._spent, spare, self._quotas.brought)
+        return ProcessLink(name, sock, self._hint, self._spent, self._quotas.brought)
 
     def _bury(self, report: WorkerReport) -> None:
-        """A worker ended: its counts stay."""
+        """Keep the counts of a worker that ended."""
         self.overview.bury(report)
         self._quotas.bury(report)
 
-    def _hear_worker(self, event: WorkerEvent) -> None:
-        self.events.tell("worker", msgspec.to_builtins(event))
-
     def _publish(self, heads: NetworkHeads) -> None:
-        """A prober has news: every worker is told."""
+        """Pass the news of a prober on to every worker."""
         for link in self.links:
-            link.see(heads)
+            link.tell(Heads(heads))
         known = self._probers.heads
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
 
     def _spent(self, teller: Link, spent: Spent) -> None:
-        """What clients spent at one worker counts at all others, one that drains in the same place among them."""
+        """Tell all other workers what clients spent at one of them, also one of the same name that drains."""
         for link in self.links:
             if link is not teller:
-                link.spent(spent)
+                link.tell(spent)
 
     def _hint(self, hint: Hint | Sent) -> None:
-        """A worker has news: of a head for its prober, of a transaction for every worker."""
+        """Pass news of a worker on: a head to its prober, a transaction to every worker."""
         if isinstance(hint, Sent):
             for link in self.links:
                 link.tell(hint)

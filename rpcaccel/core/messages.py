@@ -39,7 +39,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     limit: int = 0
     """The adaptive limit of light calls in flight."""
     quota: tuple[QuotaUse, ...] = ()
-    """This worker's part of what is used and of the limits."""
+    """What is used of the node's quotas, as this worker knows it."""
     refusal: str
     """A sentence saying why the node gets no calls about the newest blocks; empty when it gets them."""
 
@@ -79,13 +79,6 @@ class PurgeDone(Struct, frozen=True, tag=True):
     complete: bool = True
     number: int = 0
     """The number of the PurgeOrder that this answers."""
-
-
-class TakePlace(Struct, frozen=True, tag=True):
-    """Take this place: the first order to a worker that was started as a spare, with the sockets of all places."""
-
-    name: str
-    number: int
 
 
 class Adopt(Struct, frozen=True, tag=True):
@@ -200,12 +193,12 @@ class Spent(Struct, frozen=True, tag=True):
 
 
 class QuotaBrought(Struct, frozen=True, tag=True):
-    """What others used of this worker's part of the quotas, as far as it has changed."""
+    """What earlier runs and other workers used of the quotas, as far as it has changed."""
 
     uses: tuple[Brought, ...]
 
 
-Order = TakePlace | Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
+Order = Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
 Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent
 """From a worker to the control plane."""

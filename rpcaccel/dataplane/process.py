@@ -1,4 +1,4 @@
-"""A worker process: `python -m rpcaccel.dataplane.process NAME LINK_FD SOCKET_FD…`.
+"""A worker process: `python -m rpcaccel.dataplane.process NAME LINK_FD SOCKET_FD`.
 
 The supervisor starts it with one end of a socket pair and a bound socket. It obeys orders from the link and reports
 once a second; when the link ends, the supervisor is gone, and so is the worker.
@@ -35,7 +35,6 @@ from rpcaccel.core.messages import (
     RecordOrder,
     Spent,
     Started,
-    TakePlace,
     Word,
 )
 from rpcaccel.core.nodes.quota import Brought
@@ -51,13 +50,13 @@ class LinkEnd:
     """The worker's end of the link."""
 
     def __init__(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *sockets: socket.socket
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sock: socket.socket
     ) -> None:
-        """`sockets`: the one to listen on; a spare has one for each place, and is told which."""
+        """`sock`: the bound socket on which the worker listens."""
         self._name = name
         self._reader = reader
         self._writer = writer
-        self._sockets = list(sockets)
+        self._socket = sock
         self._worker: Worker | None = None
         self._heads: list[NetworkHeads] = []
         self._brought: list[Brought] = []
@@ -99,8 +98,6 @@ class LinkEnd:
     async def _obey(self, order: Order) -> None:
         if isinstance(order, Adopt):
             await self._adopt(order)
-        elif isinstance(order, TakePlace):
-            self._take(order)
         elif self._worker is None:
             self._set_aside(order)
         else:
@@ -135,7 +132,7 @@ class LinkEnd:
         if self._worker is None:
             _log_by(settings)
             self._worker = Worker(self._name, settings, revision=order.revision, on_hint=self._say, on_spent=self._say)
-            await self._worker.start(self._sockets[0], self._heads, self._brought)
+            await self._worker.start(self._socket, self._heads, self._brought)
             self._say(Started(self._worker.port, order.number))
         else:
             try:
@@ -152,13 +149,6 @@ class LinkEnd:
             self._told_to_drain.set_result(order)
         elif self._worker is not None:
             self._worker.hasten(order.linger)
-
-    def _take(self, order: TakePlace) -> None:
-        self._name = order.name
-        mine = self._sockets.pop(order.number)
-        for other in self._sockets:
-            other.close()
-        self._sockets = [mine]
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -208,15 +198,15 @@ async def _purge(worker: Worker, order: PurgeOrder) -> Word:
     return PurgeDone(done.memory, done.store, done.complete, order.number)
 
 
-async def _main(name: str, link_fd: int, *socket_fds: int) -> int:
+async def _main(name: str, link_fd: int, socket_fd: int) -> int:
     # systemd sends SIGTERM to every process of a service: the supervisor alone decides when a worker ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=link_fd))
-    await LinkEnd(name, reader, writer, *(socket.socket(fileno=fd) for fd in socket_fds)).serve()
+    await LinkEnd(name, reader, writer, socket.socket(fileno=socket_fd)).serve()
     writer.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(run(_main(sys.argv[1], *map(int, sys.argv[2:]))))
+    sys.exit(run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

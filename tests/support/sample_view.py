@@ -12,7 +12,7 @@ from random import Random
 
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, WorkerView, look
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
@@ -164,7 +164,13 @@ class SampleView:
 
     def frame(self) -> Frame:
         """All of it in one go."""
-        return look(self)
+        return Frame(
+            snapshot=self.snapshot(),
+            nodes=tuple(self.nodes()),
+            heads=tuple(self.heads()),
+            workers=(WorkerView(id="0", pid=os.getpid(), revision=17, uptime=self.elapsed),),
+            replaced={"died": 2},
+        )
 
     def snapshot(self) -> TallySnapshot:
         """What was counted so far."""
@@ -195,10 +201,6 @@ class SampleView:
             for network in self.networks
         ]
 
-    def workers(self) -> Sequence[WorkerView]:
-        """This process."""
-        return [WorkerView(id="0", pid=os.getpid(), revision=17, uptime=self.elapsed)]
-
     def errors(self) -> Sequence[UnclassedError]:
         """One error that somebody should class."""
         found = Unclassed()
@@ -208,13 +210,6 @@ class SampleView:
     def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
         """As a proxy with one Harmony network."""
         return treatment(question, {NETWORK: NetworkSettings.model_validate({"nodes": ["http://a.example"]})})
-
-    def replaced(self) -> Mapping[str, int]:
-        return {"died": 2}
-
-    def notices(self) -> Sequence[Notice]:
-        """Nothing beyond what the nodes show."""
-        return []
 
     def settings(self) -> Mapping[str, object]:
         """Settings that, against the rule, hold a secret: what is shown must be picked, not passed on."""

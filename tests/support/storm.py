@@ -139,7 +139,7 @@ class Storm(Caller):
 
     def failures(self) -> dict[str, dict[str, int]]:
         """The failed attempts by node and kind."""
-        return {cell.node: cell.failures for cell in self.supervisor.overview.snapshot().nodes}
+        return {cell.node: cell.failures for cell in self.supervisor.overview.frame().snapshot.nodes}
 
     def failed_at(self, node: str) -> int:
         """Attempts that failed at a node."""
@@ -148,11 +148,11 @@ class Storm(Caller):
     @property
     def redis(self) -> Tier:
         """What the second tier says of itself."""
-        return next(tier for tier in self.supervisor.overview.snapshot().tiers if tier.name == "redis")
+        return next(tier for tier in self.supervisor.overview.frame().snapshot.tiers if tier.name == "redis")
 
     def calls_to(self, node: str) -> int:
         """Attempts that were sent to a node."""
-        return sum(cell.calls for cell in self.supervisor.overview.snapshot().nodes if cell.node == node)
+        return sum(cell.calls for cell in self.supervisor.overview.frame().snapshot.nodes if cell.node == node)
 
 
 def settings(nodes: Sequence[tuple[str, str]], **more: Any) -> Settings:

@@ -1,10 +1,9 @@
-"""The admin side: metrics, health, the API that the page reads, and the page itself.
+"""The HTTP server of the admin side: routes behind their guards, the sampling of the history, and the dashboard's
+files.
 
-Beyond this machine only with accounts. Every route is in ROUTES with the guard that stands before it; a test walks the
-table. The Host header is checked against DNS rebinding: a web page elsewhere can make a browser send requests here, but
-not under a name we answer to.
-
-The files of the dashboard, found in a checkout and in an installed wheel alike.
+Without accounts the admin side may listen on this machine alone. The Host header is checked against DNS rebinding, by
+which a web page elsewhere makes a browser send requests here: such requests carry another host's name. The files of the
+dashboard are found in a checkout and in an installed wheel alike.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-import orjson
 import structlog
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -28,12 +26,12 @@ import rpcaccel
 from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
-from rpcaccel.controlplane.admin import clients, documents, openapi
+from rpcaccel.controlplane.admin import documents, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
 from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
-from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, problem
+from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_response, problem
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import node_errors, prometheus
@@ -54,7 +52,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-"""What is served, and as what; other files in the folder are not."""
+"""The media type of each kind of file that is served; other files in the folder are not served."""
 
 
 class Page(Struct, frozen=True):
@@ -169,7 +167,7 @@ class Admin:
         return app
 
     def sample(self) -> None:
-        """Look once, and add a point to the history."""
+        """Take a frame, and add it to the history."""
         self._frame = self.view.frame()
         for notice in tier_changes(self._logged, self._frame):
             log.log(LEVELS[notice.level], notice.text)
@@ -219,7 +217,7 @@ class Admin:
         return response
 
     def _guarded(self, route: AdminRoute) -> Handler:
-        """The handler of a route behind its guard. There is no other way to a handler."""
+        """The handler of a route behind its guard; every route is added through this."""
         handler: Handler = attrgetter(route.handler)(self)
 
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -236,14 +234,14 @@ class Admin:
             await _have_body(request)
             response = await handler(request)
             if route.guard == "change":
-                self._frame = self.view.frame()  # whoever made the change sees it with the next question
+                self._frame = self.view.frame()  # the next request of the same client shows the change
             return response
 
         return guarded
 
     def _address_of(self, request: web.Request) -> str:
-        """Where a request comes from: what counts for its logins, and is written into the log. The proxies that are
-        believed about clients are believed here, too; they say nothing that lets anybody in."""
+        """The address of the client, by which logins are throttled and logged. Proxies that are trusted about clients
+        are trusted here as well; the address lets nobody in."""
         peer = request.remote or ""
         clients = self._control.ledger.settings.clients if self._control is not None else None
         if clients is None or not clients.trusted_proxies:
@@ -252,13 +250,13 @@ class Admin:
         return trust.client(peer, request.headers.getall(clients.forwarded_header, ()))
 
     def _check_name(self, host: str) -> None:
-        """Raises ProblemError for a request under a name that is not ours."""
+        """Check the Host header. Raises ProblemError for a name that is not one of the admin side."""
         name = name_asked(host)
         if not is_loopback(name) and name not in (self._name, *self._settings().names):
             raise ProblemError(421, "wrong-host")
 
     async def healthz(self, _request: web.Request) -> web.Response:
-        """This program is alive."""
+        """Say that this program is alive."""
         return web.Response(text="ok\n")
 
     async def metrics(self, _request: web.Request) -> web.Response:
@@ -267,32 +265,31 @@ class Admin:
         return web.Response(body=body, headers={"Content-Type": prometheus.CONTENT_TYPE})
 
     async def openapi(self, _request: web.Request) -> web.Response:
-        """This API, described (OpenAPI 3.1)."""
-        described = openapi.describe(ROUTES, lambda name: attrgetter(name)(self))
-        return web.json_response(described)  # its bounds go beyond the 64 bits that orjson writes
+        """This description of the API (OpenAPI 3.1)."""
+        return json_response(openapi.describe(ROUTES, lambda name: attrgetter(name)(self)))
 
     async def overview(self, _request: web.Request) -> web.Response:
-        """The first view."""
-        return _json(documents.overview(self._frame, self.history, self.view.settings(), self._wall()))
+        """The document of the first view."""
+        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall()))
 
     async def nodes(self, _request: web.Request) -> web.Response:
-        """Every node."""
-        return _json(documents.nodes(self._frame, self.history))
+        """The nodes with their states and figures."""
+        return json_response(documents.nodes(self._frame, self.history))
 
     async def methods(self, _request: web.Request) -> web.Response:
-        """Every method called."""
-        return _json(documents.methods(self._frame, self.history))
+        """The methods that were called, with their figures."""
+        return json_response(documents.methods(self._frame, self.history))
 
     async def cache(self, _request: web.Request) -> web.Response:
-        """Tiers and classes."""
-        return _json(documents.cache(self._frame, self.history))
+        """The cache tiers and cache classes with their figures."""
+        return json_response(documents.cache(self._frame, self.history))
 
     async def explain(self, request: web.Request) -> web.Response:
-        """How a call would be treated."""
-        return _json(await explain(await request.read(), self._links))
+        """Explain how a call would be treated."""
+        return json_response(await explain(await request.read(), self._links))
 
     async def purge(self, request: web.Request) -> web.Response:
-        """Remove kept answers, here and on the hosts that share this one's Redis."""
+        """Remove kept answers, here and on the hosts that share the Redis."""
         body = await request.read()
         done = await purge(body, self._links)
         if not done["dry_run"]:
@@ -300,7 +297,7 @@ class Admin:
             log.info("kept answers are purged", by=request[AUTHOR].name, **about)
             if self._control is not None:
                 await self._control.purged(body)
-        return _json(done)
+        return json_response(done)
 
     async def record(self, request: web.Request) -> web.Response:
         """Hand over the calls that clients made since the last time, and go on keeping them for a while."""
@@ -308,21 +305,21 @@ class Admin:
         if not wanted.stop and now > self._recording_until:
             log.info("calls are being recorded", by=request[AUTHOR].name, share=wanted.sample)
         self._recording_until = -math.inf if wanted.stop else now + PATIENCE
-        return _json(await record(wanted, self._links))
+        return json_response(await record(wanted, self._links))
 
     async def clients(self, _request: web.Request) -> web.Response:
-        """Holders of API keys."""
+        """The holders of API keys and callers without one."""
         window = self.history.window(documents.WHILE)
-        return _json(clients.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
+        return json_response(documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
 
     async def errors(self, _request: web.Request) -> web.Response:
         """Errors of nodes that no rule knew."""
-        return _json(node_errors.unclassed(self.view.errors()))
+        return json_response(node_errors.unclassed(self.view.errors()))
 
     async def try_error(self, request: web.Request) -> web.Response:
-        """What would be done with an error: it changes nothing."""
+        """Tell what would be done with an error, and change nothing."""
         try:
-            return _json(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
+            return json_response(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
         except ValueError as error:
             raise ProblemError(400, "invalid-question", str(error)) from None
 
@@ -345,7 +342,7 @@ async def _expected(request: web.Request) -> None:
 
 
 async def _nowhere(request: web.Request) -> web.StreamResponse:
-    """What no route serves: another method of a path that is there, or nothing at all."""
+    """Answer a request that no route serves: 405 for another method of an existing path, or 404."""
     *resources, _this = request.app.router.resources()
     allowed = set[str]().union(*[(await resource.resolve(request))[1] for resource in resources])
     if allowed:
@@ -354,7 +351,7 @@ async def _nowhere(request: web.Request) -> web.StreamResponse:
 
 
 async def _have_body(request: web.Request) -> None:
-    """Wait for the whole body, which the handler then finds there. Raises ProblemError."""
+    """Read the whole body within BODY_WITHIN, before the handler asks for it. Raises ProblemError."""
     try:
         async with asyncio.timeout(BODY_WITHIN):
             await request.read()
@@ -365,10 +362,6 @@ async def _have_body(request: web.Request) -> None:
 
 
 def _via(request: web.Request) -> str:
-    """Through what a change came, as the client says."""
+    """The way that a change came, as the client says: page, cli or api."""
     said = request.headers.get(PROOF, "")
     return said if said in ("page", "cli") else "api"
-
-
-def _json(document: Mapping[str, object]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")

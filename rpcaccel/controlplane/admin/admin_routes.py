@@ -1,18 +1,22 @@
-"""The route table of the admin side: every path with the guard that stands before it, and what every answer carries.
-
-What the admin side can have done, beside looking: one port towards the supervisor.
+"""The route table of the admin side: every path with its guard and the types of its request and answer; the headers of
+every answer; and the port to what the supervisor does for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from rpcaccel.controlplane.admin.auth import Guard
+from rpcaccel.controlplane.admin import api_types as types
+from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
+from rpcaccel.controlplane.admin.diagnostics import CallRequest
 from rpcaccel.controlplane.settings.ledger import Ledger
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
+from rpcaccel.controlplane.stats.series import MethodPast, Past
+from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
 from rpcaccel.core.heads.served_head import NodeHead
 
 HEADERS = {
@@ -25,7 +29,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every answer, errors too."""
+"""Headers of every answer, errors included."""
 
 
 class AdminRoute(Struct, frozen=True):
@@ -36,56 +40,77 @@ class AdminRoute(Struct, frozen=True):
     handler: str
     """Name of a method of Admin, or of one of its parts: "change_routes.patch"."""
     guard: Guard
+    answer: Any = None
+    """Type of the document that is answered, or several; None where its members are not described."""
+    body: Any = None
+    """Type of the document that is sent; None for an empty object."""
+    content: str = "application/json"
+    """Media type of the answer; empty when there is no content."""
+    query: Mapping[str, str] = {}
+    """Parameters with what they mean."""
+    conditional: bool = False
+    """Whether If-Match is required."""
 
 
+_RANGE = {"range": "5m, 1h or 24h."}
+_METHOD = {"network": "The network.", "method": "The method."}
+_DRY_RUN = {"dry_run": "1: say what would change, and change nothing."}
+_LIMIT = {"limit": "Lines at the most."}
+_LAST = {"last": "The id of the last event seen, where Last-Event-ID cannot be sent."}
+_API = "/api/v1"
+
+# fmt: off
 ROUTES: tuple[AdminRoute, ...] = (
-    AdminRoute("GET", "/healthz", "healthz", "open"),
-    AdminRoute("GET", "/metrics", "metrics", "read"),
-    AdminRoute("GET", "/api/v1/openapi.json", "openapi", "read"),
-    AdminRoute("GET", "/api/v1/overview", "overview", "read"),
-    AdminRoute("GET", "/api/v1/history", "query_routes.past", "read"),
-    AdminRoute("GET", "/api/v1/nodes", "nodes", "read"),
-    AdminRoute("GET", "/api/v1/methods", "methods", "read"),
-    AdminRoute("GET", "/api/v1/methods/history", "query_routes.method", "read"),
-    AdminRoute("GET", "/api/v1/cache", "cache", "read"),
-    AdminRoute("POST", "/api/v1/run", "query_routes.run", "change"),
-    AdminRoute("POST", "/api/v1/explain", "explain", "read"),
-    AdminRoute("POST", "/api/v1/purge", "purge", "change"),
-    AdminRoute("POST", "/api/v1/record", "record", "change"),
-    AdminRoute("GET", "/api/v1/clients", "clients", "read"),
-    AdminRoute("POST", "/api/v1/keys", "change_routes.key", "change"),
-    AdminRoute("GET", "/api/v1/errors", "errors", "read"),
-    AdminRoute("POST", "/api/v1/errors/try", "try_error", "read"),
-    AdminRoute("GET", "/api/v1/workers", "change_routes.workers", "read"),
-    AdminRoute("GET", "/api/v1/events", "change_routes.events", "read"),
-    AdminRoute("GET", "/api/v1/settings", "change_routes.settings", "read"),
-    AdminRoute("PATCH", "/api/v1/settings", "change_routes.patch", "change"),
-    AdminRoute("POST", "/api/v1/settings/undo", "change_routes.undo", "change"),
-    AdminRoute("GET", "/api/v1/settings/difference", "change_routes.difference", "read"),
-    AdminRoute("GET", "/api/v1/settings/described", "change_routes.described", "read"),
-    AdminRoute("GET", "/api/v1/settings/export", "change_routes.export", "read"),
-    AdminRoute("GET", "/api/v1/changes", "change_routes.changes", "read"),
-    AdminRoute("POST", "/api/v1/reload", "change_routes.reload", "change"),
-    AdminRoute("POST", "/api/v1/nodes/{network}/{id}/probe", "change_routes.probe", "change"),
-    AdminRoute("GET", "/api/v1/session", "session.show", "open"),
-    AdminRoute("POST", "/api/v1/session", "session.begin", "login"),
-    AdminRoute("DELETE", "/api/v1/session", "session.end", "login"),
-    AdminRoute("GET", "/{file:[^/].*|}", "page", "open"),
+    AdminRoute("GET", "/healthz", "healthz", "open", content="text/plain"),
+    AdminRoute("GET", "/metrics", "metrics", "read", content="text/plain"),
+    AdminRoute("GET", f"{_API}/openapi.json", "openapi", "read"),
+    AdminRoute("GET", f"{_API}/overview", "overview", "read", types.Overview),
+    AdminRoute("GET", f"{_API}/history", "query_routes.past", "read", Past, query=_RANGE),
+    AdminRoute("GET", f"{_API}/nodes", "nodes", "read", types.Nodes),
+    AdminRoute("GET", f"{_API}/methods", "methods", "read", types.Methods),
+    AdminRoute("GET", f"{_API}/methods/history", "query_routes.method", "read", MethodPast, query=_METHOD),
+    AdminRoute("GET", f"{_API}/cache", "cache", "read", types.Cache),
+    AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", types.Ran, CallRequest),
+    AdminRoute("POST", f"{_API}/explain", "explain", "read", types.ExplainedCall, CallRequest),
+    AdminRoute("POST", f"{_API}/purge", "purge", "change", types.Purged, PurgeRequest),
+    AdminRoute("POST", f"{_API}/record", "record", "change", types.RecordedCalls, RecordRequest),
+    AdminRoute("GET", f"{_API}/clients", "clients", "read", types.Clients),
+    AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", types.NewKey),
+    AdminRoute("GET", f"{_API}/errors", "errors", "read", types.UnclassedErrors),
+    AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),
+    AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", types.WorkerList),
+    AdminRoute("GET", f"{_API}/events", "change_routes.events", "read", content="text/event-stream", query=_LAST),
+    AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", types.SettingsNow),
+    AdminRoute("PATCH", f"{_API}/settings", "change_routes.patch", "change", (types.SettingsNow, types.Preview),
+               types.MergePatch, query=_DRY_RUN, conditional=True),
+    AdminRoute("POST", f"{_API}/settings/undo", "change_routes.undo", "change", types.SettingsNow, types.UndoRequest,
+               conditional=True),
+    AdminRoute("GET", f"{_API}/settings/difference", "change_routes.difference", "read", types.Difference),
+    AdminRoute("GET", f"{_API}/settings/described", "change_routes.described", "read", types.SettingsDescribed),
+    AdminRoute("GET", f"{_API}/settings/export", "change_routes.export", "read", content="application/toml"),
+    AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", types.Changes, query=_LIMIT),
+    AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", types.SettingsNow),
+    AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/probe", "change_routes.probe", "change", types.ProbeOutcome),
+    AdminRoute("GET", f"{_API}/session", "session.show", "open", types.Session),
+    AdminRoute("POST", f"{_API}/session", "session.begin", "login", types.Session, LoginRequest),
+    AdminRoute("DELETE", f"{_API}/session", "session.end", "login", content=""),
+    AdminRoute("GET", "/{file:[^/].*|}", "page", "open", content="text/html"),
 )
+# fmt: on
 
 
 class Control(Protocol):
-    """Settings, workers, probes and the stream of events."""
+    """The part of the supervisor that the admin side uses beside the view."""
 
     ledger: Ledger
     events: Events
 
     def workers(self) -> Sequence[dict[str, Any]]:
-        """The workers with their states, old ones that still drain included."""
+        """The workers with their states, draining ones included."""
         ...
 
     def adopted(self) -> int:
-        """How many workers have the revision in force."""
+        """The number of workers that run the revision in force."""
         ...
 
     @property
@@ -94,13 +119,13 @@ class Control(Protocol):
         ...
 
     def shared(self) -> dict[str, Any] | None:
-        """How settings are shared with other hosts; None when they are not."""
+        """The state of the sharing with other hosts; None when nothing is shared."""
         ...
 
     async def purged(self, body: bytes) -> None:
-        """A purge was carried out here by this request; other hosts are to do the same."""
+        """Send a purge that was carried out here to the other hosts."""
         ...
 
     async def probe(self, network: str, node: str) -> NodeHead | None:
-        """Look at a node at once; None when there is no such node."""
+        """Probe a node at once; None when there is no such node."""
         ...

@@ -1,18 +1,17 @@
-"""What is told of the moment, as types: `documents` is checked against them, and OpenAPI is made of them.
+"""The types of what the admin API is sent and answers. `documents` is checked against them; OpenAPI is made of them.
 
-What is not known is None, never 0.
-
-What the admin API answers beside figures, as types that OpenAPI is made of; tests hold real answers against them.
+What is not known is None, never 0. Tests hold the answers of a running program against these types.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from rpcaccel.config.patch import Edit
 from rpcaccel.config.schema import Described
+from rpcaccel.controlplane.settings.audit import Change
 from rpcaccel.controlplane.stats.series import Columns
 from rpcaccel.controlplane.stats.snapshot import NodeState
 from rpcaccel.controlplane.stats.summaries import (
@@ -49,7 +48,7 @@ class NetworkNow(TypedDict):
 
 
 class Moment(TypedDict):
-    """What the event stream tells each second as well."""
+    """The part of the overview that the event stream sends each second."""
 
     networks: list[NetworkNow]
     readings: Readings | None
@@ -58,7 +57,7 @@ class Moment(TypedDict):
 
 
 class Attention(TypedDict):
-    """Something to look at, in a sentence."""
+    """A sentence about something that should be looked at."""
 
     level: Literal["bad", "warn"]
     subject: Annotated[str, Meta(description="A network, NETWORK/NODE, a tier, or what else it is about.")]
@@ -91,7 +90,7 @@ class StepNow(TypedDict):
 
 
 class Overview(Moment):
-    """What the first view of the page shows."""
+    """The document of the first view of the page."""
 
     version: str
     at: At
@@ -106,7 +105,7 @@ class Overview(Moment):
 
 
 class QuotaNow(TypedDict):
-    """What is used of a quota, all workers together."""
+    """The use of a quota by all workers together."""
 
     window: Literal["day", "month"]
     used: float
@@ -117,7 +116,7 @@ class QuotaNow(TypedDict):
 
 
 class NodeStanding(TypedDict):
-    """How a node is, and what it should carry."""
+    """The state of a node, and the share of calls that it should get."""
 
     network: str
     id: str
@@ -211,6 +210,29 @@ class Cache(TypedDict):
     classes: list[ClassNow]
 
 
+class ClientNow(TypedDict):
+    """A holder of keys, or `anonymous`: all who call without one."""
+
+    name: str
+    calls_total: int
+    calls_per_second: PerSecond | None
+    limited_total: int
+    limited_per_second: PerSecond | None
+    limited: Annotated[dict[str, int], Meta(description="Refused since the start, by limit.")]
+    in_flight: int
+    seen: Annotated[float | None, Meta(description="Seconds since it last called; null: never.")]
+    enabled: bool
+    limits: Annotated[dict[str, Any] | None, Meta(description="As in the settings; null when it is not there.")]
+
+
+class Clients(TypedDict):
+    """The callers, with what they call and what is refused to them."""
+
+    window: Looked
+    require_key: bool
+    clients: list[ClientNow]
+
+
 class WorkerList(TypedDict):
     """The workers that run."""
 
@@ -241,7 +263,7 @@ class ProbeOutcome(TypedDict):
 
 
 class Difference(TypedDict):
-    """What differs from the config file, environment and flags."""
+    """The difference from the config file, environment and flags."""
 
     revision: int
     base: Annotated[str | None, Meta(description="The config file; null without one.")]
@@ -249,7 +271,7 @@ class Difference(TypedDict):
 
 
 class Preview(TypedDict):
-    """What a change would make differ, asked for with dry_run."""
+    """The difference that a change would make, asked for with dry_run."""
 
     revision: int
     difference: list[Edit]
@@ -257,10 +279,71 @@ class Preview(TypedDict):
 
 
 class SettingsDescribed(TypedDict):
-    """What can be set."""
+    """The settings that can be changed."""
 
     settings: list[Described]
     restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
+
+
+MergePatch = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A JSON merge patch (RFC 7396) of the settings, with each network's nodes as a table by id; "
+        "null removes a node and puts a setting back to its default."
+    ),
+]
+
+
+class UndoRequest(Struct, frozen=True):
+    """Which revision to go back to."""
+
+    to: Annotated[int | None, Meta(description="A revision; the last one if unset.")] = None
+
+
+class ChangeLine(Change, frozen=True, kw_only=True):
+    """A line of the audit."""
+
+    undo: Annotated[bool, Meta(description="Can the settings before this change be brought back?")]
+
+
+class Changes(TypedDict):
+    """The audit, newest first."""
+
+    changes: list[ChangeLine]
+
+
+class WorkerRevision(TypedDict):
+    """A worker and the revision that it runs."""
+
+    id: str
+    revision: int
+
+
+class SettingsNow(TypedDict):
+    """The settings in force."""
+
+    revision: int
+    document: Annotated[dict[str, Any], Meta(description="As the config file, but nodes as a table by id.")]
+    workers: list[WorkerRevision]
+    adopted: Annotated[int, Meta(description="Workers that run this revision.")]
+    restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
+    waiting: Annotated[list[str], Meta(description="Paths that were changed and wait for a restart.")]
+    persisted: Annotated[str | None, Meta(description="The state file; null without one.")]
+    note: Annotated[str, Meta(description="A sentence when changes will not outlive a restart.")]
+    shared: Annotated[dict[str, Any] | None, Meta(description="How it goes with the hosts of one Redis.")]
+    undo: Annotated[int | None, Meta(description="The revision that undo goes back to.")]
+    change: NotRequired[ChangeLine | None]
+
+
+class Problem(TypedDict):
+    """A problem document (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    code: NotRequired[str]
+    detail: NotRequired[str]
+    errors: NotRequired[list[dict[str, Any]]]
 
 
 class NewKey(TypedDict):
@@ -271,7 +354,7 @@ class NewKey(TypedDict):
 
 
 class Session(TypedDict):
-    """Who is logged in."""
+    """The account that is logged in."""
 
     required: Annotated[bool, Meta(description="Has one to be?")]
     user: str | None
@@ -279,7 +362,7 @@ class Session(TypedDict):
 
 
 class Purged(TypedDict):
-    """How many kept answers went, or would."""
+    """The number of kept answers that were removed, or would be."""
 
     memory: Annotated[int, Meta(description="From the memory of all workers of this host.")]
     store: Annotated[int, Meta(description="From Redis.")]
@@ -312,7 +395,7 @@ class RecordedCalls(TypedDict):
 
 
 class Ran(TypedDict):
-    """How a call went that was sent through the proxy's own front."""
+    """The answer to a call that was sent through the proxy's own front."""
 
     status: int
     headers: Annotated[dict[str, str], Meta(description="The telling ones, in lower case.")]
@@ -328,7 +411,7 @@ class UnclassedErrors(TypedDict):
 
 
 class Treatment(TypedDict):
-    """What would be done with an error."""
+    """The treatment of an error."""
 
     kind: str
     why: str
@@ -347,4 +430,4 @@ class ExplainedCall(Explanation, frozen=True, kw_only=True):
     """One call, as the workers would treat it now."""
 
     workers: tuple[str, ...]
-    """Those that were asked."""
+    """The workers that were asked."""

@@ -1,6 +1,6 @@
-"""Who may pass: accounts, sessions, the roles, and the proof that a change was not sent by a page elsewhere.
+"""Authentication and authorisation of the admin side: accounts, sessions, roles, and login and logout over HTTP.
 
-Logging in and out of the admin side.
+A change must also prove that no page of another site sent it (`same_site`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import partial
 from typing import Literal
 from urllib.parse import urlsplit
 
-import orjson
 import structlog
 from aiohttp import web
 from msgspec import Struct
@@ -23,12 +22,13 @@ from msgspec import Struct
 from rpcaccel.config.model import AccountSettings, AdminSettings
 from rpcaccel.config.secrets import PasswordHash, unmatched
 from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.workers.operations import read
 
 Guard = Literal["open", "login", "read", "change"]
-"""Who may pass: anyone who asks under a right name ("open"), and not from a page elsewhere ("login"); who may read; who
-may change, and not from a page elsewhere."""
+"""The guard of a route: "open" lets everybody pass, "login" everybody but pages of other sites, "read" accounts that
+may read, and "change" accounts that may change, but no pages of other sites."""
 
 COOKIE = "rpcaccel_session"
 PROOF = "X-Rpcaccel-Request"
@@ -37,34 +37,38 @@ _SESSIONS = 1000
 _WRONG = 1000
 """Wrong passwords that are remembered, by digest."""
 _LONGEST_NAME = 64
-"""Characters of an account's name, as the settings have it."""
+"""The longest name of an account, in characters."""
 
 LOCAL = "local"
 
 
 class Who(Struct, frozen=True):
-    """Somebody who may pass."""
+    """An account that is logged in."""
 
     name: str
     role: Literal["admin", "read"]
 
 
+class LoginRequest(Struct, frozen=True):
+    """The body of a login."""
+
+    user: str
+    password: str
+
+
 class _Session(Struct, frozen=True):
     name: str
     password: PasswordHash
-    """What the account had at login: a session ends when the password is changed."""
+    """The password hash at login: a session ends when the password is changed."""
     expires: float
     """Monotonic seconds."""
 
 
 class Gate:
-    """Knows who is logged in. `settings` gives the accounts of this moment; `failed` is told the name, the address and
-    the reason of each login that fails.
-
-    Comparing a password is slow on purpose, so what has been compared is remembered by a digest that only this run of
-    the program can make. A right password that comes again waits for nothing, whatever else is being tried, and a wrong
-    one that comes again, as from a program with an old password, costs nothing.
-    """
+    """Authenticates requests by session or token. `settings` returns the accounts of the moment; `failed` is called
+    with the name, the address and the reason of each failed login. Comparing a password is slow on purpose, so compared
+    passwords are remembered by a digest that only this run of the program can make: a right password that comes again
+    does not wait, and a wrong one, as from a program with an old password, costs nothing."""
 
     def __init__(
         self,
@@ -81,7 +85,7 @@ class Gate:
         self._tries = Tries(clock, sleep)
         self._secret = secrets.token_bytes(32)
         self._right: dict[str, bytes] = {}
-        """By account, the digest of its password."""
+        """The digest of the right password, by account."""
         self._wrong: dict[bytes, None] = {}
         self._nobody = unmatched()
 
@@ -90,7 +94,7 @@ class Gate:
 
     @property
     def required(self) -> bool:
-        """Does one have to log in at all?"""
+        """Whether there are accounts, so that a login is needed."""
         return bool(self._settings().accounts)
 
     async def who(
@@ -100,10 +104,8 @@ class Gate:
         remote: str,
         gone: Callable[[], bool] = never,
     ) -> Who | None:
-        """Who asks; None for somebody unknown. `gone` says whether the client has closed its connection meanwhile.
-
-        Raises ProblemError when too many passwords are being tried.
-        """
+        """The account of a request; None when it names none. `gone` tells whether the client has closed its connection.
+        Raises ProblemError when too many passwords are being tried."""
         accounts = self._settings().accounts
         if not accounts:
             return Who(LOCAL, "admin")
@@ -112,7 +114,8 @@ class Gate:
         return self._by_cookie(cookies)
 
     def still(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
-        """Would who was let in with these be known now? Compares no password, so that it can be asked often."""
+        """Whether these headers and cookies would still be accepted. No password is compared, so that this can be
+        called often."""
         accounts = self._settings().accounts
         if not accounts:
             return True
@@ -157,7 +160,8 @@ class Gate:
         self._sessions.pop(_digest(secret), None)
 
     async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
-        """Is it the account's password? An unknown name takes as long. Raises ProblemError when too many are tried."""
+        """Whether this is the account's password. An unknown name takes as long. Raises ProblemError when too many are
+        being tried."""
         verdict = self._verdict(name, password) if len(name) <= _LONGEST_NAME else False
         if verdict is None:
             try:
@@ -173,7 +177,7 @@ class Gate:
         return bool(verdict)
 
     async def _look(self, name: str, password: str) -> bool | None:
-        """Compare it, and remember what it was; None when that was found out while this password waited."""
+        """Compare a password and remember the result; None when the result became known while the password waited."""
         if self._verdict(name, password) is not None:
             return None
         wanted = self._wanted(name)
@@ -188,7 +192,7 @@ class Gate:
         return False
 
     def _verdict(self, name: str, password: str) -> bool | None:
-        """Is it the password that the account has now? None when it has not been compared, or not lately."""
+        """Whether this is the password that the account has now; None when it has not been compared lately."""
         sealed = self._sealed(name, self._wanted(name), password)
         if hmac.compare_digest(self._right.get(name, b""), sealed):
             return name in self._settings().accounts
@@ -205,7 +209,7 @@ class Gate:
 
 
 def admit(who: Who | None, guard: Guard) -> None:
-    """Let pass, or not. Raises ProblemError."""
+    """Check an account against the guard of a route. Raises ProblemError."""
     if guard in ("open", "login"):
         return
     if who is None:
@@ -215,11 +219,9 @@ def admit(who: Who | None, guard: Guard) -> None:
 
 
 def same_site(headers: Mapping[str, str]) -> None:
-    """The proof that no page elsewhere sent this. Raises ProblemError.
-
-    A browser adds neither a token nor PROOF to what another site has it send, and says by Origin and Sec-Fetch-Site
-    where it comes from. Host has been found to be ours before.
-    """
+    """Check that no page of another site sent a request. Raises ProblemError. A browser adds neither a token nor PROOF
+    to requests that another site makes it send, and names that site in Origin and Sec-Fetch-Site. The Host header was
+    checked before."""
     if bearer(headers) is not None:
         return
     origin = headers.get("Origin")
@@ -229,7 +231,7 @@ def same_site(headers: Mapping[str, str]) -> None:
 
 
 def _place(origin: str) -> str | None:
-    """Host and port of an origin; None when it is none."""
+    """Host and port of an origin; None when the text is no origin."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -248,14 +250,14 @@ def _digest(secret: str) -> bytes:
 
 
 LINES = 20
-"""Failed logins that are told of within WITHIN seconds; more are counted in the next line."""
+"""Failed logins that are logged within WITHIN seconds; further ones are counted in the next line."""
 WITHIN = 60.0
 _LONGEST = 64
 
 log = structlog.get_logger("rpcaccel.admin")
 
 WHO: web.RequestKey[Who | None] = web.RequestKey("who")
-"""Who asks, as the guard found out."""
+"""The account of a request, as the guard found it."""
 
 
 class FailedLogins:
@@ -273,7 +275,7 @@ class FailedLogins:
         return f"<FailedLogins {self._told} told, {self._left_out} left out>"
 
     def tell(self, name: str, remote: str, why: str) -> None:
-        """A login under this name from this address failed. The name is what a stranger says: it is cut and escaped."""
+        """Log a failed login. The name may come from a stranger, so it is cut and escaped."""
         now = self._clock()
         if now - self._since >= WITHIN:
             self._since, self._told = now, 0
@@ -295,7 +297,7 @@ class Login:
     def __init__(
         self, gate: Gate, settings: Callable[[], AdminSettings], address: Callable[[web.Request], str]
     ) -> None:
-        """`address` says where a request comes from."""
+        """`address` returns the address of the client."""
         self._gate = gate
         self._settings = settings
         self._address = address
@@ -304,21 +306,16 @@ class Login:
         return f"<Login {self._gate!r}>"
 
     async def show(self, request: web.Request) -> web.Response:
-        """Who is logged in, and whether one has to be."""
+        """The account that is logged in, and whether a login is needed."""
         return self._told(request[WHO])
 
     async def begin(self, request: web.Request) -> web.Response:
         """Log in."""
-        try:
-            asked = orjson.loads(await request.read())
-        except orjson.JSONDecodeError:
-            asked = None
-        name, password = (asked.get("user"), asked.get("password")) if isinstance(asked, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(password, str):
-            raise ProblemError(400, "not-json", 'send {"user": "...", "password": "..."}')
-        secret = await self._gate.login(name, password, self._address(request), partial(has_left, request))
+        asked = read(await request.read(), LoginRequest)
+        gone = partial(has_left, request)
+        secret = await self._gate.login(asked.user, asked.password, self._address(request), gone)
         settings = self._settings()
-        response = self._told(Who(name, settings.accounts[name].role))
+        response = self._told(Who(asked.user, settings.accounts[asked.user].role))
         response.set_cookie(
             COOKIE,
             secret,
@@ -343,9 +340,9 @@ class Login:
             "user": who.name if who else None,
             "role": who.role if who else None,
         }
-        return web.Response(body=orjson.dumps(document), content_type="application/json")
+        return json_response(document)
 
 
 def has_left(request: web.Request) -> bool:
-    """Has the client closed its connection?"""
+    """Whether the client has closed its connection."""
     return request.transport is None or request.transport.is_closing()

@@ -1,10 +1,7 @@
-"""The part of the admin API that looks closer: the past in ranges, that of one method, and how a single call goes.
+"""The part of the admin API that looks closer: the past of everything or of one method, and how a single call goes.
 
-`POST /api/v1/explain`: how a call would be treated, and what every process holds of it.
-
-`POST /api/v1/run`: one call sent through the proxy's own front, as a client's would be, and how it went.
-
-Over a connection of its own, as a client would. No thread waits for it, for there are few, and others need them.
+`POST /api/v1/explain` tells how a call would be treated, and what every process holds of its answer. `POST /api/v1/run`
+sends a call through the proxy's own front over a connection of its own, as a client would, and tells how it went.
 """
 
 from __future__ import annotations
@@ -16,13 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-import orjson
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from msgspec import Raw, Struct
 from yarl import URL
 
 from rpcaccel.config.secrets import parse_listen
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import RANGES, method_past, past
 from rpcaccel.controlplane.stats.snapshot import AdminView
@@ -39,20 +35,20 @@ LARGEST = 200_000
 """Bytes of the answer that are shown."""
 
 SHOWN = ("content-type", "server-timing", "retry-after")
-"""Headers told beside our own."""
+"""Headers of the answer that are shown, beside those of the proxy itself."""
 
 
-class Trial(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of the request."""
+class CallRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request about one call."""
 
     call: Raw
-    """A JSON-RPC call or batch."""
+    """A JSON-RPC call, as a client would send it; to be run, also a batch."""
     network: str = ""
-    """Where it is sent; the default network when empty."""
+    """The network that it is sent to; the default one when empty."""
 
 
-async def run(trial: Trial, listen: tuple[str, int], patience: float = PATIENCE) -> dict[str, Any]:
-    """Send it, and say how it went. Raises OSError when there is no whole answer."""
+async def run(trial: CallRequest, listen: tuple[str, int], patience: float = PATIENCE) -> dict[str, Any]:
+    """Send the call, and tell how it went. Raises OSError when there is no whole answer."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen[0], listen[0])
     place = f"[{host}]:{listen[1]}" if ":" in host else f"{host}:{listen[1]}"
     url = URL(f"http://{place}/{quote(trial.network, safe='')}", encoded=True)
@@ -105,37 +101,26 @@ class QueryRoutes:
         document = past(self._history, request.query.get("range", "5m"))
         if document is None:
             raise ProblemError(404, "not-found", RANGES)
-        return _json(document)
+        return json_response(document)
 
     async def method(self, request: web.Request) -> web.Response:
         """The last five minutes of one method."""
-        return _json(method_past(self._history, request.query.get("network", ""), request.query.get("method", "")))
+        return json_response(
+            method_past(self._history, request.query.get("network", ""), request.query.get("method", ""))
+        )
 
     async def run(self, request: web.Request) -> web.Response:
         """Send a call through the front as a client would, and tell how it went."""
-        asked = read(await request.read(), Trial)
+        asked = read(await request.read(), CallRequest)
         front = parse_listen(str(self._view.settings().get("listen", "")))
         try:
-            return _json(await run(asked, front))
+            return json_response(await run(asked, front))
         except OSError as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
 
 
-def _json(document: Mapping[str, object]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
-
-
-class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of the request."""
-
-    call: Raw
-    """A JSON-RPC call, as a client would send it."""
-    network: str = ""
-    """Where it would be sent; the main network when empty."""
-
-
 async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
-    """The document. Raises Refusal for a question that cannot be answered."""
+    """The document. Raises OperationRefused for a question that cannot be answered."""
     question = asked(body)
     call = jsonrpc.decode(bytes(question.call))
     if isinstance(call, list):
@@ -150,10 +135,10 @@ async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     return document(explanations)
 
 
-def asked(body: bytes) -> ExplainRequest:
-    """The question in a body: `{"call": ..., "network": ...}`, or the call alone. Raises Refusal."""
+def asked(body: bytes) -> CallRequest:
+    """The question in a body: `{"call": ..., "network": ...}`, or the call alone. Raises OperationRefused."""
     try:
-        return read(body, ExplainRequest) if "call" in read(body, dict[str, Raw]) else ExplainRequest(Raw(body))
+        return read(body, CallRequest) if "call" in read(body, dict[str, Raw]) else CallRequest(Raw(body))
     except OperationRefused as error:
         raise OperationRefused(
             400, "not-json", f'expected {{"call": {{...}}, "network": "..."}}: {error.detail}'

@@ -1,6 +1,6 @@
 """The JSON documents of the admin API, made from a frame and the history.
 
-What is picked is shown; nothing is passed on whole, so no secret in the settings can slip out.
+Settings are picked one by one and never passed on whole, so that no secret in them can be shown.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from rpcaccel import balancers
 from rpcaccel.controlplane.admin.api_types import (
     Attention,
     Cache,
+    ClientNow,
+    Clients,
     Methods,
     Moment,
     NetworkNow,
@@ -32,8 +34,9 @@ from rpcaccel.controlplane.stats.notices import not_reached
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
+from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.nodes.quota import QuotaUse
-from rpcaccel.core.stats.counters import Cell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import Cell, ClientCell, NodeCell, TallySnapshot, Tier
 
 SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("listen",),
@@ -44,7 +47,7 @@ SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("memory", "max_entry"),
     ("redis", "prefix"),
 )
-"""The only settings the page is told, by path."""
+"""The paths of the only settings that the page gets."""
 
 WHILE = 10.0
 """Seconds that a rate looks back."""
@@ -54,7 +57,7 @@ MINUTE = 60.0
 
 
 def overview(frame: Frame, history: History, settings: Mapping[str, object], at: float) -> Overview:
-    """What the first view shows; `at` is the time in seconds since 1970."""
+    """The document of the first view; `at` is the time in seconds since 1970."""
     return {
         "version": rpcaccel.__version__,
         "at": at,
@@ -63,7 +66,7 @@ def overview(frame: Frame, history: History, settings: Mapping[str, object], at:
             {"id": worker.id, "revision": worker.revision, "uptime": worker.uptime} for worker in frame.workers
         ],
         **moment(frame, history),
-        "history": columns(history.points()),
+        "history": columns(history.buckets()),
         "saved": _saved(frame.snapshot),
         "attention": attention(frame),
         "settings": _shown(settings),
@@ -73,7 +76,7 @@ def overview(frame: Frame, history: History, settings: Mapping[str, object], at:
 
 
 def moment(frame: Frame, history: History) -> Moment:
-    """The part of it that readers of the stream get each second."""
+    """The part of the overview that readers of the stream get each second."""
     return {
         "networks": [_network(head, frame.nodes) for head in frame.heads],
         "readings": readings(history.window(WHILE)),
@@ -83,7 +86,7 @@ def moment(frame: Frame, history: History) -> Moment:
 
 
 def nodes(frame: Frame, history: History) -> Nodes:
-    """Every node with its state, its share of traffic wanted and got, and its figures of the last while."""
+    """The document of all nodes: states, shares of traffic wanted and got, and figures of the last minute."""
     window, minute = history.window(WHILE), history.window(MINUTE)
     now = {(cell.network, cell.node): cell for cell in frame.snapshot.nodes}
     recent = _node_cells(window)
@@ -96,7 +99,9 @@ def nodes(frame: Frame, history: History) -> Nodes:
                 **_node_state(node, frame.nodes),
                 **node_figures(now.get((node.network, node.id)), lately.get((node.network, node.id))),
                 "calls_per_second": rate(_attempts(recent, node), window),
-                "share_got": ratio(_attempts(recent, node), _network_attempts(recent, node.network)),
+                "share_got": ratio(
+                    _attempts(recent, node), sum(one.calls for one in recent.values() if one.network == node.network)
+                ),
             }
             for node in frame.nodes
         ],
@@ -104,7 +109,7 @@ def nodes(frame: Frame, history: History) -> Nodes:
 
 
 def methods(frame: Frame, history: History) -> Methods:
-    """Every method called since the start, with its figures of the last minute."""
+    """The document of all methods called since the start, with their figures of the last minute."""
     minute = history.window(MINUTE)
     recent = by_method(minute.passed.cells) if minute else {}
     calls = sum(cell.calls for cell in minute.passed.cells) if minute else 0
@@ -144,7 +149,7 @@ def cache(frame: Frame, history: History) -> Cache:
 
 
 def attention(frame: Frame) -> list[Attention]:
-    """What somebody should look at, each a sentence."""
+    """Sentences about everything that should be looked at."""
     found: list[Attention] = []
     for head in frame.heads:
         mine = [node for node in frame.nodes if node.network == head.network]
@@ -177,29 +182,18 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
     mine = [node for node in all_nodes if node.network == head.network]
     eligible = sum(node.eligible for node in mine)
     state: Literal["ok", "part", "down"] = "down" if not eligible else "part" if eligible < len(mine) else "ok"
-    return {
-        "network": head.network,
-        "chain": head.chain,
-        "shard": head.shard,
-        "balancer": head.balancer,
-        "head": head.head if head.head >= 0 else None,
-        "age": head.age,
-        "block_time": head.block_time,
-        "nodes": len(mine),
-        "eligible": eligible,
-        "state": state,
-        "note": head.note,
-    }
+    known = {"head": head.head if head.head >= 0 else None, "nodes": len(mine), "eligible": eligible, "state": state}
+    return cast(NetworkNow, {**structs.asdict(head), **known})
 
 
 def _saved(snapshot: TallySnapshot) -> Saved:
-    """Spared since the start."""
-    saved = spared(snapshot, {})
-    return {"node_calls": saved.calls, "seconds": saved.seconds}
+    """The savings of the cache since the start."""
+    calls, seconds = spared(snapshot, {})
+    return {"node_calls": calls, "seconds": seconds}
 
 
 def _steps(window: Window | None) -> list[StepNow]:
-    """Where the time went: each stage of a call that was timed, in the order of the way."""
+    """The time of each timed stage of calls, in the order of the stages."""
     steps = window.passed.steps if window else {}
     return [
         {
@@ -218,37 +212,17 @@ def _node_state(node: NodeView, all_nodes: Iterable[NodeView]) -> NodeStanding:
     fit = [other for other in all_nodes if other.network == node.network and other.eligible]
     lowest = min((other.tier for other in fit), default=0)
     taken = sum(other.weight for other in fit if other.tier == lowest)
-    return {
-        "network": node.network,
-        "id": node.id,
-        "address": node.address,
-        "roles": list(node.roles),
-        "says": dict(node.says),
-        "weight": node.weight,
-        "share_wanted": ratio(node.weight if node.eligible and node.tier == lowest else 0, taken),
-        "eligible": node.eligible,
-        "state": node.state,
-        "why": node.why,
-        "since": node.since,
-        "head": node.head if node.head >= 0 else None,
-        "head_age": node.head_age,
-        "lag": node.lag,
-        "tier": node.tier,
-        "limit": node.limit,
-        "quota": [_quota(use) for use in node.quota],
-    }
+    share = ratio(node.weight if node.eligible and node.tier == lowest else 0, taken)
+    head = node.head if node.head >= 0 else None
+    known = {"head": head, "roles": list(node.roles), "quota": [_quota(use) for use in node.quota]}
+    return cast(NodeStanding, {**structs.asdict(node), "share_wanted": share, **known})
 
 
 def _quota(use: QuotaUse) -> QuotaNow:
-    """One quota; times are ISO 8601 in UTC."""
-    return {
-        "window": use.window,
-        "used": use.used,
-        "limit": use.limit,
-        "since": _iso(use.since),
-        "renews": _iso(use.renews),
-        "runs_out": None if use.runs_out is None else _iso(use.runs_out),
-    }
+    """The document of one quota; times are ISO 8601 in UTC."""
+    out = None if use.runs_out is None else _iso(use.runs_out)
+    return {"window": use.window, "used": use.used, "limit": use.limit, "since": _iso(use.since),
+            "renews": _iso(use.renews), "runs_out": out}  # fmt: skip
 
 
 def _iso(unix: float) -> str:
@@ -264,10 +238,6 @@ def _attempts(cells: Mapping[tuple[str, str], NodeCell], node: NodeView) -> int:
     return cell.calls if cell else 0
 
 
-def _network_attempts(cells: Mapping[tuple[str, str], NodeCell], network: str) -> int:
-    return sum(cell.calls for cell in cells.values() if cell.network == network)
-
-
 def _tier(tier: Tier) -> TierNow:
     return cast(TierNow, {**structs.asdict(tier), "hit_ratio": ratio(tier.hits, tier.hits + tier.misses)})
 
@@ -281,3 +251,54 @@ def _shown(settings: Mapping[str, object]) -> dict[str, str | int | float | bool
         if isinstance(found, str | int | float | bool):
             shown[".".join(path)] = found
     return shown
+
+
+_LIMITS = ("rate", "burst", "concurrency", "batch", "allow", "deny")
+
+
+def clients(snapshot: TallySnapshot, window: Window | None, settings: Mapping[str, object], now: float) -> Clients:
+    """Every holder of a key in the order of the settings, then those gone from them and the anonymous ones.
+
+    Args:
+        now: seconds on the clock that clients were seen by.
+    """
+    said = _table(settings, "clients")
+    keys, anonymous = _table(said, "keys"), _table(said, "anonymous")
+    cells = {cell.client: cell for cell in snapshot.clients}
+    recent = {cell.client: cell for cell in window.passed.clients} if window else {}
+    limits = {**{name: _table(keys, name) for name in keys}, ANONYMOUS: anonymous}
+    names = [*keys, *(name for name in cells if name not in keys)]
+    return {
+        "window": window.seconds if window else None,
+        "require_key": bool(said.get("require_key", False)),
+        "clients": [
+            _client(cells.get(name) or ClientCell(name), recent.get(name), window, limits.get(name), now)
+            for name in names
+        ],
+    }
+
+
+def _client(
+    cell: ClientCell,
+    recent: ClientCell | None,
+    window: Window | None,
+    limits: Mapping[str, object] | None,
+    now: float,
+) -> ClientNow:
+    return {
+        "name": cell.client,
+        "calls_total": cell.calls,
+        "calls_per_second": rate(recent.calls if recent else 0, window),
+        "limited_total": sum(cell.limited.values()),
+        "limited_per_second": rate(sum(recent.limited.values()) if recent else 0, window),
+        "limited": dict(cell.limited),
+        "in_flight": cell.in_flight,
+        "seen": max(0.0, now - cell.seen_at) if cell.seen_at else None,
+        "enabled": bool(limits.get("enabled", True)) if limits else True,
+        "limits": {name: limits.get(name) for name in _LIMITS} if limits else None,
+    }
+
+
+def _table(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = settings.get(name)
+    return found if isinstance(found, Mapping) else {}

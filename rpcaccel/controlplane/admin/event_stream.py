@@ -1,4 +1,4 @@
-"""What is told to the readers of the event stream each second, made of the frame that was just looked at."""
+"""The events that the readers of the stream get each second, made from the latest frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LiveEvents:
         return f"<LiveEvents of {len(self._states)} nodes>"
 
     def tell(self, frame: Frame, history: History, at: float) -> None:
-        """Tell the figures of this second, and what has changed about nodes; `at` in seconds since 1970."""
+        """Send the figures of this second, and the changes of nodes' states; `at` in seconds since 1970."""
         self._tell_nodes(frame, at)
         events = self._control.events
         if events.readers:
@@ -39,7 +39,7 @@ class LiveEvents:
         self._states = {key: node.state for key, node in states.items()}
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
-        newest: Mapping[str, Any] = columns(history.points()[-1:])
+        newest: Mapping[str, Any] = columns(history.buckets()[-1:])
         return {
             "at": at,
             "revision": self._control.ledger.revision,

@@ -1,9 +1,9 @@
-"""How passwords are tried: each waits for its turn, and after some wrong ones it is the bad news that is slowed down.
+"""The throttle of logins: passwords are compared one at a time, and answers to wrong ones are delayed.
 
-Behind a reverse proxy that is not trusted every client has the proxy's address, so nothing that others got wrong may
-hold up a right password. Before a password is compared a right one cannot be told from a wrong one, so comparing fewer
-of an address would keep right ones out as well. What can be slowed is how soon a client comes back: who is told that a
-password is wrong waits for that answer, who is told that it is right does not.
+Behind a reverse proxy that is not trusted every client has the proxy's address, so wrong passwords of others must not
+delay a right one. A right password cannot be told from a wrong one before it is compared, so comparing fewer passwords
+of one address would keep right ones out as well. Only the answer to a wrong password is delayed, which slows the next
+guess of the same client; the answer to a right one never is.
 """
 
 from __future__ import annotations
@@ -29,41 +29,42 @@ WAITING_OF_ADDRESS = 256
 """Passwords from one address that may wait for their turn."""
 WAITING_OF_ALL = 1024
 TAKES = 0.1
-"""Seconds that a comparison takes, about. It takes 32 MiB and all of a processor meanwhile: there is one at a time."""
+"""Seconds that a comparison takes, about. A comparison needs 32 MiB and a whole processor, so there is one at a time.
+"""
 _LANES = 2 * WAITING_OF_ALL
-"""Addresses that are remembered: more than those from which somebody waits."""
+"""Addresses that are remembered: more than passwords may wait."""
 
 Sleep = Callable[[float], Awaitable[object]]
 
 
 def never() -> bool:
-    """For callers that cannot tell whether the client has gone."""
+    """Stands in for callers that cannot tell whether the client has closed its connection."""
     return False
 
 
 class _Lane:
-    """Where the passwords from one address wait. The newest and the oldest are let in by turns: the newest because it
-    is then ahead of a crowd that came before it, the oldest so that nobody waits for ever."""
+    """The queue of passwords from one address. The newest and the oldest are compared in turn: the newest, so that a
+    right password passes a crowd that came before it, and the oldest, so that none waits for ever."""
 
     __slots__ = ("_busy", "_newest", "_queue", "failed", "told")
 
     def __init__(self) -> None:
         self.failed: list[float] = []
-        """When, in monotonic seconds; the last TRIES at the most."""
+        """The times of the last wrong passwords (monotonic seconds), TRIES at the most."""
         self.told = 0.0
-        """When the last of the held answers is told, in monotonic seconds."""
+        """When the last of the held answers is sent (monotonic seconds)."""
         self._queue: deque[asyncio.Future[None]] = deque()
         self._busy = False
         self._newest = False
 
     @property
     def waiting(self) -> int:
-        """How many have not been let in."""
+        """The number of passwords that wait for their turn."""
         return len(self._queue)
 
     @property
     def idle(self) -> bool:
-        """Is nobody in, and nobody waiting?"""
+        """Whether no password is being compared or waits."""
         return not self._busy
 
     async def __aenter__(self) -> None:
@@ -78,7 +79,7 @@ class _Lane:
             if place.cancelled():
                 self._queue.remove(place)
             else:
-                self._next()  # it was let in and cancelled at once
+                self._next()  # its turn had come when it was cancelled
             raise
 
     async def __aexit__(self, *_: object) -> None:
@@ -95,7 +96,7 @@ class _Lane:
 
 
 class Tries:
-    """Says when a password is compared. Nothing that strangers send makes it grow beyond its bounds."""
+    """Decides when a password is compared and when its answer is sent. Its memory is bounded."""
 
     def __init__(self, clock: Callable[[], float], sleep: Sleep = asyncio.sleep) -> None:
         self._clock = clock
@@ -112,11 +113,9 @@ class Tries:
     async def look(
         self, remote: str, compare: Callable[[], Awaitable[bool | None]], gone: Callable[[], bool] = never
     ) -> None:
-        """Compare a password from this address when its turn comes, and hold the answer to a wrong one.
-
-        `compare` says whether it was right; None when that was known by then, and nothing had to be compared. A client
-        that has `gone` is passed over. Raises ProblemError when too many wait already.
-        """
+        """Compare a password from this address when its turn comes, and hold the answer to a wrong one. `compare`
+        returns whether the password was right; None when the result was known by then. Clients that have `gone` are
+        passed over. Raises ProblemError when too many passwords wait."""
         lane = self._lane(holder(remote))
         if lane.waiting >= WAITING_OF_ADDRESS or self._waiting >= WAITING_OF_ALL:
             raise ProblemError(429, "too-many-logins", headers={"Retry-After": str(ceil(self._waiting * TAKES))})
@@ -132,7 +131,7 @@ class Tries:
             await self._hold(lane)
 
     async def _hold(self, lane: _Lane) -> None:
-        """Wait until it may be told that a password was wrong."""
+        """Wait until the answer to a wrong password may be sent."""
         now = self._clock()
         slow = len(lane.failed) == TRIES and now - lane.failed[0] < WITHIN
         lane.failed = [*lane.failed, now][-TRIES:]
@@ -146,7 +145,7 @@ class Tries:
             self._held -= 1
 
     def _lane(self, address: str) -> _Lane:
-        """The lane, which is then the last to be forgotten; one in which somebody waits is not forgotten."""
+        """The lane of an address. Idle lanes that were used least lately are dropped when there are too many."""
         lane = self._lanes.pop(address, None) or _Lane()
         self._lanes[address] = lane
         while len(self._lanes) > _LANES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -74,3 +74,8 @@ def problem(status: int, title: str, more: dict[str, Any] | None = None) -> web.
     """A problem document of this status."""
     body = orjson.dumps({"type": "about:blank", "title": title, "status": status, **(more or {})})
     return web.Response(status=status, body=body, content_type="application/problem+json")
+
+
+def json_response(document: Mapping[str, object]) -> web.Response:
+    """An answer with this document."""
+    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -1,21 +1,21 @@
-"""The part of the admin API that changes things: settings, undo, reload, probes, and the audit of it all."""
+"""The part of the admin API about settings and their audit, workers, probes at once, and the stream of events."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
-import orjson
 from aiohttp import web
 
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_routes import Control
-from rpcaccel.controlplane.admin.problems import ProblemError
+from rpcaccel.controlplane.admin.api_types import UndoRequest
+from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.export import to_toml
 from rpcaccel.controlplane.settings.ledger import (
@@ -28,25 +28,29 @@ from rpcaccel.controlplane.settings.ledger import (
     RefusedError,
     UnknownRevisionError,
 )
+from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.core import client_limits
+from rpcaccel.core.heads.served_head import NodeHead
+
+T = TypeVar("T")
 
 LARGEST = 1 << 20
 """Bytes of a change."""
 PROBE_WITHIN = 10.0
 """Seconds."""
 STALLED = 30.0
-"""Seconds in which a reader of the stream takes nothing, after which its connection is closed."""
+"""Seconds after which the connection of a reader that takes nothing is closed."""
 RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
 _TAG = re.compile(r'\s*(?:W/)?"(\d{1,18})"\s*')
 _TOO_DEEP = "it is nested too deeply"
 _JSON = ("application/json", "application/merge-patch+json")
 
 AUTHOR = web.RequestKey("author", Author)
-"""Who asks, as the guard found out."""
+"""The author of a change, as found by the guard."""
 
 
 class ChangeRoutes:
-    """Handlers over one control."""
+    """The handlers of settings, audit, workers, probes and events."""
 
     def __init__(self, control: Control | None, stalled: float = STALLED) -> None:
         self._control = control
@@ -57,7 +61,7 @@ class ChangeRoutes:
 
     @property
     def control(self) -> Control:
-        """Raises ProblemError where nothing can be changed."""
+        """The control. Raises ProblemError where nothing can be changed."""
         if self._control is None:
             raise ProblemError(404, "not-here")
         return self._control
@@ -71,41 +75,39 @@ class ChangeRoutes:
     async def patch(self, request: web.Request) -> web.Response:
         """Change the settings by a merge patch."""
         ledger = self.control.ledger
-        change = await _object(request)
+        change = await _body(request, dict[str, Any])
         if request.query.get("dry_run", "") not in ("", "0"):
-            return _json(await self._previewed(ledger, change))
+            return json_response(await self._previewed(ledger, change))
         expected = _expected(request, ledger)
         return await self._changed(ledger.change(change, request[AUTHOR], expected))
 
     async def undo(self, request: web.Request) -> web.Response:
         """Publish the settings of an older revision as a new one."""
         ledger = self.control.ledger
-        to = (await _object(request)).get("to")
-        if to is not None and (not isinstance(to, int) or isinstance(to, bool)):
-            raise ProblemError(400, "not-json", '"to" is the number of a revision')
+        to = (await _body(request, UndoRequest)).to
         return await self._changed(ledger.undo(request[AUTHOR], to, _expected(request, ledger)))
 
     async def reload(self, request: web.Request) -> web.Response:
         """Read the config file again."""
-        await _object(request)
+        await _body(request, dict[str, Any])
         return await self._changed(self.control.ledger.reload(request[AUTHOR]))
 
     async def difference(self, _request: web.Request) -> web.Response:
-        """What differs from the config file, environment and flags."""
+        """The difference from the config file, environment and flags."""
         ledger = self.control.ledger
         edits = difference(ledger.base, ledger.settings)
         found = {"revision": ledger.revision, "base": ledger.origin.source, "difference": msgspec.to_builtins(edits)}
-        return _json(found)
+        return json_response(found)
 
     async def described(self, _request: web.Request) -> web.Response:
-        """What can be set: each setting with its kind, explanation, default and bounds."""
-        return _json({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
+        """The settings that can be changed, each with kind, explanation, default and bounds."""
+        return json_response({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
 
     async def key(self, request: web.Request) -> web.Response:
-        """A new API key and its hash. Neither is kept here: the hash is for the settings, the key for its holder."""
-        await _object(request)
+        """Make an API key and its hash. Neither is stored: the hash is for the settings, the key for its holder."""
+        await _body(request, dict[str, Any])
         made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
-        return _json({"key": made, "hash": client_limits.hashed(made)})
+        return json_response({"key": made, "hash": client_limits.hashed(made)})
 
     async def export(self, _request: web.Request) -> web.Response:
         """The settings as a config file."""
@@ -119,37 +121,27 @@ class ChangeRoutes:
         ledger = self.control.ledger
         asked = request.query.get("limit", "100")
         limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
-        return _json({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
+        return json_response({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
 
     # -- workers, nodes, events ----------------------------------------------------------------------------------
 
     async def workers(self, _request: web.Request) -> web.Response:
         """The workers."""
-        return _json({"workers": list(self.control.workers()), "replaced": self.control.replaced})
+        return json_response({"workers": list(self.control.workers()), "replaced": self.control.replaced})
 
     async def probe(self, request: web.Request) -> web.Response:
-        """Look at a node now."""
+        """Probe a node now."""
         network, node = request.match_info["network"], request.match_info["id"]
         try:
             async with asyncio.timeout(PROBE_WITHIN):
                 head = await self.control.probe(network, node)
         except TimeoutError:
-            detail = f"it did not answer within {PROBE_WITHIN:g} s"
-            return _json({"network": network, "id": node, **dict.fromkeys(("head", "chain_ok", "latency")),
-                          "answering": False, "note": detail})  # fmt: skip
+            head = NodeHead(id=node, note=f"it did not answer within {PROBE_WITHIN:g} s")
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
-        return _json(
-            {
-                "network": network,
-                "id": node,
-                "head": head.head if head.head >= 0 else None,
-                "chain_ok": head.chain_ok,
-                "answering": head.answering,
-                "latency": head.latency,
-                "note": head.note,
-            }
-        )
+        number = head.head if head.head >= 0 else None
+        about = {"network": network, "id": node, "head": number, "chain_ok": head.chain_ok}
+        return json_response({**about, "answering": head.answering, "latency": head.latency, "note": head.note})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """The stream of events, until the reader leaves."""
@@ -158,7 +150,7 @@ class ChangeRoutes:
         response.content_type = "text/event-stream"
         await response.prepare(request)
         last = request.headers.get("Last-Event-ID") or request.query.get("last", "")
-        # Subscribed before anything is said: what happens from here on is in the stream.
+        # Subscribed before the greeting is written, so that no event in between is lost.
         place = control.events.subscribe(last)
         try:
             async for frame in control.events.frames(place, {"revision": control.ledger.revision}):
@@ -211,7 +203,7 @@ class ChangeRoutes:
             "undo": ledger.undo_to,
             **more,
         }
-        response = _json(document)
+        response = json_response(document)
         response.headers["ETag"] = f'"{ledger.revision}"'
         return response
 
@@ -228,13 +220,13 @@ class ChangeRoutes:
 
 
 STREAM_HEADERS = web.RequestKey("stream_headers", dict[str, str])
-"""What every answer carries; a stream has to be given it before it begins."""
+"""The headers of every answer, which a stream needs before it begins."""
 STILL_ALLOWED: web.RequestKey[Callable[[], bool]] = web.RequestKey("still_allowed")
-"""A function: may who opened the stream still read?"""
+"""A function that tells whether the reader of a stream may still read."""
 
 
 def line(ledger: Ledger, change: Change) -> dict[str, Any]:
-    """A line of the audit as it is shown."""
+    """The document of one line of the audit."""
     found: dict[str, Any] = msgspec.to_builtins(change)
     return {**found, "undo": change.outcome == "adopted" and ledger.knows(change.before)}
 
@@ -252,24 +244,12 @@ def _expected(request: web.Request, ledger: Ledger) -> int | None:
     return int(match[1])
 
 
-async def _object(request: web.Request) -> dict[str, Any]:
-    """The JSON object in the body; an empty body is an empty one. Raises ProblemError."""
+async def _body(request: web.Request, kind: type[T]) -> T:
+    """The document in the body; an empty body is an empty object. Raises ProblemError or OperationRefused."""
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise ProblemError(413, "too-large", f"at most {LARGEST} bytes are read") from None
-    if not body:
-        return {}
-    if request.content_type not in _JSON:
+    if body and request.content_type not in _JSON:
         raise ProblemError(415, "not-json", f"send {_JSON[0]} or {_JSON[1]}")
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise ProblemError(400, "not-json") from None
-    if not isinstance(found, dict):
-        raise ProblemError(400, "not-json")
-    return found
-
-
-def _json(document: Mapping[str, object]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
+    return read(body or b"{}", kind)

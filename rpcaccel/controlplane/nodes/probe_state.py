@@ -1,4 +1,4 @@
-"""One node as its probes have shown it."""
+"""The state of one node as its probes have shown it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNCHECKED = IdentityCheck(None)
 
 
 class ProbeState:
-    """What is known of one node, and the task that follows it."""
+    """The probe results of one node, and the task that probes it."""
 
     __slots__ = (
         "asker",
@@ -44,11 +44,11 @@ class ProbeState:
         self.fails = 0
         self.fault = ""
         self.barred = False
-        """Was its last look one at a closed door?"""
+        """Whether the node refused the last probe: its key is not accepted, or the URL has no JSON-RPC."""
         self.latency: float | None = None
         self.seen_at: float | None = None
         self.told = -1
-        """The head in its last answer; a hint may have shown a newer one since."""
+        """The head in the last answer; a hint may have shown a newer one since."""
         self.head_since = 0.0
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
@@ -58,27 +58,27 @@ class ProbeState:
 
     @property
     def counts(self) -> bool:
-        """Does its word count for the head? Not before it has said what it serves, nor when that is something else."""
+        """Whether the head of the node counts: it has said what it serves, and that is the right chain."""
         asked = self.claims is not None
         return asked and self.verdict.right is not False and not self.settings.drain
 
     @property
     def looked_at(self) -> bool:
-        """Has a first look at it ended, well or not?"""
+        """Whether a first probe has ended, with or without success."""
         return self.seen_at is not None or self.fails > 0
 
     @property
     def answering(self) -> bool:
-        """Did it answer the last look?"""
+        """Whether the node answered the last probe."""
         return self.seen_at is not None and self.fails == 0
 
     def due(self, now: float, every: float) -> bool:
-        """Is it to be asked what it serves: at first, now and then, and after it was away?"""
+        """Whether the node is to be asked for its identity: at first, every `every` seconds, and after a failure."""
         return self.claims is None or self.fails > 0 or now - self.checked_at >= every
 
     def claim(self, claims: Claims, now: float) -> None:
-        """It said what it serves. A block 0 that it does not tell this time is the one it told before, and so are its
-        roles, unless it was away: it may have come back as something else."""
+        """Take over the identity that the node claims. A missing block 0 is taken from the claim before, and so are
+        missing roles, unless the node was away: it may have come back as something else."""
         before = self.claims
         if before is not None:
             says = claims.says if claims.says or self.fails else before.says
@@ -86,25 +86,26 @@ class ProbeState:
         self.claims, self.checked_at = claims, now
 
     def judge(self, wanted: ExpectedIdentity) -> None:
-        """Weigh what it says it serves."""
+        """Judge the identity that the node claims."""
         self.verdict = _UNCHECKED if self.claims is None else judge(self.claims, wanted)
 
     def see(self, head: int, latency: float, now: float) -> None:
-        """It answered."""
+        """The probe succeeded: the node answered with this head."""
         if head < self.told - REMEMBERED:
-            self.checked_at = -inf  # the chain may have begun anew: it is asked at once what it serves
+            self.checked_at = -inf  # the chain may have begun anew: the node is asked for its identity at once
         if head != self.told:
             self.told, self.head_since = head, now
         self.fails, self.fault, self.barred = 0, "", False
         self.latency, self.seen_at = latency, now
 
     def fail(self, fault: str, *, barred: bool = False) -> None:
-        """It did not."""
+        """The probe failed because of `fault`."""
         self.fails += 1
         self.fault, self.barred = fault, barred
 
     def note(self, now: float, lag: int | None, stall: float) -> str:
-        """What the operator should know, in a sentence; empty when all is well. `stall` in seconds."""
+        """A sentence for the operator; empty when all is well. `stall`: seconds without a new head that are worth a
+        note."""
         if self.verdict.right is False:
             return self.verdict.why
         if self.fails:

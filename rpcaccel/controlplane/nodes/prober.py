@@ -1,7 +1,7 @@
-"""Follows the head of every node of a network, checks what it serves, and tells the workers.
+"""Probers follow the head of every node of a network, check what each node serves, and publish both to the workers.
 
-A node that does not answer, or serves another chain, is probed on: it may come back. Nothing a node says or does ends
-the probing.
+A node that does not answer, or serves another chain, is probed again and again, since it may come back. Nothing that a
+node says or does ends the probing.
 """
 
 from __future__ import annotations
@@ -11,38 +11,44 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 
+import structlog
 from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.chains import Chain
-from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
+from rpcaccel.controlplane.stats.notices import LEVELS, changes
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
+from rpcaccel.core.messages import Hint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
+
+log = structlog.get_logger("rpcaccel.heads")
 
 QUICKEST, SLOWEST = 0.1, 5.0
 """Seconds: bounds of the time between two looks at a node that answers, and of the back-off from one that does not."""
 UNASKED = 1.0
-"""Seconds between two looks at the least, as long as nobody said how long a block takes: providers charge for them."""
+"""Seconds between two probes at the least, where the settings do not name the block time: providers charge for probes.
+"""
 CHECK_EVERY = 60.0
-"""Seconds after which a node is asked again what it serves."""
+"""Seconds after which a node is asked for its identity again."""
 TELL_EVERY = 1.0
-"""Seconds after which the heads are told again though only latencies and times have changed."""
+"""Seconds after which the heads are published again though only latencies and times have changed."""
 FIRST_WITHIN = 0.3
-"""Seconds that the first heads wait for all nodes to be looked at: the workers are not to begin with half of them."""
+"""Seconds that the first heads wait for all nodes to be probed: workers should not begin with half of them."""
 _PATIENCE = 5.0
 _CONNECTIONS = 4
 _LARGEST = 16 << 20
 """Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
 _GONE_AFTER = 2
-"""Looks in a row without an answer after which a node's last head no longer counts."""
+"""Failed probes in a row after which a node's last head no longer counts."""
 
 
 def _address(settings: NodeSettings) -> object:
-    """What a session is made from: when it changes, another one is needed."""
+    """The settings that a session is made from: when they change, a new session is needed."""
     return (settings.url, settings.headers, settings.connect_timeout)
 
 
@@ -67,7 +73,7 @@ class Prober:
         connect: Callable[[NodeSettings], Asker] = _connect,
         fork_epoch: int = 0,
     ) -> None:
-        """`fork_epoch`: where to go on counting, when there was a prober of this network before."""
+        """`fork_epoch`: the first fork epoch, when there was a prober of this network before."""
         self.network = network
         self._settings = settings
         self._publish = publish
@@ -100,7 +106,7 @@ class Prober:
         return f"<Prober {self.network} {len(self._nodes)} nodes, {self._book!r}>"
 
     async def start(self) -> None:
-        """Begin to follow every node; the first looks are under way when this returns."""
+        """Begin to follow every node; the first probes are under way when this returns."""
         self._running = True
         self._opening = asyncio.create_task(self._open(), name=f"first heads of {self.network}")
         await self.adopt(self._settings)
@@ -130,7 +136,7 @@ class Prober:
         self._tell()
 
     def hint(self, node_id: str, head: int) -> None:
-        """An answer to a worker named block `head`: the node is believed to have it as far as block time allows."""
+        """Take an answer that named block `head` as a sign that the node has it, as far as the block time allows."""
         probed = self._nodes.get(node_id)
         if probed is None or probed.verdict.right is False:
             return
@@ -138,7 +144,7 @@ class Prober:
             self._tell()
 
     async def probe_now(self, node_id: str) -> NodeHead | None:
-        """Look at a node at once, its identity included; None when there is no such node."""
+        """Probe a node at once, its identity included; None when there is no such node."""
         probed = self._nodes.get(node_id)
         if probed is None:
             return None
@@ -147,7 +153,7 @@ class Prober:
         return self._node_head(probed, self._clock())
 
     def heads(self) -> NetworkHeads:
-        """Everything known at this moment."""
+        """The heads of all nodes at this moment."""
         now = self._clock()
         served = self._book.served(now)
         right = [
@@ -206,13 +212,13 @@ class Prober:
         while True:
             try:
                 await self._probe(probed)
-            except Exception as error:  # whatever it was: the node is followed on, and it is said
+            except Exception as error:  # a bug in a probe must not end the probing of the node
                 probed.fail(f"the probe itself failed: {type(error).__name__}")
             await self._sleep(self._pause(probed))
 
     def _pause(self, probed: ProbeState) -> float:
-        """Seconds until the next look: half a block, longer and longer for a node that does not answer; not quite even,
-        so that many probers do not come in step."""
+        """Seconds until the next probe: half a block, doubled with each failure, with a jitter that keeps probers out
+        of step."""
         interval = self._interval
         if self._settings.block_time is None:
             interval = min(interval, max(UNASKED, self._pace.seconds / 2))
@@ -234,7 +240,7 @@ class Prober:
             else:
                 look, claims = await looking, None
         if self._nodes.get(probed.settings.id) is not probed:
-            return  # it left the network meanwhile
+            return  # the node left the network meanwhile
         now = self._clock()
         if claims is not None:
             probed.claim(claims, now)
@@ -258,7 +264,7 @@ class Prober:
     # -- judging and telling -------------------------------------------------------------------------------------
 
     def _wanted(self) -> ExpectedIdentity:
-        """What every node has to serve."""
+        """The identity that every node must have."""
         shard = None if self._chain.identity.shard is None else self._settings.shard
         said = [(probed.claims, probed.settings.weight) for probed in self._nodes.values() if probed.claims is not None]
         return wanted_of(said, self._settings.chain_id, shard)
@@ -270,7 +276,7 @@ class Prober:
             self._book.weigh(node_id, probed.settings.weight, eligible=probed.counts)
 
     def _tell(self) -> None:
-        """Publish what is known now, unless nothing of weight has changed since it was published."""
+        """Publish the heads, unless nothing but times has changed since they were published."""
         if not self._running:
             return
         if self._opening is not None:
@@ -287,7 +293,7 @@ class Prober:
 
 
 def _essence(heads: NetworkHeads) -> tuple[object, ...]:
-    """What is told at once when it changes: everything but times."""
+    """The part of the heads whose change is published at once: everything but times."""
     nodes = tuple(replace(node, latency=None, seen_at=None) for node in heads.nodes)
     return (replace(heads, nodes=()), nodes)
 
@@ -298,3 +304,68 @@ def _finality(settings: NetworkSettings, chain: Chain) -> tuple[Finality, int]:
     if depth is None:
         return chain.finality, chain.finality_depth
     return ("instant", 0) if depth == 0 and chain.finality == "instant" else ("depth", depth)
+
+
+def _made_from(settings: NetworkSettings) -> object:
+    """The settings that a running prober cannot take over."""
+    return (settings.chain, settings.finality_depth, settings.block_time)
+
+
+class Probers:
+    """A prober for each network. `publish` is called with every change of heads."""
+
+    def __init__(self, publish: Callable[[NetworkHeads], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self.heads: dict[str, NetworkHeads] = {}
+        self._publish = publish
+        self._clock = clock
+        self._probers: dict[str, tuple[object, Prober]] = {}
+        self._epochs: dict[str, int] = {}
+        """The next fork epoch of each network whose prober was stopped: a branch may be left without being noticed, and
+        answers kept from it must not be found again."""
+
+    def __repr__(self) -> str:
+        return f"<Probers {' '.join(self._probers)}>"
+
+    async def adopt(self, settings: Settings) -> None:
+        """Probe the networks of these settings, and no others."""
+        for name, (made_from, prober) in list(self._probers.items()):
+            network = settings.networks.get(name)
+            if network is None or _made_from(network) != made_from:
+                del self._probers[name]
+                await prober.stop()
+                self.heads.pop(name, None)
+                self._epochs[name] = prober.heads().served.fork_epoch + 1
+        for name, network in settings.networks.items():
+            known = self._probers.get(name)
+            if known is None:
+                prober = Prober(
+                    name, network, publish=self._hear, clock=self._clock, fork_epoch=self._epochs.get(name, 0)
+                )
+                self._probers[name] = (_made_from(network), prober)
+                await prober.start()
+            else:
+                await known[1].adopt(network)
+
+    def hint(self, hint: Hint) -> None:
+        """An answer to a worker showed that a node has a block."""
+        known = self._probers.get(hint.network)
+        if known is not None:
+            known[1].hint(hint.node, hint.head)
+
+    async def probe_now(self, network: str, node: str) -> NodeHead | None:
+        """Probe a node at once; None when there is no such node."""
+        known = self._probers.get(network)
+        return None if known is None else await known[1].probe_now(node)
+
+    async def stop(self) -> None:
+        """End all probing."""
+        for _, prober in self._probers.values():
+            await prober.stop()
+
+    def _hear(self, heads: NetworkHeads) -> None:
+        if heads.network in self._probers:
+            for notice in changes(self.heads.get(heads.network), heads):
+                about = {"network": heads.network, "node": notice.node} if notice.node else {"network": heads.network}
+                log.log(LEVELS[notice.level], notice.text, **about)
+            self.heads[heads.network] = heads
+            self._publish(heads)

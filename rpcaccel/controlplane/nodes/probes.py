@@ -1,4 +1,6 @@
-"""What a node is asked to learn who and where it is: the probes of its chain (data), and how answers are read."""
+"""Probes: the calls that ask a node for its head and its identity, and how the answers are read. Which calls those are
+stands in the chain's table.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _LATEST = '"latest"'
 _BLOCK_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NOTHING = Probe("")
 _ROLE_PATIENCE = 1.0
-"""Seconds that a node may take to say its roles: its head waits for that, and calls find out the rest."""
+"""Seconds that a node may take to answer about its roles: the answer about its head waits for that."""
 
 
 class Asker(Protocol):
@@ -39,7 +41,7 @@ class Asker(Protocol):
 
 
 class ProbedBlock(Struct, rename="camel"):
-    """What is read of a block."""
+    """The members that are read of a block."""
 
     number: str | int
     hash: str
@@ -47,27 +49,27 @@ class ProbedBlock(Struct, rename="camel"):
 
 
 class Look(Struct, frozen=True):
-    """What one look at a node showed."""
+    """The result of one probe of a node."""
 
     sighting: Sighting
     latency: float
-    """Seconds of the question for the head."""
+    """Seconds that the answer with the head took."""
     old_hash: str | None = None
     """The hash the node now tells for the block that was asked for again."""
     other_hash: str | None = None
-    """The hash of the block in question."""
+    """The hash that the node tells for the block in question."""
 
 
 class Unseen(Struct, frozen=True):
-    """Why a look showed nothing, in a sentence."""
+    """A probe without a result: the reason, in a sentence."""
 
     text: str
     barred: bool = False
-    """Was it the operator's matter: a key that is not let in, or a URL without JSON-RPC?"""
+    """Whether the operator must act: a key is not accepted, or the URL has no JSON-RPC."""
 
 
 class Questions:
-    """The questions of one chain; `timeout` in seconds each."""
+    """The probes of one chain. `timeout`: seconds that each call may take."""
 
     def __init__(self, identity: Identity, timeout: float) -> None:
         self._identity = identity
@@ -76,8 +78,8 @@ class Questions:
     async def look(
         self, asker: Asker, *, again: int | None, hashes: bool, final: bool, question: int | None = None
     ) -> Look | Unseen:
-        """Where the node is, or why that is not known. `again` and `question`: the numbers of older
-        blocks whose hashes are wanted; `hashes` and `final`: whether those matter on this chain."""
+        """Probe the head of a node. `again` and `question` are numbers of older blocks whose hashes are wanted;
+        `hashes` and `final` tell whether hashes and the final block matter on this chain."""
         probes = [self._identity.head]
         block = self._identity.block if hashes else None
         if block is not None:
@@ -102,7 +104,7 @@ class Questions:
         return Look(seen, first.elapsed, _hash(replies[1]), _hash(replies[2]))
 
     async def claims(self, asker: Asker) -> Claims | None:
-        """What the node says it serves; None when one of the questions got no answer at all."""
+        """The identity that the node claims; None when one of the calls got no answer at all."""
         identity = self._identity
         known = (identity.eth_chain_id, identity.network_id, identity.shard, identity.epoch)
         probes = [probe or _NOTHING for probe in (*known, identity.genesis)]
@@ -116,8 +118,8 @@ class Questions:
         return Claims(eth_chain_id, network_id, shard, epoch, genesis, says)
 
     async def _says(self, asker: Asker) -> dict[str, bool]:
-        """Which roles the node says it has and has not; empty where it does not say. Providers keep the call to
-        themselves, so that no answer to it says nothing about the node."""
+        """The roles that the node claims to have or not to have; empty without a claim. Many providers do not answer
+        this call, so a missing answer means nothing."""
         role, archive = self._identity.role, self._identity.archive
         calls = {(probe.method, probe.params): probe for probe in (role, archive) if probe is not None}
         replies = await asyncio.gather(*(self._ask(asker, probe, _ROLE_PATIENCE) for probe in calls.values()))
@@ -136,13 +138,13 @@ class Questions:
         timeout = min(timeout, self._timeout)
         reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
         if isinstance(reply, Failure) and policy(reply.kind).retry == "same-node":
-            # It closed an idle connection as we wrote: what it has to say is on a new one.
+            # The node closed an idle connection as the request was written: it is sent again on a new one.
             reply = await asker.send(probe.method, probe.params.encode(), timeout=timeout)
         return reply
 
 
 def block_hash(said: object) -> str | None:
-    """The hash of a block as it is compared; None for what is none."""
+    """The hash of a block in the form that is compared; None for any other value."""
     return said.lower() if isinstance(said, str) and _BLOCK_HASH.fullmatch(said) else None
 
 

@@ -1,11 +1,9 @@
-"""What is used of nodes' quotas: gathered from the workers, kept over restarts, and given to workers that begin.
+"""What is used of the nodes' quotas of a day and a month: counted over all workers, kept over restarts.
 
-Each place of a worker has an equal part of a quota, whoever works in it, so that no worker needs to ask another and the
-sum is never exceeded. What counts on a part besides what its worker used itself is told to the worker: its share of
-earlier runs, and what others in its place used (one that died, one that still drains). Nothing here is on the way of a
-call: workers report once a second, and the file is written by a thread.
-
-The file that keeps what is used of nodes' quotas over a restart, beside the state file.
+Workers report once a second what they used themselves, and each is told what everybody else used: earlier runs, workers
+that ended, and the other workers. A worker holds its node's whole quota against that sum, so a quota is exceeded at the
+most by what the workers use between two reports. Nothing here is on the way of a call, and the file is written by a
+thread.
 """
 
 from __future__ import annotations
@@ -13,62 +11,60 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import structlog
-from msgspec import Meta, Struct
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.settings.state_file import write_whole
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.core.messages import NodeReport, WorkerReport
+from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.quota import Brought, QuotaUse, Window, runs_out, window_end
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 VERSION = 1
+LOOK_EVERY = 1.0
+"""Seconds between two looks at what the workers report."""
+SAVE_EVERY = 5.0
+"""Seconds between two writes at the least, which is what a power cut costs of the count."""
+_LEAST = 1e-6
+"""Differences below this are rounding errors of sums."""
+CANNOT = "cannot be written"
+Key = tuple[str, str, Window]
 
-
-class Kept(Struct, frozen=True, kw_only=True):
-    """What was used of one node's quota in one window, all workers together. Times are Unix seconds."""
-
-    network: str
-    node: str
-    window: Window
-    used: Annotated[float, Meta(ge=0)]
-    since: float
-    renews: float
-    """When the window ends, by which it is known."""
+log = structlog.get_logger("rpcaccel.quotas")
 
 
 class _Content(Struct, frozen=True, kw_only=True):
     version: int = VERSION
-    uses: tuple[Kept, ...]
+    uses: tuple[Brought, ...]
 
 
 class DamagedError(Exception):
-    """The file cannot be used; says why in words that follow its name."""
+    """The file cannot be used. Its text says why, in words that follow the file's name."""
 
 
 class QuotaFile:
-    """One file, replaced whole."""
+    """The file that keeps what is used over a restart; replaced whole at each write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def beside(cls, state: Path) -> QuotaFile:
-        """The one that belongs to a state file: rpcaccel.state.json -> rpcaccel.quota.json."""
+        """The file that belongs to a state file: rpcaccel.state.json -> rpcaccel.quota.json."""
         name = state.name.removesuffix(".json").removesuffix(".state")
         return cls(state.with_name(f"{name}.quota.json"))
 
     def __repr__(self) -> str:
         return f"<QuotaFile {self.path}>"
 
-    def load(self) -> tuple[Kept, ...]:
-        """What was kept; nothing when there is no file. Raises DamagedError."""
+    def load(self) -> tuple[Brought, ...]:
+        """The uses that were saved; none without a file. Raises DamagedError."""
         try:
             content = msgspec.json.decode(self.path.read_bytes(), type=_Content)
         except FileNotFoundError:
@@ -81,57 +77,31 @@ class QuotaFile:
             raise DamagedError(f"has version {content.version}, which this rpcaccel does not read")
         return content.uses
 
-    def save(self, uses: Sequence[Kept]) -> None:
+    def save(self, uses: Sequence[Brought]) -> None:
         """Write and rename. Raises OSError. Blocks."""
         write_whole(self.path, msgspec.json.encode(_Content(uses=tuple(uses))) + b"\n")
 
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at what the workers report."""
-SAVE_EVERY = 5.0
-"""Seconds between two writes at the least: what a power cut costs of the count."""
-_LEAST = 1e-6
-"""What is less is the same: shares are sums of fractions."""
-CANNOT = "cannot be written"
-Key = tuple[str, str, Window]
-Seen = tuple[Link, WorkerReport]
-
-log = structlog.get_logger("rpcaccel.quotas")
-
-
-class _Past:
-    """What was used in one window by nobody who runs: by earlier runs, and in each place by workers that ended."""
-
-    __slots__ = ("ended", "kept", "renews", "since")
-
-    def __init__(self, renews: float, since: float, kept: float = 0.0) -> None:
-        self.renews = renews
-        self.since = since
-        self.kept = kept
-        self.ended: dict[str, float] = {}
-
-
 class Quotas:
-    """The use of all quotas. `links` are the workers that run, those that drain among them."""
+    """The use of all quotas. `links` are the workers that run, draining ones included."""
 
     def __init__(
         self,
         settings: Callable[[], Settings],
         links: Sequence[Link],
-        places: Callable[[], int],
         wall: Callable[[], float] = time.time,
         every: float = LOOK_EVERY,
     ) -> None:
-        """`every`: seconds between two looks."""
+        """`every`: seconds between two looks at the reports."""
         self.note = ""
         """A sentence when what is used will not be known after a restart."""
         self._settings = settings
         self._links = links
-        self._places = places
         self._wall = wall
-        self._past: dict[Key, _Past] = {}
+        self._past: dict[Key, Brought] = {}
+        """By quota, the use by earlier runs and by workers that ended."""
         self._file: QuotaFile | None = None
-        self._saved: tuple[Kept, ...] = ()
+        self._saved: tuple[Brought, ...] = ()
         self._every = every
         self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -142,108 +112,79 @@ class Quotas:
     # -- from start to stop --------------------------------------------------------------------------------------
 
     def open(self, file: QuotaFile | None) -> None:
-        """Take up what was kept in the windows that still run. A file that cannot be used is said, and begun anew."""
+        """Take up what was kept in the windows that still run. A file that cannot be used is named in a note."""
         self._file = file
         if file is None:
             self.note = "the use of quotas lives until the restart: there is no state file"
             return
         try:
-            found = file.load()
+            self._past = {(one.network, one.node, one.window): one for one in file.load()}
         except DamagedError as error:
             self.note = f"{file.path} {error}: the use of quotas was counted from zero at this start"
             log.error("the use of quotas is counted from zero", file=str(file.path), reason=str(error))  # noqa: TRY400
-            return
-        now = self._wall()
-        for one in found:
-            if one.renews == window_end(one.window, now):
-                self._past[one.network, one.node, one.window] = _Past(one.renews, one.since, one.used)
-        self._saved = self._now([])
+        self._saved = self._sums([])
 
     def start(self) -> None:
         """Gather, tell and keep from now on."""
         self._task = asyncio.create_task(self._run(), name="quotas")
 
     async def stop(self) -> None:
-        """Keep what was used to the end; to be called when the workers have told it."""
+        """Keep what was used to the end; to be called after the workers have sent their last reports."""
         self._ending.set()
         if self._task is not None:
-            await self._task  # not cancelled: what its thread still writes would come after what is written here
+            await self._task  # not cancelled: its thread might finish an older write after the last one
         await self.save()
 
     async def _run(self) -> None:
         saved_at = self._wall()
-        while not await self._ended_within(self._every):
+        while not self._ending.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._every):
+                    await self._ending.wait()
             try:
                 self.tell()
                 if abs(self._wall() - saved_at) >= SAVE_EVERY:
                     saved_at = self._wall()
                     await self.save()
             except Exception:
-                log.exception("the use of quotas was not gathered, and is again")
+                log.exception("the use of quotas was not gathered, and is gathered again")
 
-    async def _ended_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                return await self._ending.wait()
-        return self._ending.is_set()
+    # -- counting --------------------------------------------------------------------------------------------------
 
-    # -- what workers are told -----------------------------------------------------------------------------------
-
-    def brought(self, place: str) -> tuple[Brought, ...]:
-        """What a worker that begins in this place finds used of its part."""
-        if not self.wanted:
-            return ()
-        seen = self._seen()
-        return tuple(self._brought(place, key, seen) for key in self._keys(seen))
+    def brought(self) -> tuple[Brought, ...]:
+        """The uses that a worker which starts now is told."""
+        return self._sums([report for _, report in self._reports()]) if self.wanted else ()
 
     def tell(self) -> None:
-        """Tell the workers what others used of their part, where they have it otherwise."""
+        """Tell each worker what everybody else used, where that has changed."""
         if not self.wanted:
             return
-        seen = self._seen()
-        for link, report in seen:
+        reports = self._reports()
+        sums = {(one.network, one.node, one.window): one for one in self._sums([report for _, report in reports])}
+        for link, report in reports:
             changed = []
             for key, use in _uses(report):
-                wanted = self._brought(link.name, key, [one for one in seen if one[0] is not link])
-                if wanted.renews == use.renews and abs(wanted.used - use.brought) > _LEAST:
-                    changed.append(wanted)
+                total = sums.get(key)
+                if total is not None and total.renews == use.renews:
+                    others = max(0.0, total.used - use.own)
+                    if abs(others - use.brought) > _LEAST:
+                        changed.append(replace(total, used=others))
             if changed:
-                link.bring(tuple(changed))
+                link.tell(QuotaBrought(tuple(changed)))
 
     def bury(self, report: WorkerReport) -> None:
-        """A worker ended: what it used counts on its place."""
+        """Count the use of a worker that ended as past."""
         for key, use in _uses(report):
-            past = self._current(key, use.since)
-            if past.renews == use.renews:
-                past.ended[report.worker] = past.ended.get(report.worker, 0.0) + use.own
-                past.since = min(past.since, use.since)
-
-    def _brought(self, place: str, key: Key, others: Sequence[Seen]) -> Brought:
-        """What of this place's part was used by nobody, or by these."""
-        past = self._current(key, self._wall())
-        uses = [use for link, report in others if link.name == place for use in _uses_of(report, key, past.renews)]
-        used = past.kept / max(1, self._places()) + past.ended.get(place, 0.0) + sum(use.own for use in uses)
-        network, node, window = key
-        since = min([past.since, *(use.since for use in uses)])
-        return Brought(network=network, node=node, window=window, used=used, since=since, renews=past.renews)
-
-    # -- what is shown and kept ----------------------------------------------------------------------------------
-
-    @property
-    def wanted(self) -> bool:
-        """Has any node a quota of a day or a month?"""
-        nodes = (node for network in self._settings().networks.values() for node in network.nodes)
-        return any(node.quota.day or node.quota.month for node in nodes)
+            self._past[key] = self._sum(key, [use])
 
     def of(self, network: str, node: NodeSettings, told: Sequence[NodeReport]) -> tuple[QuotaUse, ...]:
-        """What all workers together have used of each quota the node has, and when it will run out. `told`: what they
-        report of the node."""
+        """The use of each quota that the node has, and when the quota will run out. `told`: the workers' reports of the
+        node."""
         now, found = self._wall(), []
         limits: tuple[tuple[Window, float], ...] = (("day", node.quota.day), ("month", node.quota.month))
         for window, limit in limits:
             if limit:
-                uses = [use for report in told for use in report.quota]
-                one = self._together((network, node.id, window), uses)
+                one = self._sum((network, node.id, window), [use for report in told for use in report.quota])
                 out = runs_out(one.used, limit, since=one.since, now=now, renews=one.renews)
                 found.append(
                     QuotaUse(
@@ -252,67 +193,63 @@ class Quotas:
                 )
         return tuple(found)
 
+    def _reports(self) -> list[tuple[Link, WorkerReport]]:
+        """The workers that run with their reports; a worker in this process makes a new one each time it is asked."""
+        return [(link, report) for link in self._links if (report := link.report()) is not None]
+
+    def _sums(self, reports: Iterable[WorkerReport]) -> tuple[Brought, ...]:
+        """Everything that is used of any quota in the windows that run, by the past and in these reports."""
+        uses: dict[Key, list[QuotaUse]] = {key: [] for key in self._past}
+        for report in reports:
+            for key, use in _uses(report):
+                uses.setdefault(key, []).append(use)
+        return tuple(one for key in sorted(uses) if (one := self._sum(key, uses[key])).used)
+
+    def _sum(self, key: Key, uses: Iterable[QuotaUse]) -> Brought:
+        """The past of a quota and these uses together, as far as they fall into the window that runs."""
+        network, node, window = key
+        now = self._wall()
+        renews = window_end(window, now)
+        past = self._past.get(key)
+        if past is None or past.renews != renews:
+            past = Brought(network=network, node=node, window=window, used=0.0, since=now, renews=renews)
+        current = [use for use in uses if use.window == window and use.renews == renews]
+        used = past.used + sum(use.own for use in current)
+        return replace(past, used=used, since=min([past.since, *(use.since for use in current)]))
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any node has a quota of a day or a month."""
+        nodes = (node for network in self._settings().networks.values() for node in network.nodes)
+        return any(node.quota.day or node.quota.month for node in nodes)
+
     def notices(self) -> list[str]:
-        """What should be looked at, where there is a quota to be kept."""
+        """Sentences about counts that will be lost, where there are quotas."""
         return [self.note] if self.note and self.wanted else []
 
     async def save(self) -> None:
-        """Keep it for the next start, if it has changed."""
+        """Keep what is used for the next start, if it has changed."""
         if self._file is None or not (self.wanted or self._past):
             return
-        uses = self._now(self._seen())
+        uses = self._sums([report for _, report in self._reports()])
         if uses == self._saved:
             return
         try:
             await asyncio.to_thread(self._file.save, uses)
         except OSError as error:
             why = error.strerror or type(error).__name__
-            self._cannot_keep(f"{self._file.path} {CANNOT} ({why}): the use of quotas lives until the restart")
+            note = f"{self._file.path} {CANNOT} ({why}): the use of quotas lives until the restart"
+            if note != self.note:
+                log.warning(note)
+            self.note = note
         else:
             self._saved = uses
             self.note = "" if CANNOT in self.note else self.note
-
-    def _cannot_keep(self, note: str) -> None:
-        if note != self.note:
-            log.warning(note)
-        self.note = note
-
-    def _now(self, seen: Sequence[Seen]) -> tuple[Kept, ...]:
-        """All that is used of anything."""
-        keys = self._keys(seen)
-        uses = {key: [use for _, report in seen for known, use in _uses(report) if known == key] for key in keys}
-        return tuple(kept for key in keys if (kept := self._together(key, uses[key])).used)
-
-    def _together(self, key: Key, uses: Sequence[QuotaUse]) -> Kept:
-        """The past of a quota, and what workers that run have used of it."""
-        past = self._current(key, self._wall())
-        now = [use for use in uses if use.window == key[2] and use.renews == past.renews]
-        used = past.kept + sum(past.ended.values()) + sum(use.own for use in now)
-        since = min([past.since, *(use.since for use in now)])
-        return Kept(network=key[0], node=key[1], window=key[2], used=used, since=since, renews=past.renews)
-
-    def _seen(self) -> list[Seen]:
-        """What each worker reports; made anew by one that runs in this process, so asked for once."""
-        return [(link, report) for link in self._links if (report := link.report()) is not None]
-
-    def _keys(self, seen: Sequence[Seen]) -> list[Key]:
-        return sorted({key for _, report in seen for key, _ in _uses(report)} | self._past.keys())
-
-    def _current(self, key: Key, since: float) -> _Past:
-        """The past of the window that runs; an older one is forgotten."""
-        renews = window_end(key[2], self._wall())
-        past = self._past.get(key)
-        if past is None or past.renews != renews:
-            past = self._past[key] = _Past(renews, since)
-        return past
 
 
 def _uses(report: WorkerReport) -> Iterator[tuple[Key, QuotaUse]]:
     for node in report.nodes:
         for use in node.quota:
             yield (node.network, node.id, use.window), use
-
-
-def _uses_of(report: WorkerReport, key: Key, renews: float) -> Iterator[QuotaUse]:
-    """What a worker used of this quota in this window."""
-    return (use for known, use in _uses(report) if known == key and use.renews == renews)

@@ -17,7 +17,7 @@ Action = Literal["start", "change", "undo", "reload", "shared"]
 
 
 class Author(Struct, frozen=True):
-    """Who asks for a change, and through what: page, cli, api, signal."""
+    """The author of a change: the name, and the way that the change came (page, cli, api, signal)."""
 
     name: str
     via: str = "api"
@@ -27,12 +27,12 @@ SYSTEM = Author("rpcaccel", "start")
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One line. Holds no secret."""
+    """One line of the audit. Holds no secret."""
 
     revision: int
-    """The revision made; of a refused change the one that stayed."""
+    """The revision that was made; after a refused change, the revision that stayed in force."""
     before: int
-    """The revision it was made from."""
+    """The revision that the change was made from."""
     at: float
     """Seconds since 1970."""
     by: str
@@ -45,7 +45,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Audit:
-    """The lines, oldest first."""
+    """The last lines of the audit."""
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
         self._lines: deque[Change] = deque(changes, maxlen=KEEP)
@@ -54,11 +54,11 @@ class Audit:
         return f"<Audit {len(self._lines)} changes>"
 
     def add(self, change: Change) -> None:
-        """Write a line; the oldest goes when there are too many."""
+        """Add a line; the oldest line goes when there are too many."""
         self._lines.append(change)
 
     def lines(self) -> tuple[Change, ...]:
-        """Oldest first."""
+        """The lines, oldest first."""
         return tuple(self._lines)
 
     def newest(self, limit: int) -> list[Change]:

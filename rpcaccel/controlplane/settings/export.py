@@ -12,7 +12,7 @@ from rpcaccel.config.secrets import REVEAL
 
 
 def to_toml(settings: Settings, title: str) -> str:
-    """TOML that `rpcaccel serve --config` reads, once the values hidden in it are filled in; they are listed on top."""
+    """TOML that `rpcaccel serve --config` reads once the hidden values, listed on top, are filled in."""
     shown = _plain(settings.model_dump(mode="json", exclude_defaults=True))
     real = _plain(settings.model_dump(mode="json", exclude_defaults=True, context=REVEAL))
     document = tomlkit.document()
@@ -26,7 +26,7 @@ def to_toml(settings: Settings, title: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Without None, which TOML does not have and which is the default wherever it may stand."""
+    """The value without None, which TOML does not have and which is always the default."""
     if isinstance(value, Mapping):
         ordered = sorted(value.items(), key=lambda item: isinstance(item[1], Mapping | list))
         return {key: _plain(inner) for key, inner in ordered if inner is not None}

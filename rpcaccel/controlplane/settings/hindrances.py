@@ -1,7 +1,6 @@
-"""What of the settings would keep the program from starting on this machine: files that cannot be used, addresses that
-are not its own, a Redis that lets nobody in. What is merely down, or taken for the moment, is none of these.
-
-Everything here blocks, within bounds: call it in a thread.
+"""Reasons why the program could not start with some settings on this machine: files that cannot be used, addresses that
+the machine does not have, a Redis that refuses the credentials. A server that is down, or a port that is taken at the
+moment, is no such reason. Everything here blocks, within bounds: call it in a thread.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from rpcaccel.controlplane.workers.sockets import CertificateError, reason_of, t
 from rpcaccel.stores.redis import redis_url
 
 REDIS_WITHIN = 3.0
-"""Seconds in which Redis has to say that it lets nobody in; one that is slower than that is taken for down."""
+"""Seconds in which Redis has to refuse the credentials; a slower server counts as down, which is no hindrance."""
 
 
 def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfit]:
-    """What hinders a start with these settings; with `before`, of what differs from those alone."""
+    """The hindrances of a start with these settings; with `before`, only those of settings that differ from it."""
     admin, redis = settings.admin, settings.redis
     found: list[Misfit] = []
     if before is None or settings.listen != before.listen:
@@ -39,7 +38,8 @@ def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfi
 
 
 def _place(path: Path, listen: str) -> Iterator[Misfit]:
-    """A host that this machine does not have. Its port is left alone: who has it now may be gone by then."""
+    """A host that this machine does not have. The port is not tried: a program that has it now may be gone by the next
+    start."""
     place = parse_listen(listen)
     try:
         family, kind, _, _, address = socket.getaddrinfo(
@@ -79,7 +79,7 @@ def _redis_urls(redis: RedisSettings) -> list[tuple[Path, str]]:
 
 
 async def _redis(redis: RedisSettings) -> list[Misfit]:
-    """Ask Redis, all servers at once. It is imported where there is one: that takes a tenth of a second."""
+    """Ask all Redis servers at once. The client is imported only here, since that takes a tenth of a second."""
     from rpcaccel.stores.redis.refusal import refusal  # noqa: PLC0415
 
     asked = _redis_urls(redis)
@@ -88,7 +88,7 @@ async def _redis(redis: RedisSettings) -> list[Misfit]:
 
 
 def _unreadable(file: str) -> str:
-    """Why a file cannot be read; empty when it can."""
+    """The reason why a file cannot be read; empty when it can be."""
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):  # opening a pipe would wait for its other end
             return "it is not a plain file"

@@ -1,6 +1,6 @@
-"""The settings as they are wanted: revisions, and the one way to make a new one.
+"""The ledger of the settings: the revision in force, older revisions, and the only way to make a new one.
 
-A change is checked, adopted by every worker, then kept; a refusal anywhere leaves everything as it was.
+A change is validated, adopted by every worker and then persisted; a refusal anywhere leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from msgspec import Struct
 
 from rpcaccel.config.errors import ConfigError, Fault, Path
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import Edit, apply, difference, patch_between, sentence, touches
+from rpcaccel.config.patch import Edit, apply, difference, listing, patch_between, touches
 from rpcaccel.config.validate import Misfit
 from rpcaccel.controlplane.settings.audit import SYSTEM, Action, Audit, Author, Change
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
 from rpcaccel.controlplane.settings.state_file import Earlier, StateDocument, StateFile
 
 OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
-"""What only a restart of the program changes: it is bound or decided once."""
+"""Settings that only a restart of the program changes, since they are used once at the start."""
 OF_A_WORKER = ("redis", "http.keepalive", "http.max_header")
-"""What a worker is made with: new workers, as SIGHUP starts them, have it."""
+"""Settings that only new workers take over, as SIGHUP starts them."""
 FIRST_REVISION = 1
 KEEP = 50
-"""Older revisions that Undo may go back to; the state file keeps the newest of them."""
+"""Older revisions that undo may go back to."""
 KEEP_SAVED = 10
 
 
@@ -35,7 +35,7 @@ class ChangedMeanwhileError(Exception):
 
 
 class InvalidSettingsError(Exception):
-    """What the change would make is no settings."""
+    """The change would not make valid settings."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(map(str, faults)))
@@ -43,7 +43,7 @@ class InvalidSettingsError(Exception):
 
 
 class RefusedError(Exception):
-    """A worker did not take the revision; nothing is changed anywhere."""
+    """A worker refused the revision; nothing is changed anywhere."""
 
 
 class UnknownRevisionError(Exception):
@@ -51,32 +51,34 @@ class UnknownRevisionError(Exception):
 
 
 class NoFileError(Exception):
-    """There is no file to be read again."""
+    """There is no config file to be read again."""
 
 
 class Origin(Struct, frozen=True):
-    """Where the settings came from, and where changes are kept."""
+    """The sources of the settings, and the file that keeps changes."""
 
     source: str | None = None
-    """The config file; None when only flags and environment said it."""
+    """The config file; None when there are only flags and environment."""
     reread: Callable[[], Settings] | None = None
     """Reads file, environment and flags again; raises ConfigError."""
     state: StateFile | None = None
     told: Mapping[Path, str] = {}
-    """What flags and variables said at this start, and their names."""
+    """By path, the names of the flags and variables that set something at this start."""
 
 
 class NotInForce(NamedTuple):
-    """Paths that were changed and are not in force."""
+    """Paths of changed settings that are not in force yet."""
 
     program: tuple[str, ...]
     workers: tuple[str, ...]
 
 
 Publish = Callable[[Settings, int], Awaitable[str]]
-"""Have a revision adopted everywhere, or nowhere; the reason of a refusal, empty when it is in force."""
+"""Has a revision adopted by all workers or by none; returns the reason of a refusal, empty when the revision is in
+force."""
 Offer = Callable[[Mapping[str, Any], str], Awaitable[bool]]
-"""Offer a change that is in force here, as a merge patch with its author, to other hosts; False: one was quicker."""
+"""Offers a change that is in force here to other hosts, as a merge patch with its author; False when another host was
+first."""
 
 
 async def _nobody(_settings: Settings, _revision: int) -> str:
@@ -84,7 +86,7 @@ async def _nobody(_settings: Settings, _revision: int) -> str:
 
 
 class Ledger:
-    """The settings in force and how they came to be. `open` before use; one change at a time."""
+    """The settings in force and the revisions before them. `open` comes first; changes are made one at a time."""
 
     def __init__(
         self,
@@ -94,14 +96,14 @@ class Ledger:
         check: Callable[[Settings, Settings], Sequence[Misfit]] = lambda _settings, _before: (),
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`check` says what is wrong with settings that are to follow others. It may block: it is asked in a thread."""
+        """`check` returns the broken rules of settings that are to follow others. It may block: it runs in a thread."""
         self.base = base
         self.origin = origin or Origin()
         self.settings = base
         self.revision = FIRST_REVISION
         self.audit = Audit()
         self.met: tuple[str, ...] = ()
-        """Where a flag or variable and a change at run time say different things: which of them holds, in sentences."""
+        """Sentences about flags or variables that contradict a change made at run time: which of the two holds."""
         self.note = "" if self.origin.state else "changes live until the restart: there is no state file"
         self.publish: Publish = _nobody
         self.offer: Offer | None = None
@@ -110,7 +112,7 @@ class Ledger:
         self._check = check
         self._wall = wall
         self.changing = asyncio.Lock()
-        """Held while a change is being made."""
+        """A lock that is held while a change is being made."""
         self._last_number = FIRST_REVISION
         self._earlier: dict[int, Settings] = {}
         self._program = self._workers = base
@@ -119,7 +121,8 @@ class Ledger:
         return f"<Ledger r{self.revision}, {len(self._earlier)} earlier>"
 
     def open(self) -> tuple[str, ...]:
-        """Lay the state file over the config; in sentences what of it had no place. Raises ConfigError."""
+        """Lay the state file over the config; returns sentences about changes that no longer have a place. Raises
+        ConfigError."""
         left_out: tuple[str, ...] = ()
         saved = self.origin.state.load() if self.origin.state else None
         if saved is not None and self.origin.state is not None:
@@ -137,7 +140,7 @@ class Ledger:
         return left_out
 
     async def check(self) -> None:
-        """Have what was changed at run time checked for this start. Raises ConfigError."""
+        """Check the changes of the state file for this start. Raises ConfigError."""
         faults = await asyncio.to_thread(self._faults, self.settings, self.base)
         if faults:
             raise self._of_the_state(faults)
@@ -154,32 +157,32 @@ class Ledger:
             try:
                 self._earlier[old.revision] = lay(self.base, old.overlay).settings
             except ConfigError:
-                continue  # it fits the config file no more, so there is no going back to it
+                continue  # the older revision no longer fits the config file
 
     # -- what there is to see ------------------------------------------------------------------------------------
 
     @property
     def undo_to(self) -> int | None:
-        """The revision that Undo goes back to."""
+        """The revision that undo goes back to; None when there is none."""
         return next(reversed(self._earlier), None)
 
     def knows(self, revision: int) -> bool:
-        """May Undo go back to this revision?"""
+        """Whether undo may go back to this revision."""
         return revision in self._earlier
 
     def waiting(self) -> NotInForce:
-        """What was changed and is not in force before a restart, of the program or of the workers."""
+        """The changed settings that wait for a restart, of the program or of the workers."""
         return NotInForce(
             touches(difference(self._program, self.settings), OF_THE_PROGRAM),
             touches(difference(self._workers, self.settings), OF_A_WORKER),
         )
 
     def overlay(self) -> dict[str, Any]:
-        """What was changed at run time, as a merge patch that holds the secrets themselves."""
+        """The changes made at run time, as a merge patch that holds the secrets themselves."""
         return patch_between(self.base, self.settings)
 
     def renewed(self) -> None:
-        """Every worker was made anew: what only new workers have is in force."""
+        """Note that every worker is new, so that settings which only new workers take over are in force."""
         self._workers = self.settings
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -204,7 +207,8 @@ class Ledger:
             return await self._make(await self.preview(patch), "change", author)
 
     async def undo(self, author: Author, to: int | None = None, expected: int | None = None) -> Change | None:
-        """Publish an older revision's settings as a new one. Raises UnknownRevisionError too."""
+        """Publish an older revision's settings as a new revision. Raises what `change` raises, and
+        UnknownRevisionError."""
         async with self.changing:
             self._expect(expected)
             number = self.undo_to if to is None else to
@@ -214,7 +218,8 @@ class Ledger:
             return await self._make(await self._checked(older), "undo", author)
 
     async def reload(self, author: Author) -> Change | None:
-        """Read the config file again; changes made at run time stay on top of it. Raises NoFileError too."""
+        """Read the config file again, with the changes made at run time on top. Raises what `change` raises, and
+        NoFileError."""
         if self.origin.reread is None:
             raise NoFileError
         async with self.changing:
@@ -230,14 +235,13 @@ class Ledger:
                 self.base = before
                 raise
 
-    async def take_over(self, overlay: Callable[[], Mapping[str, Any]], author: Author) -> Change | None:
-        """Adopt what another host made: this overlay, asked for when nothing changes any more, instead of ours."""
-        async with self.changing:
-            try:
-                settings = await self._checked(lay(self.base, overlay()).settings)
-            except ConfigError as error:
-                raise InvalidSettingsError(error.faults) from None
-            return await self._make(settings, "shared", author)
+    async def take_over(self, overlay: Mapping[str, Any], author: Author) -> Change | None:
+        """Adopt the overlay of another host instead of the one in force. The caller holds `changing`."""
+        try:
+            settings = await self._checked(lay(self.base, overlay).settings)
+        except ConfigError as error:
+            raise InvalidSettingsError(error.faults) from None
+        return await self._make(settings, "shared", author)
 
     def _expect(self, revision: int | None) -> None:
         if revision is not None and revision != self.revision:
@@ -250,7 +254,7 @@ class Ledger:
         return settings
 
     async def _make(self, settings: Settings, action: Action, author: Author) -> Change | None:
-        """Have `settings` adopted as a new revision, and keep them; refused ones leave a line and nothing else."""
+        """Have `settings` adopted as a new revision and persist them. Refused ones leave only a line in the audit."""
         edits = difference(self.settings, settings)
         if not edits:
             return None
@@ -261,7 +265,9 @@ class Ledger:
             self._write(action, author, self.revision, edits=edits, reason=reason)
             raise RefusedError(reason)
         before, old = self.revision, self.settings
-        if not await self._offered(old, settings, action, author):
+        # Changes that came from other hosts, or from this host's own file, are not offered to them.
+        offer = None if action in ("shared", "reload") else self.offer
+        if offer is not None and not await offer(patch_between(old, settings), author.name):
             await self.publish(old, before)
             raise ChangedMeanwhileError
         self._earlier.pop(before, None)
@@ -272,12 +278,6 @@ class Ledger:
         change = self._write(action, author, before, edits=edits)
         await self._save()
         return change
-
-    async def _offered(self, old: Settings, new: Settings, action: Action, author: Author) -> bool:
-        """Other hosts get what was changed here; what came from them or from this host's own file they do not."""
-        if self.offer is None or action in ("shared", "reload"):
-            return True
-        return await self.offer(patch_between(old, new), author.name)
 
     def _write(
         self, action: Action, author: Author, before: int, *, edits: tuple[Edit, ...], reason: str = ""
@@ -290,7 +290,7 @@ class Ledger:
             via=author.via,
             action=action,
             outcome="refused" if reason else "adopted",
-            text=sentence(edits),
+            text=listing(edits),
             difference=edits,
             reason=reason,
         )
@@ -299,7 +299,7 @@ class Ledger:
         return change
 
     async def _save(self) -> None:
-        """Keep the revision for the next start. A full disk does not stop a change: it is said."""
+        """Persist the revision for the next start. A failure does not stop the change; it becomes a note."""
         if self.origin.state is None:
             return
         saved = StateDocument(
@@ -321,7 +321,7 @@ class Ledger:
 
 
 def _hidden(value: Any, path: str = "") -> str:
-    """The path of the first hidden value that was sent back as if it were one; empty when there is none."""
+    """The path of the first masked value ("***") in a patch; empty when there is none."""
     if isinstance(value, Mapping):
         inner = (_hidden(part, f"{path}.{key}" if path else str(key)) for key, part in value.items())
         return next(filter(None, inner), "")

@@ -1,4 +1,4 @@
-"""What was changed at run time, laid over what file, environment and flags say."""
+"""The overlay of changes made at run time: how it is laid over what file, environment and flags say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rpcaccel.config.patch import apply, to_table
 
 
 class Told(NamedTuple):
-    """What a flag or a variable says of one setting."""
+    """The value that a flag or a variable gives to one setting."""
 
     path: tuple[str, ...]
     value: Any
@@ -24,7 +24,7 @@ class Told(NamedTuple):
 
 
 def told_of(base: Settings, sources: Mapping[Path, str]) -> tuple[Told, ...]:
-    """What flags and variables say, each of one setting. A list of nodes is none: nodes are told apart by id."""
+    """The single settings that flags and variables set. A list of nodes is not one: nodes are identified by id."""
     table = to_table(base, reveal=True)
     found = []
     for path, by in sources.items():
@@ -38,11 +38,9 @@ def told_of(base: Settings, sources: Mapping[Path, str]) -> tuple[Told, ...]:
 def newest(
     overlay: Mapping[str, Any], told: Sequence[Told], before: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The overlay without what flags and variables have said since it was kept, and in sentences who holds.
-
-    Whoever spoke last holds: a flag that says the same as `before` was there when the change was made; one that says
-    something else, or is new, was given after it.
-    """
+    """The overlay without settings that flags or variables have set since it was saved, and sentences about such
+    conflicts. The newer value holds: a flag with the value in `before` was there when the change was made; a flag with
+    another value, or a new one, was given after it."""
     kept = dict(overlay)
     said = []
     for one in told:
@@ -60,7 +58,7 @@ _ABSENT = object()
 
 
 def _paths(base: Settings, path: Path) -> list[tuple[str, ...]]:
-    """The path with names in place of `*` (every network) and of a node's position."""
+    """The exact paths of a path with `*` (every network) or with a node's position."""
     if path[:1] != ("networks",) or len(path) < 3:
         return [tuple(map(str, path))]
     names = list(base.networks) if path[1] == "*" else [str(path[1])]
@@ -82,24 +80,22 @@ def _at(table: Any, path: Sequence[str]) -> Any:
 
 
 def _without(table: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The table without what stands at a path, and without the tables that it leaves empty."""
+    """The table without the value at a path, and without tables that become empty by that."""
     first, *rest = path
     inner = _without(table[first], rest) if rest else {}
     return {**table, first: inner} if inner else {key: value for key, value in table.items() if key != first}
 
 
 class Laid(NamedTuple):
-    """Settings with an overlay on them, and in sentences what of it no longer had a place."""
+    """Settings with an overlay laid over them, and sentences about changes that no longer had a place."""
 
     settings: Settings
     left_out: tuple[str, ...]
 
 
 def lay(base: Settings, overlay: Mapping[str, Any]) -> Laid:
-    """`overlay`, a merge patch, over `base`. What it says of a node that has left the file is left out, and said.
-
-    Raises ConfigError when the rest makes no settings.
-    """
+    """Lay an overlay (a merge patch) over `base`, without its changes of nodes and networks that `base` no longer has.
+    Raises ConfigError when the rest does not make settings."""
     left_out: list[str] = []
     result = apply(base, {**overlay, **_networks(base, overlay, left_out)})
     if isinstance(result, Settings):
@@ -113,7 +109,9 @@ def _networks(base: Settings, overlay: Mapping[str, Any], left_out: list[str]) -
         return {}
     kept: dict[str, Any] = {}
     for name, change in networks.items():
-        if name not in base.networks and not _stands_alone(change):
+        # A network with nodes stands alone, and None, which removes one, does no harm.
+        stands_alone = change is None or (isinstance(change, Mapping) and bool(change.get("nodes")))
+        if name not in base.networks and not stands_alone:
             left_out.append(f"what was changed of network {name} is left out: it is no longer there")
         else:
             kept[name] = _nodes(base, name, change, left_out)
@@ -132,8 +130,3 @@ def _nodes(base: Settings, name: str, change: Any, left_out: list[str]) -> Any:
         else:
             kept[key] = value
     return {**change, "nodes": kept}
-
-
-def _stands_alone(change: Any) -> bool:
-    """Does it make a network by itself? None, which removes one, does no harm."""
-    return change is None or (isinstance(change, Mapping) and bool(change.get("nodes")))

@@ -1,7 +1,7 @@
-"""Purges that hosts tell one another, by words on the shared board: a host that was cut off for a while catches up.
+"""Purges shared by the hosts of one Redis, through the stream of words on the shared board.
 
-A purge made here while Redis is away is told when it is back. One made elsewhere meanwhile waits on the board. Where
-words may be missing, the whole memory is purged: what should have gone must not be served.
+A purge made here while Redis is away is sent when Redis is back; a host that was cut off catches up with the purges of
+the others. Where words of the stream may be lost, the whole memory is purged, since a purged answer must not be served.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board import BoardCursor, Heard, UnreachableError
 
 AGAIN_FOR = 600.0
-"""Seconds for which a purge is told again when the board lost its words. Who was cut off for longer purges all."""
+"""Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges
+everything."""
 MOST = 100
-"""Purges that wait for Redis to be back; more become one of everything."""
+"""Purges that may wait for Redis; more of them become one purge of everything."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
-"""Seconds between two attempts to purge a second tier that no worker reaches; each purges the memory as well."""
+"""Seconds between two attempts to purge a second tier that no worker reaches."""
 EVERYTHING = b'{"all":true}'
 
 log = structlog.get_logger("rpcaccel.sharing")
 
 
 class Word(Struct, frozen=True):
-    """A purge that a host carried out, for the others."""
+    """A purge that a host carried out, as the others are told of it."""
 
     host: str
     purge: bytes
-    """The body of its request."""
+    """The body of the request for the purge."""
 
 
 class WordsPort(Protocol):
-    """What is needed of stores.redis.board.Board. Everything raises UnreachableError."""
+    """The part of stores.redis.board.Board used here. Every method raises UnreachableError."""
 
     async def say(self, word: bytes) -> None: ...
     async def last(self) -> BoardCursor: ...
@@ -48,7 +49,7 @@ class WordsPort(Protocol):
 
 
 class Purges:
-    """This host's end. `purged` carries out a purge, and says whether it reached the second tier."""
+    """This host's part in the stream. `purged` carries out a purge, and returns whether it reached the second tier."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Purges:
         self._unsaid: deque[bytes] = deque()
         self._said: deque[tuple[float, bytes]] = deque(maxlen=MOST)
         self._half_done: list[bytes] = []
-        """Carried out here while Redis was away, so that its entries are still there."""
+        """Purges made while Redis was away, whose entries are still in Redis."""
         self._pause = FIRST_PAUSE
         self._finish_at = 0.0
         self._saying = asyncio.Lock()
@@ -75,7 +76,7 @@ class Purges:
         return f"<Purges of {self._host}, {len(self._unsaid)} to be told>"
 
     async def tell(self, body: bytes) -> None:
-        """Have the other hosts carry out a purge: now, or once Redis is back."""
+        """Send a purge to the other hosts: now, or once Redis is back."""
         if len(self._unsaid) >= MOST:
             self._unsaid.clear()
             self._half_done.clear()
@@ -90,7 +91,7 @@ class Purges:
                 log.warning("a purge reaches the other hosts when Redis is back")
 
     async def catch_up(self) -> None:
-        """Carry out what others told, and tell what is still to be told. Raises UnreachableError."""
+        """Carry out the purges of other hosts, and send those that wait. Raises UnreachableError."""
         if self._place is None:
             self._place = await self._board.last()
         heard = await self._board.heard(self._place)
@@ -102,14 +103,15 @@ class Purges:
         for text in heard.words:
             await self._hear(text)
         self._place = heard.place  # not before: what could not be carried out is heard again
-        if heard.lost == "all":  # who was cut off when we told it did not hear it
+        if heard.lost == "all":  # hosts that were cut off when a purge was sent did not get it
             self._unsaid.extendleft(body for at, body in reversed(self._said) if now - at < AGAIN_FOR)
             self._said.clear()
         await self._say()
         await self._finish()
 
     async def _finish(self) -> None:
-        """Remove from Redis what could not be removed when it was away. The workers may find it back later than we."""
+        """Repeat purges that did not reach Redis while it was away. Workers may reconnect later than the supervisor
+        does."""
         if not self._half_done or self._clock() < self._finish_at:
             return
         half_done, self._half_done = self._half_done, []
@@ -134,6 +136,8 @@ class Purges:
             return
         try:
             await self._purged(word.purge)
-        except OperationRefused as refusal:  # of another version: what it means is unknown, and has to go all the same
+        except (
+            OperationRefused
+        ) as refusal:  # a host of another version sent it: what it selects is unknown, and must not be served
             log.warning("another host's purge is not understood: the memory is purged", reason=refusal.detail)
             await self._purged(EVERYTHING)

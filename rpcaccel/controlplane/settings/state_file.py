@@ -1,4 +1,5 @@
-"""The state file: what was changed at run time, kept for the next start. It holds secrets: only its owner reads it."""
+"""The state file, which keeps changes made at run time for the next start. It holds secrets and is readable by its
+owner only."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Earlier(Struct, frozen=True):
 
 
 class StateDocument(Struct, frozen=True, kw_only=True):
-    """What the file holds."""
+    """The content of the state file."""
 
     version: int = VERSION
     revision: int
@@ -36,11 +37,11 @@ class StateDocument(Struct, frozen=True, kw_only=True):
     """Oldest first."""
     earlier: tuple[Earlier, ...] = ()
     told: dict[str, Any] = {}
-    """What flags and variables said when this was kept, by path."""
+    """The values of flags and variables when the file was written, by path."""
 
 
 class StateFile:
-    """One file, replaced whole: at any moment it is the old one or the new one."""
+    """A file that is replaced whole: at any moment it has the old or the new content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,7 +50,7 @@ class StateFile:
         return f"<StateFile {self.path}>"
 
     def load(self) -> StateDocument | None:
-        """What was saved; None when nothing was. Raises ConfigError for a file that cannot be used."""
+        """The saved content; None without a file. Raises ConfigError for a file that cannot be used."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -65,12 +66,12 @@ class StateFile:
         return saved
 
     def save(self, saved: StateDocument) -> None:
-        """Write and rename, both seen through to the disk. Raises OSError. Blocks."""
+        """Write and rename the file, and sync both to the disk. Raises OSError. Blocks."""
         write_whole(self.path, msgspec.json.format(msgspec.json.encode(saved), indent=1))
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file of ours so that at any moment it is the old one or the new one. Raises OSError. Blocks."""
+    """Replace a file so that at any moment it has the old or the new content. Raises OSError. Blocks."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # made with mode 0600
     try:
         with os.fdopen(handle, "wb") as opened:
@@ -86,7 +87,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Without this the rename itself may be lost with the power."""
+    """Sync the folder: without this a power cut may undo the rename."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

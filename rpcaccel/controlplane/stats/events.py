@@ -1,4 +1,4 @@
-"""What happens, as a stream of numbered events that a reader can pick up where it left off."""
+"""The event stream: numbered events, which a reader can resume where it left off."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KEEP = 500
 QUIET = 15.0
 """Seconds after which a comment line says that the stream is alive."""
 BEHIND = 200
-"""Events a reader may be behind; one that is further behind is cut off, and comes back for what it missed."""
+"""Events that a reader may be behind; a slower reader is cut off, and resumes with what it missed."""
 
 
 class Event(Struct, frozen=True):
-    """One event. Number 0: of this moment only, not kept."""
+    """One event. Number 0 is for events of the moment, which are not kept."""
 
     number: int
     kind: str
@@ -28,7 +28,7 @@ class Event(Struct, frozen=True):
 
 
 class Subscription:
-    """One reader's place in the stream: `missed` is there to be replayed, `complete` whether that is everything."""
+    """One reader of the stream. `missed` holds the events to be replayed, `complete` tells whether none is lost."""
 
     def __init__(self, missed: tuple[Event, ...], complete: bool) -> None:
         self.missed = missed
@@ -37,7 +37,7 @@ class Subscription:
 
 
 class Events:
-    """The stream of this run of the program."""
+    """The event stream of this run of the program."""
 
     def __init__(self, run: str = "", quiet: float = QUIET) -> None:
         self.run = run or secrets.token_hex(4)
@@ -51,11 +51,11 @@ class Events:
 
     @property
     def readers(self) -> int:
-        """Streams that are open."""
+        """The number of open streams."""
         return len(self._readers)
 
     def tell(self, kind: str, data: dict[str, Any], *, keep: bool = True) -> None:
-        """Something happened; every reader gets it, and with `keep` also who comes back later."""
+        """Send an event to every reader, and with `keep` also to readers that resume later."""
         if keep:
             self.last += 1
         event = Event(self.last if keep else 0, kind, data)
@@ -69,7 +69,7 @@ class Events:
                 reader.queue.put_nowait(event)
 
     def subscribe(self, last: str = "") -> Subscription:
-        """A place in the stream behind the event with this id (`RUN-N`); without one, at its end."""
+        """Subscribe behind the event with this id (`RUN-N`); without one, at the end of the stream."""
         run, _, number = last.rpartition("-")
         if not last:
             missed: tuple[Event, ...] = ()
@@ -84,7 +84,7 @@ class Events:
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
-        """The reader is gone."""
+        """Remove a reader that has gone."""
         self._readers.discard(subscription)
 
     def close(self) -> None:

@@ -1,19 +1,18 @@
-"""What happened lately, kept without Prometheus and bounded: five minutes by the second, an hour by the quarter minute,
-a day by five minutes; each method's last five minutes; and whole windows of up to a minute.
+"""What happened lately, kept without Prometheus and bounded: a day in time buckets of one kind, and whole windows of a
+minute.
 
-Everything comes from the difference of two snapshots, so a percentile of a while forgets what is past. Only what the
-cache saved is summed up second by second: from the means of unlike whiles, each range would tell another story.
-
-What is remembered of a while: one point of a chart, small enough to keep a day of them.
+A bucket of a second is the difference of two snapshots; buckets of the longer ranges are sums of those, so that each
+range tells the same of the same time. Each method has buckets of its own over the last five minutes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Literal, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, TallySnapshot
 from rpcaccel.core.stats.histogram import Histogram, together
@@ -22,94 +21,72 @@ from rpcaccel.core.stats.tally import delta
 MISSES = (AnswerSource.FLIGHT, AnswerSource.NODE, AnswerSource.PARTIAL)
 """Answers that had to wait for a node."""
 
+Range = Literal["5m", "1h", "24h"]
+SPACING: dict[Range, tuple[float, int]] = {"5m": (0.0, 300), "1h": (15.0, 240), "24h": (300.0, 288)}
+"""Seconds that a bucket covers at least (0: one for each snapshot), and how many buckets are kept."""
+METHOD_BUCKETS = 60
+"""Buckets kept of single methods, each of `History.spacing` seconds."""
+
 NodeKey = tuple[str, str]
 """Network and node id."""
+MethodKey = tuple[str, str]
+"""Network and method."""
 
 
-class Savings(Struct, frozen=True):
-    """What the cache saved up to a moment, or over a while."""
+class NodeSums(Struct, frozen=True):
+    """The counts of one node in a time bucket."""
 
     calls: int = 0
-    """Calls that no node had to be asked for, or only once for several of them."""
+    """Attempts sent to the node."""
+    failures: int = 0
+    answers: int = 0
     seconds: float = 0.0
-    """That callers would have waited longer."""
-
-    def and_then(self, more: Savings) -> Savings:
-        """Both together."""
-        return Savings(self.calls + more.calls, self.seconds + more.seconds)
-
-    def since(self, before: Savings) -> Savings:
-        """What came after `before`."""
-        return Savings(self.calls - before.calls, self.seconds - before.seconds)
+    """Time of those answers together."""
 
 
-class NodePoint(Struct, frozen=True):
-    """One node over a while."""
-
-    calls: int
-    """Attempts sent to it."""
-    failures: int
-    answers: int
-    seconds: float
-    """Spent on those answers, together."""
-
-
-class Point(Struct, frozen=True):
-    """Everything over a while."""
+class Bucket(Struct, frozen=True, kw_only=True):
+    """A time bucket: the counts of everything, or of one method, over a while."""
 
     at: float
-    """Its end, in seconds since 1970."""
+    """The end of the while, in seconds since 1970."""
     seconds: float
-    """How long it covers."""
-    calls: int
-    hits: int
-    errors: int
-    refused: int
+    """The length of the while."""
+    calls: int = 0
+    hits: int = 0
+    errors: int = 0
+    refused: int = 0
     """Calls that the proxy did not accept."""
-    turned_away: int
-    """Refused before it was a call of any method."""
+    turned_away: int = 0
+    """Requests refused before they were a call of any method."""
+    spared_calls: int = 0
+    """Calls that no node had to be asked for, or only once for several of them."""
+    spared_seconds: float = 0.0
+    """Time that callers would have waited longer without the cache."""
     hit: Histogram
     miss: Histogram
-    hit_p50: float | None
-    hit_p99: float | None
-    miss_p50: float | None
-    miss_p99: float | None
-    spared_calls: int
-    """Calls that no node had to be asked for, or only once for several of them."""
-    spared_seconds: float
-    """What those who waited would have waited longer without the cache."""
-    nodes: dict[NodeKey, NodePoint]
+    nodes: dict[NodeKey, NodeSums] = {}
 
 
-class MethodPoint(Struct, frozen=True):
-    """One method over a while."""
+_COUNTED = ("calls", "hits", "errors", "refused", "turned_away", "spared_calls", "spared_seconds", "seconds")
+
+
+class Window(Struct, frozen=True):
+    """Everything that was counted over a while."""
 
     seconds: float
-    """How long it covers."""
-    calls: int
-    hits: int
-    errors: int
-    hit_p50: float | None
-    hit_p99: float | None
-    miss_p50: float | None
-    miss_p99: float | None
+    passed: TallySnapshot
 
 
-def latency(snapshot: TallySnapshot, sources: tuple[AnswerSource, ...]) -> Histogram:
-    """All answers from `sources`, whatever the method."""
-    return together(cell.latency[source] for cell in snapshot.cells for source in sources)
-
-
-def by_method(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
-    """The cells of each method of each network: one for every cache class it was called under."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+def by_method(cells: Iterable[Cell]) -> dict[MethodKey, list[Cell]]:
+    """The cells of each method of each network: one for every cache class that the method was called under."""
+    found: dict[MethodKey, list[Cell]] = {}
     for cell in cells:
         found.setdefault((cell.network, cell.method), []).append(cell)
     return found
 
 
-def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> Savings:
-    """What the cache saved: a hit counts as the mean miss of its own method at that time.
+def spared(passed: TallySnapshot, means: dict[MethodKey, float]) -> tuple[int, float]:
+    """Node calls and seconds that the cache saved: a hit counts as the mean miss of its own method at that time.
 
     `means` remembers those means, in seconds: a method that is always hit now was once missed.
     """
@@ -123,170 +100,113 @@ def spared(passed: TallySnapshot, means: dict[tuple[str, str], float]) -> Saving
         if hits and key in means:
             took = sum(cell.latency[source].seconds for cell in cells for source in HITS)
             seconds += max(0.0, hits * means[key] - took)
-    return Savings(calls, seconds)
+    return calls, seconds
 
 
-def point(passed: TallySnapshot, saved: Savings, seconds: float, at: float) -> Point:
-    """What was counted and saved over `seconds`, ending `at`."""
-    hit, miss = latency(passed, HITS), latency(passed, MISSES)
-    return Point(
+def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
+    """The bucket of these cells, counted over `seconds` that ended `at`."""
+    return Bucket(
         at=at,
         seconds=seconds,
-        calls=sum(cell.calls for cell in passed.cells),
-        hits=sum(cell.hits for cell in passed.cells),
-        errors=sum(cell.errors for cell in passed.cells),
-        refused=sum(cell.refused for cell in passed.cells),
-        turned_away=sum(passed.refusals.values()),
-        hit=hit,
-        miss=miss,
-        hit_p50=hit.quantile(0.5),
-        hit_p99=hit.quantile(0.99),
-        miss_p50=miss.quantile(0.5),
-        miss_p99=miss.quantile(0.99),
-        spared_calls=saved.calls,
-        spared_seconds=saved.seconds,
-        nodes={
-            (node.network, node.node): NodePoint(
-                node.calls, sum(node.failures.values()), node.latency.count, node.latency.seconds
-            )
-            for node in passed.nodes
-            if node.calls
-        },
-    )
-
-
-def method_points(
-    passed: TallySnapshot, _saved: Savings, seconds: float, at: float
-) -> tuple[float, dict[tuple[str, str], MethodPoint]]:
-    """When it was, and every method that was called meanwhile."""
-    return at, {
-        key: _method_point(cells, seconds)
-        for key, cells in by_method(passed.cells).items()
-        if any(cell.calls for cell in cells)
-    }
-
-
-def _method_point(cells: list[Cell], seconds: float) -> MethodPoint:
-    hit = together(cell.latency[source] for cell in cells for source in HITS)
-    miss = together(cell.latency[source] for cell in cells for source in MISSES)
-    return MethodPoint(
-        seconds=seconds,
         calls=sum(cell.calls for cell in cells),
-        hits=hit.count,
+        hits=sum(cell.hits for cell in cells),
         errors=sum(cell.errors for cell in cells),
-        hit_p50=hit.quantile(0.5),
-        hit_p99=hit.quantile(0.99),
-        miss_p50=miss.quantile(0.5),
-        miss_p99=miss.quantile(0.99),
+        refused=sum(cell.refused for cell in cells),
+        hit=together(cell.latency[source] for cell in cells for source in HITS),
+        miss=together(cell.latency[source] for cell in cells for source in MISSES),
     )
 
 
-Range = Literal["5m", "1h", "24h"]
+def merged(buckets: Sequence[Bucket]) -> Bucket:
+    """The sum of buckets that follow one another; there is at least one."""
+    nodes: dict[NodeKey, NodeSums] = {}
+    for bucket in buckets:
+        for key, one in bucket.nodes.items():
+            sums = nodes.get(key, _IDLE)
+            nodes[key] = NodeSums(
+                sums.calls + one.calls, sums.failures + one.failures,
+                sums.answers + one.answers, sums.seconds + one.seconds,
+            )  # fmt: skip
+    return Bucket(
+        at=buckets[-1].at,
+        hit=together(bucket.hit for bucket in buckets),
+        miss=together(bucket.miss for bucket in buckets),
+        nodes=nodes,
+        **{name: sum(getattr(bucket, name) for bucket in buckets) for name in _COUNTED},
+    )
 
-SPACING: dict[Range, tuple[float, int]] = {"5m": (0.0, 300), "1h": (15.0, 240), "24h": (300.0, 288)}
-"""Seconds that a point covers at least (0: one for each snapshot), and how many points are kept."""
 
-METHOD_SPACING = 5.0, 60
-"""The same for the points of a single method."""
-
-_Made = TypeVar("_Made")
+_IDLE = NodeSums()
 
 
-class Window(Struct, frozen=True):
-    """What was counted over a while."""
+class Ring:
+    """The newest `keep` buckets, each of `every` seconds or a little more, and the one that is not full yet."""
 
-    seconds: float
-    passed: TallySnapshot
+    __slots__ = ("_every", "_full", "_open")
 
-
-class Ring(Generic[_Made]):
-    """The newest `keep` points, each made of what was counted over `every` seconds or a little more."""
-
-    __slots__ = ("_every", "_from", "_make", "points")
-
-    def __init__(self, make: Callable[[TallySnapshot, Savings, float, float], _Made], every: float, keep: int) -> None:
-        """`make(passed, saved, seconds, at)`: a point of what was counted and saved over `seconds`, ending `at` seconds
-        since 1970."""
-        self._make, self._every = make, every
-        self._from: tuple[float, TallySnapshot, Savings] | None = None
-        self.points: deque[_Made] = deque(maxlen=keep)
+    def __init__(self, every: float, keep: int) -> None:
+        self._every = every
+        self._full: deque[Bucket] = deque(maxlen=keep)
+        self._open: Bucket | None = None
 
     def __repr__(self) -> str:
-        return f"<Ring {len(self.points)} points of {self._every:g} s>"
+        return f"<Ring {len(self._full)} buckets of {self._every:g} s>"
 
-    def add(self, snapshot: TallySnapshot, saved: Savings, now: float, at: float) -> _Made | None:
-        """Take a snapshot in, and what was saved up to it; the point that this closes, when its time is over."""
-        made = self._since(snapshot, saved, now, at, self._every)
-        if made is not None:
-            self.points.append(made)
-        if made is not None or self._from is None:
-            self._from = (now, snapshot, saved)
-        return made
+    def add(self, bucket: Bucket) -> None:
+        """Add a bucket to the one that is not full yet."""
+        self._open = bucket if self._open is None else merged([self._open, bucket])
+        if self._open.seconds >= self._every:
+            self._full.append(self._open)
+            self._open = None
 
-    def with_open(self, snapshot: TallySnapshot, saved: Savings, now: float, at: float) -> Iterator[_Made]:
-        """The points, oldest first, and at the end what was counted since the last of them."""
-        yield from self.points
-        made = self._since(snapshot, saved, now, at, 0.0)
-        if made is not None:
-            yield made
-
-    def _since(self, snapshot: TallySnapshot, saved: Savings, now: float, at: float, least: float) -> _Made | None:
-        if self._from is None:
-            return None
-        since, before, saved_before = self._from
-        if now <= since or now - since < least:
-            return None
-        return self._make(delta(snapshot, before), saved.since(saved_before), now - since, at)
+    def buckets(self) -> list[Bucket]:
+        """Oldest first; the last one may be shorter than the rest."""
+        return [*self._full, *([self._open] if self._open is not None else [])]
 
 
 class History:
-    """Rings of points, and the snapshots needed to look back a minute."""
+    """Rings of buckets, and the snapshots needed to look back a minute."""
 
-    __slots__ = ("_last", "_means", "_methods", "_rings", "_saved", "_seconds", "_snapshots", "_spacing", "_windows")
+    __slots__ = ("_last", "_means", "_methods", "_rings", "_snapshots", "_windows", "spacing")
 
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
-        """`spacing`: seconds between the snapshots kept; `span`: how far back a window may reach."""
-        self._spacing = spacing
-        self._saved = Savings()
-        self._means: dict[tuple[str, str], float] = {}
-        self._seconds = Ring(self._second, *SPACING["5m"])
-        self._rings: dict[Range, Ring[Point]] = {
-            "5m": self._seconds,
-            "1h": Ring(point, *SPACING["1h"]),
-            "24h": Ring(point, *SPACING["24h"]),
-        }
-        self._methods = Ring(method_points, *METHOD_SPACING)
+        """`spacing`: seconds between the snapshots kept; `span`: seconds that a window may reach back."""
+        self.spacing = spacing
+        self._means: dict[MethodKey, float] = {}
+        self._rings: dict[Range, Ring] = {name: Ring(every, keep) for name, (every, keep) in SPACING.items()}
+        self._methods: deque[tuple[float, dict[MethodKey, Bucket]]] = deque(maxlen=METHOD_BUCKETS)
         self._snapshots: deque[tuple[float, TallySnapshot]] = deque(maxlen=int(span / spacing) + 1)
-        self._last: tuple[float, TallySnapshot, float] | None = None
+        self._last: tuple[float, TallySnapshot] | None = None
         self._windows: dict[float, Window | None] = {}
 
     def __repr__(self) -> str:
-        return f"<History {', '.join(f'{name} {len(ring.points)}' for name, ring in self._rings.items())}>"
+        return f"<History {', '.join(f'{name} {len(ring.buckets())}' for name, ring in self._rings.items())}>"
 
     def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
         """Take a snapshot in: `now` in monotonic seconds, `at` since 1970."""
-        second = self._seconds.add(snapshot, self._saved, now, at)
-        if second is not None:
-            self._saved = self._saved.and_then(Savings(second.spared_calls, second.spared_seconds))
-        for ring in (self._rings["1h"], self._rings["24h"], self._methods):
-            ring.add(snapshot, self._saved, now, at)
-        self._last = (now, snapshot, at)
+        if self._last is not None and now > self._last[0]:
+            bucket = self._bucket(delta(snapshot, self._last[1]), now - self._last[0], at)
+            for ring in self._rings.values():
+                ring.add(bucket)
+        if self._last is None or now > self._last[0]:
+            self._last = (now, snapshot)
         self._windows.clear()
-        if not self._snapshots or now - self._snapshots[-1][0] >= self._spacing:
+        if not self._snapshots or now - self._snapshots[-1][0] >= self.spacing:
+            if self._snapshots:
+                since, before = self._snapshots[-1]
+                called = [cell for cell in delta(snapshot, before).cells if cell.calls]
+                methods = {key: bucket_of(cells, now - since, at) for key, cells in by_method(called).items()}
+                self._methods.append((at, methods))
             self._snapshots.append((now, snapshot))
 
-    def points(self, over: Range = "5m") -> list[Point]:
+    def buckets(self, over: Range = "5m") -> list[Bucket]:
         """Oldest first; the last one may be shorter than the rest."""
-        ring = self._rings[over]
-        return (
-            list(ring.points)
-            if self._last is None
-            else list(ring.with_open(self._last[1], self._saved, self._last[0], self._last[2]))
-        )
+        return self._rings[over].buckets()
 
-    def method(self, network: str, method: str) -> list[tuple[float, MethodPoint | None]]:
-        """A method's last five minutes, oldest first: the time of each point, and what was counted, if anything."""
-        return [(at, found.get((network, method))) for at, found in self._methods.points]
+    def method(self, network: str, method: str) -> list[Bucket]:
+        """A method's last five minutes, oldest first; an empty bucket where it was not called."""
+        key = network, method
+        return [found.get(key) or bucket_of((), self.spacing, at) for at, found in self._methods]
 
     def window(self, seconds: float) -> Window | None:
         """The last `seconds`, or a little more, or as much as there is; None before two snapshots were seen."""
@@ -295,14 +215,24 @@ class History:
             self._windows[seconds] = self._look_back(seconds)
         return self._windows[seconds]
 
-    def _second(self, passed: TallySnapshot, _saved: Savings, seconds: float, at: float) -> Point:
-        """The finest point there is: what it saved is worked out, and that of all others is the sum of such."""
-        return point(passed, spared(passed, self._means), seconds, at)
+    def _bucket(self, passed: TallySnapshot, seconds: float, at: float) -> Bucket:
+        """The bucket of all that was counted between two snapshots."""
+        nodes = {
+            (node.network, node.node): NodeSums(
+                node.calls, sum(node.failures.values()), node.latency.count, node.latency.seconds
+            )
+            for node in passed.nodes
+            if node.calls
+        }
+        calls, saved = spared(passed, self._means)
+        refused = sum(passed.refusals.values())
+        whole = bucket_of(passed.cells, seconds, at)
+        return replace(whole, turned_away=refused, spared_calls=calls, spared_seconds=saved, nodes=nodes)
 
     def _look_back(self, seconds: float) -> Window | None:
         if self._last is None:
             return None
-        now, newest, _ = self._last
+        now, newest = self._last
         start = next((kept for kept in reversed(self._snapshots) if now - kept[0] >= seconds), self._snapshots[0])
         if start[0] == now:
             return None

@@ -32,11 +32,8 @@ def unclassed(errors: Sequence[UnclassedError]) -> dict[str, Any]:
 
 
 def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> dict[str, Any]:
-    """What would be done with an error, and whose rule says so: the one tried, the settings', the chain's, nobody's.
-
-    Raises:
-        ValueError: there is no such network, or a rule is none; the text says which.
-    """
+    """The treatment of an error, and the source of the rule for it: the tried rules, the settings, the chain, or
+    nobody. Raises ValueError for an unknown network or a faulty rule."""
     network = networks.get(question.network)
     if network is None:
         raise ValueError(f"no network is called {question.network!r}: there are {', '.join(networks)}")

@@ -1,4 +1,4 @@
-"""What the log says of nodes, heads and tiers: a line when something changes, none while it stays as it is."""
+"""Log lines about nodes, heads and tiers: one line for each change, and none while nothing changes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,11 @@ class LogNotice(Struct, frozen=True):
     level: Literal["info", "warning"]
     text: str
     node: str = ""
-    """Empty: it is about the network."""
+    """The id of the node; empty when the line is about the network."""
 
 
 def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[LogNotice]:
-    """What an operator wants to read, now that `before` has become `now`.
-
-    Lag is left to the page: it comes and goes.
-    """
+    """The lines about a change of heads from `before` to `now`. Lag is left to the page, since it comes and goes."""
     known = {} if before is None else {node.id: node for node in before.nodes}
     for node in now.nodes:
         was, is_now = _standing(known.get(node.id)), _standing(node)
@@ -46,7 +43,7 @@ def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[LogNotic
 
 
 def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
-    """What an operator wants to read of the tiers: one that is lost, one that is back, and a server set up badly."""
+    """The lines about tiers: a tier that is lost, a tier that is back, and a server with wrong settings."""
     lost = set() if before is None else {tier.name for tier in before.snapshot.tiers if not tier.up}
     for tier in now.snapshot.tiers:
         if not tier.up and tier.name not in lost:
@@ -60,12 +57,12 @@ def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
 
 
 def not_reached(tier: str) -> str:
-    """What is said of a tier that is lost."""
+    """The sentence about a tier that is lost."""
     return f"{tier} is not reached; its calls count as misses until it is back"
 
 
 def _standing(node: NodeHead | None) -> str:
-    """A word for what a node is; empty while nothing is known or nothing is to be said."""
+    """A word for the state of a node; empty while nothing is known or nothing is to be said."""
     if node is None:
         return ""
     if node.chain_ok is False:

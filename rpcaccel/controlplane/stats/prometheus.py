@@ -1,40 +1,39 @@
-"""Prometheus exposition of a frame.
+"""A frame in Prometheus' text format, written straight from the table of metrics.
 
-The samples come from the same frame as the page's figures. Some ten thousand series take tens of milliseconds, so
-`render` touches nothing live and may run in a thread.
-
-Prometheus' text format, written straight from the table of metrics.
-
-prometheus-client checks and escapes the name of every label of every sample each time, which for some ten thousand
-series takes a quarter of a second. What does not change is made once here, and comes to the same bytes.
+The samples come from the same frame as the page's figures. prometheus-client checks and escapes the name of every label
+of every sample each time, which takes a quarter of a second for some ten thousand series; what does not change is made
+once here, and comes to the same bytes. `render` touches nothing live and may run in a thread.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+from pathlib import Path
 
+from msgspec import Struct
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.utils import floatToGoString
 
 import rpcaccel
+from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
-from rpcaccel.controlplane.stats.process_usage import usage
 from rpcaccel.controlplane.stats.snapshot import Frame, NodeView
-from rpcaccel.core.stats.counters import AnswerSource, Cell, ClientCell, NetworkCell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
 
 _LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
 _LABELS = "\0"
-"""Where the labels go into the lines of a histogram, once its numbers are there."""
+"""Stands for the labels in the lines of a histogram until its numbers are filled in."""
 _EXPONENT_FROM = 1_000_000
 _as_go_writes_it: Callable[[float], str] = floatToGoString
 
 
 class Form:
-    """How one metric is written. Labels come sorted by name, as prometheus-client has them."""
+    """The text form of one metric. Labels are sorted by name, as prometheus-client does it."""
 
     def __init__(self, metric: Exposed) -> None:
         help_text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
@@ -71,21 +70,21 @@ class Form:
 
 
 class Exposition:
-    """One text, family by family in the order of the table."""
+    """The text of an exposition, with the families in the order of the table."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._parts = {form: [form.head] for form in forms}
 
     def put(self, form: Form, value: float, *labels: str) -> None:
-        """One sample more."""
+        """Add a sample."""
         self._parts[form].append(form.sample(value, labels))
 
     def put_histogram(self, form: Form, counted: Histogram, *labels: str) -> None:
-        """One histogram more."""
+        """Add a histogram."""
         self._parts[form].append(form.histogram(counted, labels))
 
     def text(self) -> bytes:
-        """All of it; families without a sample too."""
+        """The whole text, families without a sample included."""
         return "".join(map("".join, self._parts.values())).encode()
 
 
@@ -128,23 +127,49 @@ class _Metrics:
         self._exposition = Exposition(_FORMS.values())
 
     def text(self) -> bytes:
-        """All of them."""
+        """The text of all metrics."""
+        snapshot = self._frame.snapshot
+        self._members(snapshot)
         self._program()
-        self._front(self._frame.snapshot)
-        self._calls(self._frame.snapshot.cells)
-        self._cache(self._frame.snapshot.cells)
-        for tier in self._frame.snapshot.tiers:
+        self._calls(snapshot.cells)
+        self._cache(snapshot.cells)
+        for reason, count in snapshot.refusals.items():
+            self._put("refusals_total", count, reason)
+        for step, histogram in snapshot.steps.items():
+            self._put_histogram("step_seconds", histogram, step)
+        for tier in snapshot.tiers:
             self._tier(tier)
-        for client in self._frame.snapshot.clients:
-            self._client(client)
+        for client in snapshot.clients:
+            for reason, count in client.limited.items():
+                self._put("client_limited_total", count, client.client, reason)
         self._heads()
         for view in self._frame.nodes:
             self._node_state(view)
-        for node in self._frame.snapshot.nodes:
+        for node in snapshot.nodes:
             self._node(node)
-        for network in self._frame.snapshot.networks:
-            self._network(network)
+        for network in snapshot.networks:
+            for end, count in network.broadcasts.items():
+                self._put("broadcasts_total", count, network.network, end)
+            for end, count in network.told.items():
+                self._put("broadcast_nodes_total", count, network.network, end)
         return self._exposition.text()
+
+    def _members(self, snapshot: TallySnapshot) -> None:
+        """Every metric whose value is just a member of what its labels name."""
+        named: dict[tuple[str, ...], Sequence[object]] = {
+            (): (snapshot,),
+            ("client",): snapshot.clients,
+            ("network",): snapshot.networks,
+            ("tier",): snapshot.tiers,
+            ("network", "node"): snapshot.nodes,
+        }
+        for metric in EXPOSED:
+            if metric.value:
+                form = _FORMS[metric.name.removeprefix("rpcaccel_")]
+                members = ["name" if label == "tier" else label for label in metric.labels]
+                put = self._exposition.put_histogram if metric.kind == "histogram" else self._exposition.put
+                for one in named[metric.labels]:
+                    put(form, getattr(one, metric.value), *(getattr(one, member) for member in members))
 
     def _put(self, name: str, value: float, *labels: str) -> None:
         self._exposition.put(_FORMS[name], value, *labels)
@@ -164,23 +189,8 @@ class _Metrics:
                 self._put("process_cpu_seconds_total", used.cpu, worker.id)
                 self._put("process_open_fds", used.open_fds, worker.id)
 
-    def _front(self, snapshot: TallySnapshot) -> None:
-        self._put("requests_total", snapshot.requests)
-        self._put("batches_total", snapshot.batches)
-        self._put("request_bytes_total", snapshot.bytes_in)
-        self._put("calls_in_flight", snapshot.in_flight)
-        self._put("client_connections", snapshot.connections)
-        self._put("limits_alone_total", snapshot.limits_alone)
-        for reason, count in snapshot.refusals.items():
-            self._put("refusals_total", count, reason)
-        for step, histogram in snapshot.steps.items():
-            self._put_histogram("step_seconds", histogram, step)
-
     def _calls(self, cells: Iterable[Cell]) -> None:
-        methods: dict[tuple[str, str], list[Cell]] = {}
-        for cell in cells:
-            methods.setdefault((cell.network, cell.method), []).append(cell)
-        for named, same in methods.items():
+        for named, same in by_method(cells).items():
             errors = sum(cell.errors for cell in same)
             answered = dict.fromkeys(AnswerSource, 0)
             for source, label in _SOURCES:
@@ -216,11 +226,6 @@ class _Metrics:
                 self._put(f"cache_{name}_total", count, *labels)
 
     def _tier(self, tier: Tier) -> None:
-        self._put("tier_up", tier.up, tier.name)
-        self._put("tier_entries", tier.entries, tier.name)
-        self._put("tier_bytes", tier.bytes, tier.name)
-        self._put("tier_limit_bytes", tier.limit, tier.name)
-        self._put("tier_stored_total", tier.stored, tier.name)
         for result, count in (("hit", tier.hits), ("miss", tier.misses)):
             self._put("tier_lookups_total", count, tier.name, result)
         for reason, count in (("evicted", tier.evicted), ("expired", tier.expired), ("purged", tier.purged)):
@@ -228,12 +233,6 @@ class _Metrics:
         failures = {"too-large": tier.refused, "error": tier.errors, "timeout": tier.timeouts, "dropped": tier.dropped}
         for reason, count in failures.items():
             self._put("tier_failures_total", count, tier.name, reason)
-
-    def _client(self, client: ClientCell) -> None:
-        self._put("client_calls_total", client.calls, client.client)
-        self._put("client_in_flight", client.in_flight, client.client)
-        for reason, count in client.limited.items():
-            self._put("client_limited_total", count, client.client, reason)
 
     def _heads(self) -> None:
         for head in self._frame.heads:
@@ -259,34 +258,35 @@ class _Metrics:
             if use.runs_out is not None:
                 self._put("node_quota_runs_out_timestamp_seconds", use.runs_out, *named, use.window)
 
-    def _network(self, cell: NetworkCell) -> None:
-        self._put("forced_calls_total", cell.forced, cell.network)
-        self._put("busy_calls_total", cell.busy, cell.network)
-        self._put("waiting_calls", cell.in_room, cell.network)
-        self._put("unpaid_retries_total", cell.unpaid, cell.network)
-        for end, count in cell.broadcasts.items():
-            self._put("broadcasts_total", count, cell.network, end)
-        for end, count in cell.told.items():
-            self._put("broadcast_nodes_total", count, cell.network, end)
-
     def _node(self, node: NodeCell) -> None:
         named = node.network, node.node
-        self._put("node_calls_total", node.calls, *named)
-        self._put("node_retries_total", node.retries, *named)
-        self._put("node_hedges_total", node.hedges, *named)
-        self._put("node_ejections_total", node.ejections, *named)
-        self._put("node_batches_total", node.batches, *named)
-        self._put("node_gathered_calls_total", node.gathered, *named)
         for kind, count in node.failures.items():
             self._put("node_failures_total", count, *named, kind)
-        self._put_histogram("node_seconds", node.latency, *named)
-        self._put("node_received_bytes_total", node.size_in, *named)
-        self._put("node_in_flight", node.in_flight, *named)
         self._put("node_connections", node.connections_open, *named, "open")
         self._put("node_connections", node.connections_idle, *named, "idle")
-        self._put("node_connects_total", node.connects, *named)
-        self._put("node_reuses_total", node.reused, *named)
-        self._put("node_dns_lookups_total", node.dns, *named)
-        self._put("node_tls_handshakes_total", node.tls, *named)
-        self._put("node_wait_seconds_total", node.wait_seconds, *named)
-        self._put("node_read_seconds_total", node.read_seconds, *named)
+
+
+class Usage(Struct, frozen=True):
+    """The resources that one process uses."""
+
+    resident: int
+    """Bytes."""
+    cpu: float
+    """Seconds, user and system."""
+    open_fds: int
+
+
+def usage(pid: int, proc: Path = Path("/proc")) -> Usage | None:
+    """The usage of `pid` by proc(5); None where there is no such process or no /proc."""
+    home = proc / str(pid)
+    try:
+        stat = (home / "stat").read_text()
+        # The name in parentheses may itself hold spaces and parentheses.
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return Usage(
+            resident=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+            cpu=(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
+            open_fds=sum(1 for _ in (home / "fd").iterdir()),
+        )
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,31 +1,28 @@
-"""The documents of what is past: columns for the charts of a range, and its sums."""
+"""The documents of the past: columns for the charts of a range, sums of all ranges, and lines of the busiest nodes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from rpcaccel.controlplane.stats.history import SPACING, History, NodeKey, NodePoint, Point, Range
-from rpcaccel.controlplane.stats.summaries import At, Readings, quantiles, ratio
-from rpcaccel.core.stats.histogram import together
+from rpcaccel.controlplane.stats.history import SPACING, Bucket, History, NodeKey, Range, merged
+from rpcaccel.controlplane.stats.summaries import At, Readings, figures, ratio
 
 MOST_NODES = 8
-"""Nodes that have lines of their own; more cannot be told apart."""
+"""Nodes that have lines of their own; more could not be told apart in a chart."""
 
 SMOOTH = 10
 """Seconds over which the lines of nodes are means: a node of small weight gets few calls in a single one."""
 
-_IDLE = NodePoint(calls=0, failures=0, answers=0, seconds=0.0)
-
 RANGES = f"range is one of {', '.join(SPACING)}"
-"""What to say to another range."""
+"""The detail of the problem for any other range."""
 
 
 class Columns(TypedDict):
-    """Points of a chart, a list for each figure, oldest first."""
+    """The columns of a chart, a list for each figure, oldest first."""
 
     at: list[At]
     calls_per_second: list[float]
@@ -66,18 +63,11 @@ class Past(TypedDict):
     nodes: list[NodePast]
 
 
-class MethodPast(TypedDict):
-    """A method's last five minutes; empty lists where it was not called."""
+class MethodPast(Columns):
+    """A method's last five minutes."""
 
     network: str
     method: str
-    at: list[At]
-    calls_per_second: list[float]
-    hit_ratio: list[float | None]
-    hit_p50: list[float | None]
-    hit_p99: list[float | None]
-    miss_p50: list[float | None]
-    miss_p99: list[float | None]
 
 
 def past(history: History, wanted: str) -> Past | None:
@@ -85,114 +75,64 @@ def past(history: History, wanted: str) -> Past | None:
     over = next((name for name in SPACING if name == wanted), None)
     if over is None:
         return None
-    points = history.points(over)
+    buckets = history.buckets(over)
     return {
         "range": over,
         "spacing": SPACING[over][0] or 1.0,
-        "columns": columns(points),
-        "sums": {name: _sums(points if name == over else history.points(name)) for name in SPACING},
-        "nodes": _nodes(points, SMOOTH if over == "5m" else 1),
+        "columns": columns(buckets),
+        "sums": {name: _sums(history.buckets(name)) for name in SPACING},
+        "nodes": _nodes(buckets, SMOOTH if over == "5m" else 1),
     }
 
 
-def columns(points: Sequence[Point]) -> Columns:
+def columns(buckets: Sequence[Bucket]) -> Columns:
     """One list a figure; None where nothing was measured."""
     return {
-        "at": [point.at for point in points],
-        "calls_per_second": [point.calls / point.seconds for point in points],
-        "hit_ratio": [ratio(point.hits, point.calls - point.refused) for point in points],
-        "hit_p50": [point.hit_p50 for point in points],
-        "hit_p99": [point.hit_p99 for point in points],
-        "miss_p50": [point.miss_p50 for point in points],
-        "miss_p99": [point.miss_p99 for point in points],
-        "errors_per_second": [point.errors / point.seconds for point in points],
-        "node_calls_per_second": [sum(node.calls for node in point.nodes.values()) / point.seconds for point in points],
-        "spared_per_second": [point.spared_calls / point.seconds for point in points],
+        "at": [one.at for one in buckets],
+        "calls_per_second": [one.calls / one.seconds for one in buckets],
+        "hit_ratio": [ratio(one.hits, one.calls - one.refused) for one in buckets],
+        "hit_p50": [one.hit.quantile(0.5) for one in buckets],
+        "hit_p99": [one.hit.quantile(0.99) for one in buckets],
+        "miss_p50": [one.miss.quantile(0.5) for one in buckets],
+        "miss_p99": [one.miss.quantile(0.99) for one in buckets],
+        "errors_per_second": [one.errors / one.seconds for one in buckets],
+        "node_calls_per_second": [sum(node.calls for node in one.nodes.values()) / one.seconds for one in buckets],
+        "spared_per_second": [one.spared_calls / one.seconds for one in buckets],
     }
 
 
 def method_past(history: History, network: str, method: str) -> MethodPast:
     """A method's last five minutes; None where it was not called."""
-    points = history.method(network, method)
-    return {
-        "network": network,
-        "method": method,
-        "at": [at for at, _ in points],
-        "calls_per_second": [found.calls / found.seconds if found else 0.0 for _, found in points],
-        "hit_ratio": [ratio(found.hits, found.calls) if found else None for _, found in points],
-        "hit_p50": [found.hit_p50 if found else None for _, found in points],
-        "hit_p99": [found.hit_p99 if found else None for _, found in points],
-        "miss_p50": [found.miss_p50 if found else None for _, found in points],
-        "miss_p99": [found.miss_p99 if found else None for _, found in points],
-    }
+    return {"network": network, "method": method, **columns(history.method(network, method))}
 
 
-def _sums(points: Sequence[Point]) -> Sums | None:
-    if not points:
+def _sums(buckets: Sequence[Bucket]) -> Sums | None:
+    if not buckets:
         return None
-    calls, refused = sum(point.calls for point in points), sum(point.refused for point in points)
-    hits, errors = sum(point.hits for point in points), sum(point.errors for point in points)
-    seconds = sum(point.seconds for point in points)
+    whole = merged(buckets)
     return {
-        "window": seconds,
-        "calls": calls,
-        "calls_per_second": calls / seconds,
-        "hits": hits,
-        "hit_ratio": ratio(hits, calls - refused),
-        "hit": quantiles(together(point.hit for point in points)),
-        "miss": quantiles(together(point.miss for point in points)),
-        "errors": errors,
-        "error_ratio": ratio(errors, calls - refused),
-        "refused_calls": refused,
-        "refused": refused + sum(point.turned_away for point in points),
-        "node_calls": sum(node.calls for point in points for node in point.nodes.values()),
-        "spared_calls": sum(point.spared_calls for point in points),
-        "spared_seconds": sum(point.spared_seconds for point in points),
+        **figures(whole),
+        "node_calls": sum(node.calls for node in whole.nodes.values()),
+        "spared_calls": whole.spared_calls,
+        "spared_seconds": whole.spared_seconds,
     }
 
 
-def _nodes(points: Sequence[Point], smooth: int) -> list[NodePast]:
-    """The busiest nodes: attempts a second, and the mean of the answers in seconds, each over `smooth` points."""
-    return [
-        {
-            "network": key[0],
-            "id": key[1],
-            "calls_per_second": _calls(points, key, smooth),
-            "latency": _latency(points, key, smooth),
-        }
-        for key in _busiest(points)
-    ]
-
-
-def _busiest(points: Iterable[Point]) -> list[NodeKey]:
+def _nodes(buckets: Sequence[Bucket], smooth: int) -> list[NodePast]:
+    """The busiest nodes: attempts a second, and the mean of the answers in seconds, each over `smooth` buckets."""
     calls: Counter[NodeKey] = Counter()
-    for point in points:
-        for key, node in point.nodes.items():
-            calls[key] += node.calls
-    return sorted(key for key, _ in calls.most_common(MOST_NODES))
+    for bucket in buckets:
+        calls.update({key: node.calls for key, node in bucket.nodes.items()})
+    whiles = [buckets[max(0, end - smooth) : end] for end in range(1, len(buckets) + 1)]
+    return [_line(key, whiles) for key in sorted(key for key, _ in calls.most_common(MOST_NODES))]
 
 
-def _calls(points: Sequence[Point], key: NodeKey, smooth: int) -> list[float]:
-    return [
-        _ratio(over) or 0.0 for over in _lately([(_node(point, key).calls, point.seconds) for point in points], smooth)
-    ]
-
-
-def _latency(points: Sequence[Point], key: NodeKey, smooth: int) -> list[float | None]:
-    found = [_node(point, key) for point in points]
-    return [_ratio(over) for over in _lately([(node.seconds, node.answers) for node in found], smooth)]
-
-
-def _node(point: Point, key: NodeKey) -> NodePoint:
-    return point.nodes.get(key, _IDLE)
-
-
-def _ratio(sums: tuple[float, float]) -> float | None:
-    return sums[0] / sums[1] if sums[1] > 0 else None
-
-
-def _lately(pairs: Sequence[tuple[float, float]], smooth: int) -> Iterator[tuple[float, float]]:
-    """The sums of both figures over the last `smooth` pairs, at each of them."""
-    for end in range(1, len(pairs) + 1):
-        recent = pairs[max(0, end - smooth) : end]
-        yield sum(one for one, _ in recent), sum(other for _, other in recent)
+def _line(key: NodeKey, whiles: Iterable[Sequence[Bucket]]) -> NodePast:
+    """The line of one node, with a point for each while."""
+    rates: list[float] = []
+    latencies: list[float | None] = []
+    for buckets in whiles:
+        done = [bucket.nodes[key] for bucket in buckets if key in bucket.nodes]
+        rates.append(sum(node.calls for node in done) / sum(bucket.seconds for bucket in buckets))
+        latencies.append(ratio(sum(node.seconds for node in done), sum(node.answers for node in done)))
+    return {"network": key[0], "id": key[1], "calls_per_second": rates, "latency": latencies}

@@ -1,7 +1,4 @@
-"""What the admin side looks at: one port towards the supervisor, and the values it hands out.
-
-Everything at a glance: what the admin side shows, put together from settings, heads and the workers' reports.
-"""
+"""What the admin side shows: one moment of everything, put together from settings, heads and the workers' reports."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError, together
@@ -23,7 +20,7 @@ from rpcaccel.core.stats.counters import TallySnapshot
 from rpcaccel.core.stats.tally import ended, merge
 
 NodeState = Literal["serving", "behind", "parked", "failing", "wrong-chain", "cordoned", "drained", "unknown"]
-"""One word for what a node is doing; `why` says the rest."""
+"""One word for the state of a node; `why` says the rest."""
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
@@ -35,26 +32,26 @@ class NodeView(Struct, frozen=True, kw_only=True):
     """Host and port alone: a path, query or user may hold a credential."""
     weight: int = 1
     eligible: bool = True
-    """Does it take calls about the newest blocks now, or will it as soon as it has the block that just came?"""
+    """Whether the node takes calls about the newest blocks, or will do so once it has the block that just came."""
     state: NodeState = "unknown"
     why: str = ""
     """A sentence, with what would end the state: "14 blocks behind; it gets no calls about newer blocks"."""
     since: float | None = None
-    """Seconds it has been in this state."""
+    """Seconds that the node has been in this state."""
     head: int = -1
     head_age: float | None = None
-    """Seconds since its head last moved."""
+    """Seconds since the node's head last moved."""
     lag: int | None = None
-    """Blocks behind the served head; None when its head is not known."""
+    """Blocks behind the served head; None when the node's head is not known."""
     roles: tuple[str, ...] = ()
-    """What the operator says it has."""
+    """The roles of the node by the operator's word."""
     says: Mapping[str, bool] = {}
-    """Which of the roles that it speaks of it has, by its own word."""
+    """The roles of the node by its own word: whether it has each of those that it speaks of."""
     tier: int = 0
     limit: int = 0
-    """Calls it may have at once, all workers together; 0 when not known."""
+    """Calls that the node may have at once, all workers together; 0 when not known."""
     quota: tuple[QuotaUse, ...] = ()
-    """What is used of each quota it has, all workers together."""
+    """The use of each quota of the node by all workers together."""
 
 
 class HeadView(Struct, frozen=True, kw_only=True):
@@ -84,55 +81,11 @@ class WorkerView(Struct, frozen=True, kw_only=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something to look at, in a sentence."""
+    """A sentence about something that should be looked at."""
 
     level: Literal["bad", "warn"]
     subject: str
     text: str
-
-
-class AdminView(Protocol):
-    """What the supervisor shows. Every method is synchronous and cheap: it reads what is there."""
-
-    def frame(self) -> Frame:
-        """All of it in one go."""
-        ...
-
-    def snapshot(self) -> TallySnapshot:
-        """The merged tally of all workers, gone ones included, so that no counter ever falls; not to be written to."""
-        ...
-
-    def nodes(self) -> Sequence[NodeView]:
-        """Every node of every network, in the order of the settings."""
-        ...
-
-    def heads(self) -> Sequence[HeadView]:
-        """Every network, in the order of the settings."""
-        ...
-
-    def workers(self) -> Sequence[WorkerView]:
-        """The workers that run."""
-        ...
-
-    def replaced(self) -> Mapping[str, int]:
-        """How many workers were replaced since the start, by why: died, unresponsive."""
-        ...
-
-    def errors(self) -> Sequence[UnclassedError]:
-        """Errors of nodes that no rule knew, of all workers."""
-        ...
-
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """What would be done with an error; raises ValueError for a question that makes no sense."""
-        ...
-
-    def settings(self) -> Mapping[str, object]:
-        """The settings as plain JSON values, secrets masked."""
-        ...
-
-    def notices(self) -> Sequence[Notice]:
-        """What should be looked at beyond what nodes, heads and tiers show."""
-        ...
 
 
 class Frame(Struct, frozen=True, kw_only=True):
@@ -146,24 +99,34 @@ class Frame(Struct, frozen=True, kw_only=True):
     replaced: Mapping[str, int] = {}
 
 
-def look(view: AdminView) -> Frame:
-    """What `view.frame` is made of."""
-    return Frame(
-        snapshot=view.snapshot(),
-        nodes=tuple(view.nodes()),
-        heads=tuple(view.heads()),
-        workers=tuple(view.workers()),
-        notices=tuple(view.notices()),
-        replaced=dict(view.replaced()),
-    )
+class AdminView(Protocol):
+    """The port of the admin side to the figures of the supervisor. Every method is synchronous and quick."""
+
+    def frame(self) -> Frame:
+        """Everything that changes by itself, of one moment."""
+        ...
+
+    def errors(self) -> Sequence[UnclassedError]:
+        """Errors of nodes that no rule knew, of all workers."""
+        ...
+
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        """The treatment of an error under the settings in force. Raises ValueError for an unknown network or a faulty
+        rule."""
+        ...
+
+    def settings(self) -> Mapping[str, object]:
+        """The settings as plain JSON values, secrets masked."""
+        ...
 
 
 BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
-"""A new block reaches one node before another: so many blocks, for so many block times, are nothing to speak of."""
+"""Blocks that a node may be behind, and block times for which it may be, without a word: a new block reaches one node
+before another."""
 
 
 class SupervisorView:
-    """Implements controlplane.stats.snapshot.View over what the supervisor holds."""
+    """Implements AdminView over what the supervisor holds."""
 
     def __init__(
         self,
@@ -188,35 +151,48 @@ class SupervisorView:
         self._gone: list[TallySnapshot] = []
         self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
         self._behind_since: dict[tuple[str, str], float] = {}
-        self._at_once: list[WorkerReport] | None = None
 
     def bury(self, report: WorkerReport) -> None:
-        """A worker ended: its last counts stay in the sums, so that no counter ever falls."""
+        """Keep the last counts of a worker that ended in the sums, so that no counter ever falls."""
         self._gone = [merge((*self._gone, ended(report.tally)))]
 
     def frame(self) -> Frame:
-        """All of what follows, from one account of each worker: to make one takes a while."""
-        self._at_once = self._reports()
-        try:
-            return look(self)
-        finally:
-            self._at_once = None
+        reports = self._reports()
+        tallies = [*self._gone, *(report.tally for report in reports)]
+        warnings = sorted({warning for report in reports for warning in report.warnings})
+        return Frame(
+            snapshot=tallies[0] if len(tallies) == 1 else merge(tallies),
+            nodes=tuple(self._nodes(reports)),
+            heads=tuple(self._head(name, network) for name, network in self._settings().networks.items()),
+            workers=tuple(WorkerView(id=one.worker, pid=one.pid, revision=one.revision, uptime=one.uptime)
+                          for one in reports),
+            notices=(*(Notice("warn", "redis", warning) for warning in warnings), *self._notices()),
+            replaced=dict(self._replaced()),
+        )  # fmt: skip
 
-    def snapshot(self) -> TallySnapshot:
-        """The merged tally of all workers, gone ones included; not to be written to."""
-        tallies = [*self._gone, *(report.tally for report in self._reports())]
-        return tallies[0] if len(tallies) == 1 else merge(tallies)
+    def errors(self) -> Sequence[UnclassedError]:
+        return together(report.unclassed for report in self._reports())
 
-    def nodes(self) -> Sequence[NodeView]:
+    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
+        return treatment(question, self._settings().networks)
+
+    def settings(self) -> Mapping[str, object]:
+        # `listen` is where calls are taken: with the port that was found free, and another one only after a restart.
+        shown: dict[str, object] = self._settings().model_dump(mode="json")
+        return {**shown, "listen": self._listen() or shown["listen"]}
+
+    def _reports(self) -> list[WorkerReport]:
+        return [report for link in self._links if (report := link.report()) is not None]
+
+    def _nodes(self, reports: Sequence[WorkerReport]) -> list[NodeView]:
         """Every node of every network, in the order of the settings."""
         told: dict[tuple[str, str], list[NodeReport]] = {}
-        for report in self._reports():
+        for report in reports:
             for node in report.nodes:
                 told.setdefault((node.network, node.id), []).append(node)
-        settings = self._settings()
         views = [
             self._node(name, node, told.get((name, node.id), []), _block_time(network))
-            for name, network in settings.networks.items()
+            for name, network in self._settings().networks.items()
             for node in network.nodes
         ]
         present = {(view.network, view.id) for view in views}
@@ -224,65 +200,17 @@ class SupervisorView:
         self._behind_since = {key: since for key, since in self._behind_since.items() if key in present}
         return views
 
-    def heads(self) -> Sequence[HeadView]:
-        """Every network, in the order of the settings."""
-        return [self._head(name, network) for name, network in self._settings().networks.items()]
-
-    def workers(self) -> Sequence[WorkerView]:
-        """The workers that run."""
-        return [
-            WorkerView(id=report.worker, pid=report.pid, revision=report.revision, uptime=report.uptime)
-            for report in self._reports()
-        ]
-
-    def replaced(self) -> Mapping[str, int]:
-        """How many workers were replaced, by why."""
-        return self._replaced()
-
-    def errors(self) -> Sequence[UnclassedError]:
-        """Errors that no rule knew, of the workers that run."""
-        return together(report.unclassed for report in self._reports())
-
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """What would be done with an error under the settings in force."""
-        return treatment(question, self._settings().networks)
-
-    def settings(self) -> Mapping[str, object]:
-        """The settings as plain JSON values, secrets masked; `listen` is where calls are taken: with the port that was
-        found free, and another one only after a restart."""
-        shown: dict[str, object] = self._settings().model_dump(mode="json")
-        return {**shown, "listen": self._listen() or shown["listen"]}
-
-    def warnings(self) -> Sequence[str]:
-        """What the second tier's servers should be told, in sentences."""
-        return sorted({warning for report in self._reports() for warning in report.warnings})
-
-    def notices(self) -> Sequence[Notice]:
-        """What the workers' tiers and the control plane say should be looked at."""
-        return [*(Notice("warn", "redis", warning) for warning in self.warnings()), *self._notices()]
-
-    def _reports(self) -> list[WorkerReport]:
-        if self._at_once is not None:
-            return self._at_once
-        return [report for link in self._links if (report := link.report()) is not None]
-
     def _head(self, name: str, network: NetworkSettings) -> HeadView:
-        chain = chains.load(network.chain)
         heads = self._heads.get(name)
-        block_time = _block_time(network)
-        if heads is None:
-            return HeadView(
-                network=name, chain=chain.name, shard=network.shard, balancer=network.balancer, block_time=block_time
-            )
-        served = heads.served
+        served = Served() if heads is None else heads.served
         return HeadView(
             network=name,
-            chain=chain.name,
+            chain=chains.load(network.chain).name,
             shard=network.shard,
             balancer=network.balancer,
             head=served.head,
             age=max(0.0, self._clock() - served.since) if served.head >= 0 else None,
-            block_time=block_time,
+            block_time=_block_time(network),
             note=served.note,
         )
 
@@ -323,7 +251,7 @@ class SupervisorView:
         )
 
     def _is_brief(self, key: tuple[str, str], lag: int, now: float, block_time: float) -> bool:
-        """Has it only just fallen behind, and by little?"""
+        """Whether a node has only just fallen behind, and by little."""
         since = self._behind_since.setdefault(key, now)
         return lag <= BRIEFLY_BEHIND and now - since < FOR_BLOCK_TIMES * block_time
 
@@ -335,7 +263,7 @@ def _block_time(network: NetworkSettings) -> float:
 def _state(
     node: NodeSettings, found: NodeHead | None, lag: int | None, told: Sequence[NodeReport]
 ) -> tuple[NodeState, str]:
-    """What a node is doing, in one word and one sentence; the first that holds."""
+    """The state of a node and the sentence about it: the first that holds."""
     refusal = next((report.refusal for report in told if report.refusal), "")
     note = "" if found is None else found.note
     if found is not None and found.chain_ok is False:
@@ -346,7 +274,7 @@ def _state(
         return "cordoned", "its weight is 0: it is probed and gets no calls until it has a weight"
     if found is None or (found.head < 0 and not note):
         return "unknown", "it has not told its head yet"
-    if not found.answering and (found.barred or note) not in refusal:  # why, and not only what follows from it
+    if not found.answering and (found.barred or note) not in refusal:  # the cause comes before its consequence
         silent = note or found.barred
         return "failing", f"{silent}; it gets no calls until it answers" if refusal else silent
     if any(report.breaker != "closed" for report in told) or not found.answering:

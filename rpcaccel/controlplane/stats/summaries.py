@@ -1,6 +1,7 @@
-"""Figures for the eye from counters: rates, ratios and percentiles of a while. No data is None, never 0.
+"""Summaries of counters for display: rates, ratios and percentiles over a window. A figure without data is None, never
+0.
 
-What they look like is said once, as types: what makes them is checked against these, and OpenAPI is made of them.
+The documents are TypedDicts: mypy checks what makes them, and OpenAPI is derived from them.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
+from msgspec.structs import replace
 
-from rpcaccel.controlplane.stats.history import MISSES, Window, latency
-from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, NodeCell
-from rpcaccel.core.stats.histogram import Histogram, together
+from rpcaccel.controlplane.stats.history import Bucket, Window, bucket_of
+from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell
+from rpcaccel.core.stats.histogram import Histogram
 
 At = Annotated[float, Meta(description="Seconds since 1970.")]
 Seconds = Annotated[float, Meta(description="Seconds.")]
@@ -23,7 +25,7 @@ Counts = Annotated[dict[str, int], Meta(description="How often, by reason.")]
 
 
 class Quantiles(TypedDict):
-    """Times of so many answers."""
+    """Percentiles of the times of `count` answers."""
 
     count: int
     p50: Seconds | None
@@ -32,7 +34,7 @@ class Quantiles(TypedDict):
 
 
 class Readings(TypedDict):
-    """Calls of a while: how many, who answered them, how fast, what went wrong."""
+    """The readings of a window: rates, hit ratio, latencies and errors of its calls."""
 
     window: Seconds
     calls: int
@@ -84,41 +86,44 @@ def readings(window: Window | None) -> Readings | None:
     """The four readings of the first view, over `window`."""
     if window is None:
         return None
-    cells = window.passed.cells
-    calls, refused = sum(cell.calls for cell in cells), sum(cell.refused for cell in cells)
-    hits, errors = sum(cell.hits for cell in cells), sum(cell.errors for cell in cells)
+    whole = bucket_of(window.passed.cells, window.seconds)
+    return figures(replace(whole, turned_away=sum(window.passed.refusals.values())))
+
+
+def figures(whole: Bucket) -> Readings:
+    """The readings of the time that a bucket covers."""
+    accepted = whole.calls - whole.refused
     return {
-        "window": window.seconds,
-        "calls": calls,
-        "calls_per_second": rate(calls, window),
-        "hits": hits,
-        "hit_ratio": ratio(hits, calls - refused),
-        "hit": quantiles(latency(window.passed, HITS)),
-        "miss": quantiles(latency(window.passed, MISSES)),
-        "errors": errors,
-        "error_ratio": ratio(errors, calls - refused),
-        "refused_calls": refused,
-        "refused": refused + sum(window.passed.refusals.values()),
+        "window": whole.seconds,
+        "calls": whole.calls,
+        "calls_per_second": whole.calls / whole.seconds,
+        "hits": whole.hits,
+        "hit_ratio": ratio(whole.hits, accepted),
+        "hit": quantiles(whole.hit),
+        "miss": quantiles(whole.miss),
+        "errors": whole.errors,
+        "error_ratio": ratio(whole.errors, accepted),
+        "refused_calls": whole.refused,
+        "refused": whole.refused + whole.turned_away,
     }
 
 
 def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
     """Rate, hit ratio, percentiles and reasons of some cells, counted over `window`."""
-    calls, refused = sum(cell.calls for cell in cells), sum(cell.refused for cell in cells)
-    hits = sum(cell.hits for cell in cells)
+    whole = bucket_of(cells, window.seconds if window else 1.0)
     sources = {source.label: sum(cell.latency[source].count for cell in cells) for source in AnswerSource}
     return {
-        "calls": calls,
-        "calls_per_second": rate(calls, window),
-        "hits": hits,
-        "hit_ratio": ratio(hits, calls - refused),
+        "calls": whole.calls,
+        "calls_per_second": rate(whole.calls, window),
+        "hits": whole.hits,
+        "hit_ratio": ratio(whole.hits, whole.calls - whole.refused),
         "sources": {label: count for label, count in sources.items() if count},
         "seconds": {source.label: seconds for source in AnswerSource if (seconds := _seconds(cells, source))},
         "steps": {str(step): spent / 1e6 for step, spent in _reasons(cell.spent for cell in cells).items()},
-        "hit": quantiles(together(cell.latency[source] for cell in cells for source in HITS)),
-        "miss": quantiles(together(cell.latency[source] for cell in cells for source in MISSES)),
-        "errors": sum(cell.errors for cell in cells),
-        "refused": refused,
+        "hit": quantiles(whole.hit),
+        "miss": quantiles(whole.miss),
+        "errors": whole.errors,
+        "refused": whole.refused,
         "bytes_per_second": rate(sum(cell.size for cell in cells), window),
         "misses": _reasons(cell.misses for cell in cells),
         "skips": _reasons(cell.skips for cell in cells),

@@ -1,4 +1,4 @@
-"""The control plane's end of the links: one interface to a worker, whether it runs here or in a process of its own."""
+"""The links to workers: the interface that the supervisor talks to, and the worker that runs in its own process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Hint, PurgeDone, Recorded, Spent, WorkerReport
+from rpcaccel.core.messages import Heads, Hint, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.dataplane.worker import Worker
 
 HintHandler = Callable[[Hint | Sent], None]
-BroughtTo = Callable[[str], Sequence[Brought]]
-"""What others used of the part of quotas that a worker with this name has."""
+QuotaUses = Callable[[], Sequence[Brought]]
+"""What is used of the quotas at this moment."""
+News = Heads | Sent | Spent | QuotaBrought
+"""What a worker is told without an answer: heads, transactions that nodes took, and what other workers spent."""
 GONE = "the worker ended"
-"""In place of a refusal: there is nobody any more to adopt anything."""
+"""In place of a refusal: the worker that should adopt the revision has ended."""
 
 
 class Link(Protocol):
@@ -32,83 +34,68 @@ class Link(Protocol):
 
     @property
     def heard_at(self) -> float:
-        """When it last said anything (monotonic seconds)."""
+        """When the worker last said anything (monotonic seconds)."""
         ...
 
     @property
     def pid(self) -> int:
-        """The process it runs in; 0 before it was started."""
+        """The process that the worker runs in; 0 before it was started."""
         ...
 
     async def start(self, settings: Settings, revision: int, heads: Sequence[NetworkHeads] = ()) -> int:
         """Start the worker with the heads known already; returns the port it listens on.
 
-        Raises OSError or RuntimeError when it does not come up.
+        Raises OSError or RuntimeError when the worker does not come up.
         """
         ...
 
     async def adopt(self, settings: Settings, revision: int) -> str:
-        """Have a revision adopted; returns the reason of a refusal, empty when it is in force."""
+        """Have a revision adopted; returns the reason of a refusal, empty when the revision is in force."""
         ...
 
-    def see(self, heads: NetworkHeads) -> None:
-        """Tell it the heads of a network."""
-        ...
-
-    def tell(self, sent: Sent) -> None:
-        """Tell it that nodes took a transaction."""
-        ...
-
-    def spent(self, spent: Spent) -> None:
-        """Tell it what clients spent at another worker."""
-        ...
-
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        """Tell it what others used of its part of the quotas."""
+    def tell(self, news: News) -> None:
+        """Tell the worker something that it does not answer."""
         ...
 
     def report(self) -> WorkerReport | None:
-        """Its latest account; None before the first."""
+        """The worker's latest account of itself; None before the first."""
         ...
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Remove entries from its tiers, or only count them."""
+        """Remove entries from the worker's tiers, or only count them."""
         ...
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
-        """How it would treat a call; None when it does not serve the network, or not any more."""
+        """How the worker would treat a call; None when it does not serve the network, or has ended."""
         ...
 
     async def record(self, sample: float, *, stop: bool = False) -> Recorded:
-        """The calls it had since the last time; it goes on keeping this share (0..1) of them, until `stop`."""
+        """The calls since the last time; the worker goes on keeping this share (0..1) of them, until `stop`."""
         ...
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
-        """Let clients notice for `linger` seconds, let it finish within `timeout` seconds more, and end it."""
+        """Give clients `linger` seconds to notice and calls `timeout` seconds more to finish, then end the worker."""
         ...
 
     async def ended(self) -> str:
-        """Wait until it has ended, however that came; how, in words: "was killed by SIGKILL"."""
+        """Wait until the worker has ended, for whatever reason; returns how, in words: "was killed by SIGKILL"."""
         ...
 
     def ask_to_end(self, why: str) -> None:
-        """Have it end by itself, since it `why` ("did not answer for 10 s"): part of the words for how it ended."""
+        """Have the worker end by itself. `why` ("did not answer for 10 s") becomes part of what `ended` returns."""
         ...
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """End the worker at once, whatever it does."""
         ...
 
 
 class LocalLink:
-    """A worker in this process: `--workers 1`."""
+    """A worker in this process, as with `--workers 1`. Implements Link."""
 
-    def __init__(
-        self, name: str, sock: socket.socket, on_hint: HintHandler, brought: BroughtTo = lambda _name: ()
-    ) -> None:
-        """`brought`: what is used of the quotas when it begins."""
+    def __init__(self, name: str, sock: socket.socket, on_hint: HintHandler, quotas: QuotaUses = tuple) -> None:
         self.name = name
-        self._brought = brought
+        self._quotas = quotas
         self._socket = sock
         self._on_hint = on_hint
         self._worker: Worker | None = None
@@ -116,66 +103,49 @@ class LocalLink:
 
     @property
     def heard_at(self) -> float:
-        """Now: who asks runs on the same loop."""
-        return time.monotonic()
+        return time.monotonic()  # the caller runs on the loop of the worker
 
     @property
     def pid(self) -> int:
-        """This process."""
         return os.getpid()
 
     async def start(self, settings: Settings, revision: int, heads: Sequence[NetworkHeads] = ()) -> int:
-        """Serve on this event loop."""
         self._worker = Worker(self.name, settings, revision=revision, on_hint=self._on_hint)
-        await self._worker.start(self._socket, heads, self._brought(self.name))
+        await self._worker.start(self._socket, heads, self._quotas())
         return self._worker.port
 
     async def adopt(self, settings: Settings, revision: int) -> str:
-        """In force when this returns."""
         if self._worker is None:
             return GONE
         try:
             self._worker.adopt(settings, revision)
-        except Exception as error:  # as in a process of its own: a refusal, whatever it was
+        except Exception as error:  # any error is a refusal, as in a process of its own
             return f"{type(error).__name__}: {error}"
         return ""
 
-    def see(self, heads: NetworkHeads) -> None:
-        """Seen at once."""
-        if self._worker is not None:
-            self._worker.see(heads)
-
-    def tell(self, sent: Sent) -> None:
-        """Heard at once."""
-        if self._worker is not None:
-            self._worker.heard(sent)
-
-    def spent(self, spent: Spent) -> None:
-        """There is no other worker."""
-
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        """Counted at once."""
-        if self._worker is not None:
-            self._worker.bring(uses)
+    def tell(self, news: News) -> None:
+        if self._worker is None or isinstance(news, Spent):  # which only other workers have news of
+            return
+        if isinstance(news, Heads):
+            self._worker.see(news.heads)
+        elif isinstance(news, QuotaBrought):
+            self._worker.bring(news.uses)
+        else:
+            self._worker.heard(news)
 
     def report(self) -> WorkerReport | None:
-        """Made when asked for, so it is of this moment."""
         return None if self._worker is None else self._worker.report()
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Remove or count entries."""
         return PurgeDone(0, 0) if self._worker is None else await self._worker.purge(selection, dry=dry)
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
-        """How a call would be treated."""
         return None if self._worker is None else await self._worker.explain(network, method, params)
 
     async def record(self, sample: float, *, stop: bool = False) -> Recorded:
-        """What was kept."""
         return Recorded() if self._worker is None else self._worker.record(sample, stop=stop)
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
-        """Finish and close."""
         if self._worker is None:
             self._socket.close()
         else:
@@ -183,12 +153,11 @@ class LocalLink:
         self._over.set()
 
     async def ended(self) -> str:
-        """It ends when it is drained, and not before this process does."""
         await self._over.wait()
         return "was drained"
 
     def ask_to_end(self, why: str) -> None:
-        """It cannot be silent while this process speaks."""
+        """A worker in this process cannot be silent while the supervisor speaks."""
 
     def kill(self) -> None:
-        """It ends with this process."""
+        """A worker in this process ends with it."""

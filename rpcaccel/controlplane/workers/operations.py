@@ -1,8 +1,6 @@
-"""`POST /api/v1/purge`: remove kept answers in every process and both tiers, or count them first.
+"""Operations on the caches and calls of all workers: purge kept answers, and record the calls of clients.
 
-`POST /api/v1/record`: the calls that clients made since the last time, of all workers, while somebody asks.
-
-A request of the admin side that cannot be carried out: a value on its way to an RFC 9457 answer.
+An operation that cannot be carried out raises OperationRefused, which the admin API turns into a problem document.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ T = TypeVar("T")
 
 
 class OperationRefused(Exception):
-    """Why, for a program (`code`) and for a person (`detail`)."""
+    """An operation cannot be carried out; `code` is the reason for programs, `detail` the one for people."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -32,7 +30,7 @@ class OperationRefused(Exception):
 
 
 def read(body: bytes, kind: type[T]) -> T:
-    """What a request says in its body. Raises Refusal for what is no JSON of this kind, whatever it is."""
+    """The body of a request as a value of this type. Raises OperationRefused for any other body."""
     try:
         return msgspec.json.decode(body, type=kind)
     except RecursionError:
@@ -42,20 +40,20 @@ def read(body: bytes, kind: type[T]) -> T:
 
 
 class PurgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of the request: what is to be removed."""
+    """The body of a purge: the entries to be removed."""
 
     key: str = ""
     """One key, as `explain` shows it."""
     network: str = ""
     method: str = ""
     all: bool = False
-    """Everything: said, so that an empty body does no harm."""
+    """Every entry. It must be named, so that an empty body does no harm."""
     dry_run: bool = False
-    """Count, remove nothing."""
+    """Whether entries are only counted."""
 
 
 async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
-    """The document: how many entries went, by tier. Raises Refusal for a body that says nothing or too much."""
+    """The document of a purge: the number of entries removed, by tier. Raises OperationRefused."""
     meant = read(body, PurgeRequest)
     done = await _carried_out(meant, links)
     # Each worker counts, or sweeps, the same shared tier: what one has removed the others do not find any more.
@@ -70,8 +68,8 @@ async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
 
 
 async def swept(body: bytes, links: Sequence[Link]) -> bool:
-    """Remove what another host removed, or what this one could not; is it out of the tier that all share? Raises
-    Refusal."""
+    """Repeat a purge, of another host or one that did not reach the second tier; returns whether it reached it now.
+    Raises OperationRefused."""
     return any(one.complete for one in await _carried_out(read(body, PurgeRequest), links))
 
 
@@ -81,7 +79,8 @@ async def _carried_out(meant: PurgeRequest, links: Sequence[Link]) -> list[Purge
 
 
 def selected(meant: PurgeRequest) -> Selection:
-    """What is meant. Raises Refusal unless it is exactly one of all, a key, or a network and a method."""
+    """The entries that a request selects. Raises OperationRefused unless it names exactly one of: all, a key, or a
+    network and a method."""
     named = bool(meant.network or meant.method)
     if meant.all + bool(meant.key) + named != 1:
         raise OperationRefused(
@@ -93,16 +92,16 @@ def selected(meant: PurgeRequest) -> Selection:
 
 
 class RecordRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of the request."""
+    """The body of a request for recorded calls."""
 
     sample: float = 1.0
     """The share of all calls that is kept, above 0 and at most 1."""
     stop: bool = False
-    """Hand over what is left, and keep nothing more."""
+    """Whether recording ends with the calls handed over now."""
 
 
 def wanted_of(body: bytes) -> RecordRequest:
-    """What a request says. Raises Refusal for a body that cannot be read."""
+    """The request in a body. Raises OperationRefused for a body that cannot be read."""
     wanted = read(body or b"{}", RecordRequest)
     if not 0 < wanted.sample <= 1:
         raise OperationRefused(
@@ -112,7 +111,7 @@ def wanted_of(body: bytes) -> RecordRequest:
 
 
 async def record(wanted: RecordRequest, links: Sequence[Link]) -> dict[str, Any]:
-    """The document: calls, oldest first, and how many found no room."""
+    """The document of a recording: the calls, oldest first, and the number of calls that found no room."""
     told = await asyncio.gather(*(link.record(wanted.sample, stop=wanted.stop) for link in links))
     seen = sorted((call for one in told for call in one.calls), key=lambda call: call.at)
     return {"calls": [_shown(call) for call in seen], "missed": sum(one.missed for one in told), "workers": len(links)}

@@ -1,6 +1,6 @@
-"""A worker in a process of its own, over a socket pair.
+"""The link to a worker in a process of its own: the process is started here, and messages go over a socket pair.
 
-The answers of a worker that somebody awaits, each under the number its order went out with.
+Each order that asks for an answer carries a number, by which its answer is recognised.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import contextlib
 import pickle
 import signal
 import socket
+import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.workers.link import GONE, BroughtTo, HintHandler, Link
-from rpcaccel.controlplane.workers.spawn import Spare, spawn
+from rpcaccel.controlplane.workers.link import GONE, HintHandler, Link, News, QuotaUses
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
@@ -42,83 +43,54 @@ from rpcaccel.core.messages import (
     RecordOrder,
     Spent,
     Started,
-    TakePlace,
     Word,
     WorkerReport,
 )
-from rpcaccel.core.nodes.quota import Brought
-
-Answer = Started | Adopted | PurgeDone | ExplainReply | Recorded
-A = TypeVar("A", Started, Adopted, PurgeDone, ExplainReply, Recorded)
-
-
-class _Waiting(NamedTuple):
-    future: asyncio.Future[Any]
-    otherwise: Answer
-
-
-class PendingAnswers:
-    """Nobody waits for ever: when the link ends, each gets the answer that was to be taken otherwise."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-        self._waiting: dict[int, _Waiting] = {}
-        self._open = False
-
-    def __repr__(self) -> str:
-        return f"<PendingAnswers {len(self._waiting) if self._open else 'none any more'}>"
-
-    def begin(self) -> None:
-        """From here on there is somebody who answers."""
-        self._open = True
-
-    async def answer(self, send: Callable[[int], None], otherwise: A) -> A:
-        """Send an order under a number of its own and wait for the answer; `otherwise` when none can come any more."""
-        if not self._open:
-            return otherwise
-        number = next(self._numbers)
-        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Waiting(future, otherwise)
-        try:
-            send(number)
-            return await future
-        finally:
-            self._waiting.pop(number, None)
-
-    def settle(self, answer: Answer) -> None:
-        """An answer came; one that nobody awaits any more is dropped.
-
-        Raises ValueError when it is not of the kind that was asked for.
-        """
-        waiting = self._waiting.get(answer.number)
-        if waiting is None:
-            return
-        if type(answer) is not type(waiting.otherwise):
-            raise ValueError(f"{type(answer).__name__} as the answer where {type(waiting.otherwise).__name__} was due")
-        if not waiting.future.done():
-            waiting.future.set_result(answer)
-
-    def end(self) -> None:
-        """No answer will come any more."""
-        self._open = False
-        for future, otherwise in self._waiting.values():
-            if not future.done():
-                future.set_result(otherwise)
-
 
 START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
 END_WITHIN = 5.0
 """Seconds that a process which has ended its link has left."""
 NOWHERE = 0
-"""In place of a port: it never listened."""
+"""Stands for the port of a worker that never listened."""
 _CHUNK = 64 * 1024
+
+Answer = Started | Adopted | PurgeDone | ExplainReply | Recorded
+A = TypeVar("A", Started, Adopted, PurgeDone, ExplainReply, Recorded)
 
 log = structlog.get_logger("rpcaccel.workers")
 
 
+class Born(NamedTuple):
+    """A process that was started, and the supervisor's end of its link."""
+
+    process: Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+async def spawn(name: str, sock: socket.socket) -> Born:
+    """Start a worker process that will listen on this socket. Raises OSError.
+
+    The process gets a session of its own: a terminal's Ctrl-C is for the supervisor alone, also while a worker starts.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            fds = theirs.fileno(), sock.fileno()
+            command = sys.executable, "-m", "rpcaccel.dataplane.process", name, *map(str, fds)
+            process = await asyncio.create_subprocess_exec(*command, pass_fds=fds, start_new_session=True)
+    except BaseException:
+        ours.close()
+        raise
+    return Born(process, *await asyncio.open_connection(sock=ours))
+
+
+Spawn = Callable[[str, socket.socket], Awaitable[Born]]
+
+
 class ProcessLink:
-    """A worker in a process of its own, over a socket pair."""
+    """A worker in a process of its own, over a socket pair. Implements Link."""
 
     def __init__(
         self,
@@ -126,16 +98,16 @@ class ProcessLink:
         sock: socket.socket,
         on_hint: HintHandler,
         on_spent: Callable[[Link, Spent], None] = lambda _link, _spent: None,
-        spare: Spare | None = None,
-        brought: BroughtTo = lambda _name: (),
+        quotas: QuotaUses = tuple,
         end_within: float = END_WITHIN,
+        spawn: Spawn = spawn,
     ) -> None:
-        """`on_spent` is told this link, since an old worker of the same name may linger, and what clients spent at its
-        worker; `brought` says what is used of the quotas when it begins; `end_within`: seconds in which the process
-        must end once its link has."""
+        """`on_spent` gets this link, since an old worker of the same name may linger, and what clients spent at its
+        worker; `quotas` gives what is used of the quotas when it begins; `end_within`: seconds in which the process
+        must end once its link has; `spawn` starts the process."""
         self._end_within = end_within
-        self._spare = spare
-        self._brought = brought
+        self._spawn = spawn
+        self._quotas = quotas
         self.name = name
         self._socket = sock
         self._on_hint = on_hint
@@ -144,34 +116,33 @@ class ProcessLink:
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
         self._report: WorkerReport | None = None
-        self._pending = PendingAnswers()
+        self._numbers = count(1)
+        self._awaited: dict[int, tuple[asyncio.Future[Any], Answer]] = {}
+        """The awaited answers by number, each with the answer that is assumed once the link has ended."""
+        self._open = False
         self._why = ""
-        """Why it was ended from here; empty when it was not."""
+        """The reason why the supervisor ended the worker; empty when it did not."""
         self.heard_at = time.monotonic()
-        """When its last words came."""
+        """The time of the last message (monotonic seconds)."""
 
     @property
     def pid(self) -> int:
-        """The process's own."""
         return 0 if self._process is None else self._process.pid
 
     async def start(self, settings: Settings, revision: int, heads: Sequence[NetworkHeads] = ()) -> int:
-        """Start the process and wait until it listens."""
-        born = self._spare.born if self._spare is not None else await spawn(self.name, [self._socket])
+        born = await self._spawn(self.name, self._socket)
         self._process, reader, self._writer = born
         self._socket.close()
-        self._pending.begin()
+        self._open = True
         self._listening = asyncio.create_task(self._listen(reader, born.process))
-        if self._spare is not None:
-            self._send(TakePlace(self.name, self._spare.number))
         for known in heads:
             self._send(Heads(known))
-        if brought := self._brought(self.name):
-            self._send(QuotaBrought(tuple(brought)))
+        if uses := self._quotas():
+            self._send(QuotaBrought(tuple(uses)))
         adopt = _adopt(settings, revision)
         try:
             async with asyncio.timeout(START_WITHIN):
-                started = await self._pending.answer(lambda number: self._send(adopt(number)), Started(NOWHERE))
+                started = await self._ask(adopt, Started(NOWHERE))
         except TimeoutError:
             await self._end()
             raise RuntimeError(f"worker {self.name} did not listen within {START_WITHIN:g} s") from None
@@ -181,83 +152,55 @@ class ProcessLink:
         return started.port
 
     async def adopt(self, settings: Settings, revision: int) -> str:
-        """Send the revision and wait for the acknowledgement."""
-        adopt = _adopt(settings, revision)
-        answer = await self._pending.answer(lambda number: self._send(adopt(number)), Adopted(revision, GONE))
-        return answer.refusal
+        return (await self._ask(_adopt(settings, revision), Adopted(revision, GONE))).refusal
 
-    def see(self, heads: NetworkHeads) -> None:
-        """Send the heads."""
-        self._send(Heads(heads))
-
-    def tell(self, sent: Sent) -> None:
-        """Send the news."""
-        self._send(sent)
-
-    def spent(self, spent: Spent) -> None:
-        """Send it."""
-        self._send(spent)
-
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        """Send it."""
-        self._send(QuotaBrought(uses))
+    def tell(self, news: News) -> None:
+        self._send(news)
 
     def report(self) -> WorkerReport | None:
-        """The last one sent."""
         return self._report
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Send the order and wait until it is carried out."""
-        return await self._pending.answer(
-            lambda number: self._send(PurgeOrder(number, selection, dry)), PurgeDone(0, 0, complete=False)
-        )
+        return await self._ask(lambda number: PurgeOrder(number, selection, dry), PurgeDone(0, 0, complete=False))
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
-        """Send the question and wait for the answer."""
-        answer = await self._pending.answer(
-            lambda number: self._send(ExplainOrder(number, network, method, params)), ExplainReply(0, None)
-        )
-        return answer.explanation
+        order = partial(ExplainOrder, network=network, method=method, params=params)
+        return (await self._ask(order, ExplainReply(0, None))).explanation
 
     async def record(self, sample: float, *, stop: bool = False) -> Recorded:
-        """Send the order and wait for what was kept."""
-        return await self._pending.answer(lambda number: self._send(RecordOrder(number, sample, stop)), Recorded())
+        return await self._ask(lambda number: RecordOrder(number, sample, stop), Recorded())
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
-        """Send the order and wait for the process to end; kill it when it takes much longer than it may."""
         process = self._process
         if process is None:
             self._socket.close()
             return
         self._send(Drain(timeout, linger))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(linger + timeout + 5.0):
+            async with asyncio.timeout(linger + timeout + 5.0):  # the process is killed when it takes longer
                 await process.wait()
         await self._end()
 
     async def ended(self) -> str:
-        """How the process ended, and that what it said last was heard."""
         if self._process is None:
             return "was never started"
         code = await self._process.wait()
         if self._listening is not None:
-            await asyncio.wait({self._listening})
+            await asyncio.wait({self._listening})  # what the worker said last is heard
         if self._why:
             return f"{self._why} and was ended"
         return f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
     def ask_to_end(self, why: str) -> None:
-        """The order to drain, without time to do it in: workers do not heed SIGTERM, which a whole group may get."""
         self._why = why
-        self._send(Drain(0.0))
+        self._send(Drain(0.0))  # workers do not heed SIGTERM, which a whole process group may get
 
     def kill(self) -> None:
-        """SIGKILL, which reaches a stopped process as well."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
     async def _end(self) -> None:
-        """See the process off, by force if it is still there."""
+        """Wait for the end of the process, by force if it still runs, and close the link."""
         if self._process is not None:
             if self._process.returncode is None:
                 self._process.kill()
@@ -267,12 +210,33 @@ class ProcessLink:
         if self._writer is not None:
             self._writer.close()
 
+    async def _ask(self, order: Callable[[int], Order], otherwise: A) -> A:
+        """Send an order under a new number and wait for its answer; `otherwise` when the link has ended."""
+        if not self._open:
+            return otherwise
+        number = next(self._numbers)
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._awaited[number] = future, otherwise
+        try:
+            self._send(order(number))
+            return await future
+        finally:
+            del self._awaited[number]
+
+    def _settle(self, answer: Answer) -> None:
+        """Hand an answer to whoever awaits it. Raises ValueError when it is not of the kind that was asked for."""
+        future, otherwise = self._awaited.get(answer.number, (None, answer))
+        if type(answer) is not type(otherwise):
+            raise ValueError(f"{type(answer).__name__} as the answer where {type(otherwise).__name__} was due")
+        if future is not None and not future.done():
+            future.set_result(answer)
+
     def _send(self, order: Order) -> None:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(messages.encode(order))
 
     async def _listen(self, reader: asyncio.StreamReader, process: Process) -> None:
-        """Hear it until the link ends; however that came, nobody waits for its words then, and it ends as well."""
+        """Read what the worker says until the link ends. Then every awaited answer is settled and the process ends."""
         try:
             with contextlib.suppress(ConnectionError):
                 await self._hear_all(reader)
@@ -280,7 +244,10 @@ class ProcessLink:
             self._why = self._why or f"said what cannot be understood ({error})"
             self.kill()
         finally:
-            self._pending.end()
+            self._open = False
+            for future, otherwise in self._awaited.values():
+                if not future.done():
+                    future.set_result(otherwise)
         try:
             async with asyncio.timeout(self._end_within):
                 await process.wait()
@@ -289,7 +256,7 @@ class ProcessLink:
             self.kill()
 
     async def _hear_all(self, reader: asyncio.StreamReader) -> None:
-        """Raises ValueError for what is no word of a worker."""
+        """Read and handle words until the link ends. Raises ValueError for what is no word of a worker."""
         words: messages.FrameReader[Word] = messages.FrameReader(Word)  # type: ignore[arg-type]
         while data := await reader.read(_CHUNK):
             self.heard_at = time.monotonic()
@@ -299,7 +266,7 @@ class ProcessLink:
                 elif isinstance(word, Hint | Sent | Spent):
                     self._pass_on(word)
                 else:
-                    self._pending.settle(word)
+                    self._settle(word)
 
     def _pass_on(self, word: Hint | Sent | Spent) -> None:
         try:
@@ -307,12 +274,12 @@ class ProcessLink:
                 self._on_spent(self, word)
             else:
                 self._on_hint(word)
-        except Exception:  # the fault of who is told, and no reason to listen no more
+        except Exception:  # a fault of the callback is no reason to stop listening
             log.exception("what a worker said is not passed on", worker=self.name, word=type(word).__name__)
 
 
 def _adopt(settings: Settings, revision: int) -> Callable[[int], Adopt]:
-    """The order, but for its number."""
+    """Makes the order to adopt, given its number."""
     pickled = pickle.dumps(settings)
     return lambda number: Adopt(revision, pickled, number)
 

@@ -1,7 +1,5 @@
-"""Listening sockets, bound before anything else is started: an address in use is said at once, in a sentence.
-
-Under which name the admin side is asked, and the certificate that it shows.
-"""
+"""Listening sockets and their names: binding, with errors that name the setting and the reason; the name in a Host
+header; and the TLS certificate of the admin side."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def bind_workers(text: str, key: str, count: int) -> list[socket.socket]:
         ListenError: as `bind`.
     """
     if count > 1:
-        # A shared port may be joined by anyone who shares it too: that another proxy has it is seen only without.
+        # Any process that shares a port may join it. Binding without SO_REUSEPORT shows whether another proxy has it.
         bind(text, key).close()
     first = bind(text, key, shared=count > 1)
     sockets = [first]
@@ -66,7 +64,7 @@ def bind_workers(text: str, key: str, count: int) -> list[socket.socket]:
 
 
 def reason_of(error: OSError) -> str:
-    """The system's own words for an error; asyncio's repeat the address."""
+    """The system's message for an error; asyncio's message would repeat the address."""
     plain = error.errno is not None and error.errno > 0  # those of getaddrinfo are negative
     return os.strerror(error.errno) if plain and error.errno is not None else error.strerror or str(error)
 
@@ -115,7 +113,7 @@ def tls_context(settings: AdminSettings) -> ssl.SSLContext | None:
 
 
 def _no_certificate(file: str) -> str | None:
-    """None for a file with a certificate in it; otherwise the system's reason, empty when it is just none."""
+    """None for a file with a certificate; otherwise the system's reason, empty for a readable file without one."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
     except (ssl.SSLError, ValueError):

@@ -1,7 +1,8 @@
-"""The workers that run: each on its own socket of the one port, replaced when it dies, renewed one after the other.
+"""The pool of workers: each listens on its own socket of the one port, is replaced when it dies or hangs, and is
+renewed in turn.
 
-The sockets stay open here as long as the program runs: a connection that arrives while its worker is being replaced
-waits in the socket's queue for the next worker and is not refused.
+The supervisor keeps the sockets open as long as the program runs: a connection that arrives while its worker is being
+replaced waits in the socket's queue for the next worker and is not refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal
 
 import structlog
@@ -19,20 +20,26 @@ from msgspec import Struct
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.workers.link import GONE, Link
-from rpcaccel.controlplane.workers.spawn import Spare
-from rpcaccel.controlplane.workers.standby import Spares, Spawn
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import WorkerReport
+from rpcaccel.core.messages import Heads, WorkerReport
 
 ACK_WITHIN = 5.0
 """Seconds in which a worker has to adopt a revision, or the revision is refused."""
 ROLLBACK_WITHIN = 1.0
-"""Seconds that a refusal waits for the others to be back where they were; who is late gets there later, in order."""
+"""Seconds that a refusal waits for the other workers to go back to the previous revision; a slow worker does so later.
+"""
 SHORT_LIFE = 5.0
 """Seconds: a worker that dies younger than this is replaced after a pause that grows."""
 LONGEST_PAUSE = 10.0
 REMEMBERED = 600.0
 """Seconds for which a worker's death is something to look at."""
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks."""
+ASLEEP = 2.0
+"""Seconds between two looks after which this process itself must have slept: silence then counts from its waking."""
+GRACE = 1.0
+"""Seconds that a silent worker gets to end by itself."""
 
 log = structlog.get_logger("rpcaccel.workers")
 
@@ -40,7 +47,7 @@ What = Literal["started", "ended", "draining"]
 
 
 class WorkerEvent(Struct, frozen=True):
-    """Something that happened to a worker."""
+    """An event in the life of a worker."""
 
     id: str
     pid: int
@@ -51,30 +58,29 @@ class WorkerEvent(Struct, frozen=True):
 
 
 class RunningWorker(Struct):
-    """One worker as it is known here."""
+    """The state of one worker."""
 
     link: Link
     revision: int = 0
-    """The one it acknowledged."""
+    """The revision that the worker acknowledged."""
     state: Literal["starting", "serving", "draining"] = "starting"
     hung: bool = False
-    """Was it ended because it no longer answered?"""
+    """Whether the worker was ended because it no longer answered."""
     ended: bool = False
-    """Was its end seen, and its counts kept?"""
+    """Whether the end of the worker was noticed and its counts were kept."""
 
 
-MakeLink = Callable[[str, socket.socket, Spare | None], Link]
+MakeLink = Callable[[str, socket.socket], Link]
 
 
 class Workers:
-    """All workers. `links` is a list kept here for the overview: it holds those whose counts are still to be added."""
+    """The pool of workers. `links` holds the links of the workers whose counts the overview still has to add."""
 
     def __init__(
         self,
         make: MakeLink,
         links: list[Link],
         *,
-        spawn: Spawn | None = None,
         heads: Callable[[], Sequence[NetworkHeads]] = tuple,
         bury: Callable[[WorkerReport], None] = lambda _report: None,
         heard: Callable[[WorkerEvent], None] = lambda _event: None,
@@ -83,9 +89,8 @@ class Workers:
     ) -> None:
         self.links = links
         self.replaced: Counter[str] = Counter()
-        """Workers that were replaced, by why: died, unresponsive."""
+        """The number of replaced workers by reason: died, unresponsive."""
         self._make = make
-        self._spares = Spares(spawn)
         self._heads = heads
         self._bury = bury
         self._heard = heard
@@ -94,14 +99,14 @@ class Workers:
         self._sockets: dict[str, socket.socket] = {}
         self._slots: dict[str, RunningWorker] = {}
         self._coming: dict[str, asyncio.Lock] = {}
-        """Whoever puts a worker in a place holds it: two would both serve there, and one of them unknown."""
+        """A lock for each place, held while a worker is put there: two workers must not serve in one place."""
         self._leaving: list[RunningWorker] = []
         self._watching: set[asyncio.Task[None]] = set()
         self._adopting = asyncio.Lock()
         self._short_lives: dict[str, int] = {}
         self._deaths: list[tuple[float, str]] = []
         self._failed: dict[str, str] = {}
-        """By place, why the last worker that was to come there did not."""
+        """By place, the reason why the last worker did not come up."""
         self._settings: Settings | None = None
         self._revision = 0
         self._stopping = False
@@ -111,19 +116,18 @@ class Workers:
 
     @property
     def places(self) -> int:
-        """How many workers there are to be."""
+        """The configured number of workers."""
         return len(self._sockets)
 
     def own(self, sockets: Sequence[socket.socket]) -> None:
-        """A place for a worker on each of these bound sockets, which belong to this from now on."""
+        """Make a place for a worker on each of these bound sockets, and take over the sockets."""
         self._sockets = {f"w{number}": sock for number, sock in enumerate(sockets, 1)}
         self._coming = {name: asyncio.Lock() for name in self._sockets}
 
     async def start(self, settings: Settings, revision: int) -> None:
-        """A worker in each place. Raises RuntimeError or OSError."""
+        """Start a worker in each place. Raises RuntimeError or OSError."""
         self._settings, self._revision = settings, revision
         await asyncio.gather(*(self._join(name) for name in self._sockets))
-        self._keep_spare()
 
     async def adopt(self, settings: Settings, revision: int) -> str:
         """Have every worker adopt a revision; when one refuses, all go back, and the reason is returned."""
@@ -149,17 +153,14 @@ class Workers:
         for name in list(self._slots):
             async with self._coming[name]:
                 old = self._slots[name]
-                await self._join(name, afresh=True)
+                await self._join(name)
             leaving.append(asyncio.create_task(self._leave(old)))
         renewed()
-        await self._spares.dismiss()
-        self._keep_spare()
         await asyncio.gather(*leaving)
 
     async def stop(self, timeout: float) -> None:
-        """Drain all of them within `timeout` seconds."""
+        """Drain all workers within `timeout` seconds."""
         self._stopping = True
-        await self._spares.dismiss()
         for sock in self._sockets.values():
             sock.close()
         everyone = [*self._slots.values(), *self._leaving]
@@ -169,32 +170,23 @@ class Workers:
         await asyncio.gather(*self._watching, return_exceptions=True)
 
     def states(self) -> list[dict[str, object]]:
-        """Every worker with its state, old ones that still drain included."""
+        """The state of every worker, draining ones included."""
         found = []
         for one in (*self._slots.values(), *self._leaving):
-            report = one.link.report()
-            uptime = report.uptime if report else None
-            found.append(
-                {
-                    "id": one.link.name,
-                    "pid": one.link.pid,
-                    "revision": one.revision,
-                    "uptime": uptime,
-                    "state": one.state,
-                }
-            )
+            report, known = one.link.report(), {"id": one.link.name, "pid": one.link.pid, "revision": one.revision}
+            found.append({**known, "uptime": report.uptime if report else None, "state": one.state})
         return found
 
     def adopted(self) -> int:
-        """How many serve with the revision in force."""
+        """The number of workers that serve with the revision in force."""
         return sum(one.state == "serving" and one.revision == self._revision for one in self._slots.values())
 
     def serving(self) -> list[RunningWorker]:
-        """Those that take calls."""
+        """The workers that take calls."""
         return [one for one in self._slots.values() if one.state == "serving"]
 
     def notices(self) -> list[str]:
-        """What should be looked at, in sentences."""
+        """Sentences about workers that died or did not come up lately."""
         now = self._clock()
         self._deaths = [(at, text) for at, text in self._deaths if now - at < REMEMBERED]
         dead = [f"{text} ({now - at:.0f} s ago); it was replaced" for at, text in self._deaths[-3:]]
@@ -202,13 +194,12 @@ class Workers:
 
     # -- coming and going ----------------------------------------------------------------------------------------
 
-    async def _join(self, name: str, *, afresh: bool = False) -> None:
-        """A worker in this place, with the revision in force by the time it counts; `afresh` not by the spare.
+    async def _join(self, name: str) -> None:
+        """Start a worker in this place, which has the revision in force by the time it counts.
 
-        Raises RuntimeError or OSError when there is none.
+        Raises RuntimeError or OSError when it does not come up.
         """
-        spare = None if afresh else await self._spares.take(name, self._sockets)
-        link = self._make(name, self._sockets[name].dup(), spare)
+        link = self._make(name, self._sockets[name].dup())
         one = RunningWorker(link, self._revision)
         if name not in self._slots:
             self._slots[name] = one
@@ -224,20 +215,21 @@ class Workers:
         self._watch(name, one)
         if refusal:
             self._failed[name] = refusal
-            self._later(self._leave(one))  # it listened meanwhile: clients that came to it get their answers
+            self._later(self._leave(one))  # the worker listened meanwhile, so its clients get their answers
             raise RuntimeError(refusal)
         self._failed.pop(name, None)
         self._tell(link, "started", f"worker {name} serves")
 
     async def _take_in(self, name: str, one: RunningWorker, revision: int) -> str:
-        """It counts from here on; or the reason why it does not: it refused what others adopted while it started."""
+        """Count a new worker as serving; or return the reason why it cannot: it refused a revision that the others
+        adopted while it started."""
         async with self._adopting:
             if revision != self._revision and self._settings is not None:
                 refusal = await _adopt(one, self._settings, self._revision, ACK_WITHIN)
                 if refusal:
                     return f"{refusal} (revision {self._revision}, which the others have)"
             for heads in self._heads():
-                one.link.see(heads)
+                one.link.tell(Heads(heads))
             one.state = "serving"
             self._slots[name] = one
             self.links.append(one.link)
@@ -261,10 +253,10 @@ class Workers:
         task.add_done_callback(self._watching.discard)
 
     async def _see_off(self, name: str, one: RunningWorker, since: float) -> None:
-        """Wait for a worker's end, keep its counts, and replace it unless it was meant to go."""
+        """Wait for a worker's end, keep its counts, and replace the worker unless it was drained."""
         how = await one.link.ended()
         report, one.ended = one.link.report(), True
-        # No await between these: the sums never miss the counts, nor hold them twice.
+        # No await between these lines: the sums must neither miss the counts nor hold them twice.
         if report is not None:
             self._bury(report)
         if one.link in self.links:
@@ -293,26 +285,21 @@ class Workers:
             await asyncio.sleep(pause)
             try:
                 async with self._coming[name]:
-                    if self._slots[name] is dead:  # it may have been renewed meanwhile
+                    if self._slots[name] is dead:  # a renewal may have replaced the worker meanwhile
                         await self._join(name)
             except (OSError, RuntimeError) as error:
                 log.exception("a worker could not be replaced and is tried again", worker=name, reason=str(error))
                 pause = min(LONGEST_PAUSE, max(0.25, 2 * pause))
             else:
                 self.replaced["unresponsive" if dead.hung else "died"] += 1
-                self._keep_spare()
                 return
-
-    def _keep_spare(self) -> None:
-        if not self._stopping:
-            self._spares.keep(self._sockets)
 
     def _tell(self, link: Link, what: What, text: str) -> None:
         self._heard(WorkerEvent(link.name, link.pid, what, self._wall(), text))
 
 
 async def _adopt(one: RunningWorker, settings: Settings, revision: int, within: float) -> str:
-    """The reason why a worker does not have the revision; empty when it has, or when it is no more."""
+    """Have one worker adopt a revision; returns the reason why it did not, empty when it did or has ended."""
     try:
         async with asyncio.timeout(within):
             refusal = await one.link.adopt(settings, revision)
@@ -321,3 +308,62 @@ async def _adopt(one: RunningWorker, settings: Settings, revision: int, within: 
     if not refusal:
         one.revision = revision
     return f"worker {one.link.name}: {refusal}" if refusal and refusal != GONE else ""
+
+
+class Watchdog:
+    """Ends workers that hang. A worker reports once a second; one that is silent for more than `within` seconds is told
+    to end, which a worker that was only slow then does, and is killed when it does not. 0 seconds: no worker is ended.
+    """
+
+    def __init__(
+        self,
+        serving: Callable[[], Sequence[RunningWorker]],
+        within: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._serving = serving
+        self._within = within
+        self._clock = clock
+        self._sleep = sleep
+        self._looked_at = self._since = clock()
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Watchdog {self._within():g} s>"
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._looked_at = self._since = self._clock()
+        self._task = asyncio.create_task(self._run(), name="watchdog")
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def silent(self) -> list[RunningWorker]:
+        """The workers that have been silent for too long."""
+        now, within = self._clock(), self._within()
+        if now - self._looked_at > ASLEEP:  # their messages of the meantime still wait to be read
+            self._since = now
+        self._looked_at = now
+        return [one for one in self._serving() if within and now - max(one.link.heard_at, self._since) > within]
+
+    async def _run(self) -> None:
+        while True:
+            await self._sleep(LOOK_EVERY)
+            if silent := self.silent():
+                await self._end(silent)
+
+    async def _end(self, silent: Sequence[RunningWorker]) -> None:
+        """End all silent workers at once, since calls wait at each of them."""
+        why = f"did not answer for {self._within():g} s"
+        for one in silent:
+            one.hung = True
+            log.error("a worker does not answer and is ended", worker=one.link.name, pid=one.link.pid, how=why)
+            one.link.ask_to_end(why)
+        await self._sleep(GRACE)
+        for one in silent:
+            one.link.kill()

@@ -7,9 +7,9 @@ is the Unix time at monotonic zero.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Window = Literal["day", "month"]
 _DAY = 86_400.0
@@ -30,10 +30,9 @@ class QuotaLimits(Struct, frozen=True, kw_only=True):
         return bool(self.second or self.day or self.month)
 
     def shared_by(self, workers: int) -> QuotaLimits:
-        """What each of so many workers may use: none needs to ask another, and the sum is never exceeded."""
-        return QuotaLimits(
-            second=self.second / workers, day=self.day / workers, month=self.month / workers, heavy=self.heavy
-        )
+        """The limits of each of so many workers: a second is divided among them. Days and months are not, since each
+        worker is told what the others used of them (`Brought`)."""
+        return QuotaLimits(second=self.second / workers, day=self.day, month=self.month, heavy=self.heavy)
 
 
 class QuotaUse(Struct, frozen=True, kw_only=True):
@@ -48,24 +47,24 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
     runs_out: float | None = None
     """When it will be used up if things go on as since; None when it will last."""
     brought: float = 0.0
-    """Of `used`, what was used of this part before or beside the one who tells it (`Brought`)."""
+    """Of `used`, what earlier runs and other workers used (`Brought`)."""
 
     @property
     def own(self) -> float:
-        """What was used by the one who tells it."""
+        """What the worker that reports this used itself."""
         return self.used - self.brought
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """What a worker's part of a quota was used for by others: earlier runs, and workers that had its place."""
+    """What was used of a quota in one window, by everybody but the worker that is told. Times are Unix seconds."""
 
     network: str
     node: str
     window: Window
-    used: float
+    used: Annotated[float, Meta(ge=0)]
     since: float
     renews: float
-    """The Unix time at which the window ends, by which it is known."""
+    """When the window ends, which tells it from other windows."""
 
 
 def runs_out(used: float, limit: float, *, since: float, now: float, renews: float) -> float | None:
@@ -121,8 +120,7 @@ class Quota:
             self._at = now
 
     def bring(self, brought: Brought, now: float) -> None:
-        """Others have used this much of it; nothing when that was in another window. Said again, it takes the place of
-        what was said before."""
+        """Count what others used, in the place of what was brought before; ignored when it was in another window."""
         for count in (self._day, self._month):
             count.roll(now + self.epoch)
             if count.window == brought.window and count.ends == brought.renews:

@@ -17,8 +17,7 @@ from statistics import median
 
 import orjson
 
-from rpcaccel.controlplane.stats.process_usage import usage
-from rpcaccel.controlplane.stats.prometheus import render
+from rpcaccel.controlplane.stats.prometheus import render, usage
 from rpcaccel.controlplane.stats.snapshot import Frame
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, Left, call

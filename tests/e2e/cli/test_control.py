@@ -15,10 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.controlplane.stats.process_usage import usage
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
-from tests.e2e.cli.test_lifecycle import children
 from tests.support import waiting
 from tests.support.fleet import Fleet
 from tests.support.running import LOCAL, Running, found, until
@@ -160,7 +158,6 @@ async def test_a_killed_worker_is_replaced_and_only_its_own_calls_fail(pair: Fle
     proxy = pair.proxy
     revision = (await proxy.changed(weights(**{"node-0": 2})))["revision"]
     replaced_before = (await proxy.api("workers"))["replaced"]
-    await spare_waits(proxy)
     count = 16
     async with Callers(proxy, count) as kept, Callers(proxy, 4, fresh=True) as fresh:
         before = await pids(proxy)
@@ -190,21 +187,6 @@ async def test_a_killed_worker_is_replaced_and_only_its_own_calls_fail(pair: Fle
     await until("the killed worker in the overview", said)
     assert (await proxy.metrics()).sum("rpcaccel_calls_total") >= counted
     assert "Traceback" not in proxy.program.output
-
-
-async def spare_waits(proxy: Running) -> None:
-    """Wait until there is a third process, and it has nothing to do any more."""
-    before = -1.0
-
-    async def idle() -> bool:
-        nonlocal before
-        found = set(children(proxy.program.pid)) - set((await pids(proxy)).values())
-        told = usage(found.pop()) if found else None
-        await asyncio.sleep(0.15)  # the processor time between two looks is what tells
-        was, before = before, told.cpu if told else -1.0
-        return 0.1 < was == before
-
-    await until("the spare waiting", idle)
 
 
 async def events_of(reply: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:

@@ -88,7 +88,7 @@ async def test_a_change_on_one_host_is_adopted_by_the_other(hosts: Hosts) -> Non
     print(f"adopted by the other host in {time.monotonic() - begun:.2f} s")
     assert await served_by(other) == {"node-1": 60}
     newest = (await other.api("changes"))["changes"][0]
-    assert (newest["action"], newest["text"]) == ("shared", "harmony-s0 node-0: weight 1 to 0")
+    assert (newest["action"], newest["text"]) == ("shared", "networks.harmony-s0.nodes.node-0.weight: 1 -> 0")
 
     hosts.redis.kill()
     await sharing(one, False)

@@ -7,7 +7,8 @@ import os
 import signal
 from pathlib import Path
 
-from rpcaccel.controlplane.nodes.quotas import Kept, QuotaFile
+from rpcaccel.controlplane.nodes.quotas import QuotaFile
+from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import Running, Serve, until
@@ -75,7 +76,9 @@ async def test_one_worker_goes_on_where_it_ended_but_not_with_an_older_month_or_
     async with harmony_nodes(1) as nodes:
         path = config(tmp_path, nodes)
         file = QuotaFile(tmp_path / "rpcaccel.quota.json")
-        file.save([Kept(network="harmony-s0", node=nodes[0].name, window="month", used=999, since=0, renews=86_400.0)])
+        file.save(
+            [Brought(network="harmony-s0", node=nodes[0].name, window="month", used=999, since=0, renews=86_400.0)]
+        )
         running = await serve([], "--config", path)
         assert await used(running) < 900
         await spend(running, 1, 20)

@@ -84,7 +84,7 @@ async def test_an_edit_survives_a_change_made_elsewhere_and_says_so(
     assert in_force(control, "a") == 5
     await page.unroute("**/api/v1/settings")
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("weight 5 to 8")
+    await expect(page.locator(".bar")).to_contain_text("networks.harmony-s0.nodes.a.weight: 5 -> 8")
 
 
 @pytest.mark.smoke
@@ -172,7 +172,7 @@ async def test_the_record_shows_who_changed_what_and_goes_back(
         await page.get_by_role("button", name="Apply").click()
         await expect(page.locator(".bar")).to_contain_text("worker has it")
     await page.goto(f"http://{admin.address}/#/changes")
-    await page.get_by_role("button", name="weight 5 to 6").click()
+    await page.get_by_role("button", name="weight: 5 -> 6").click()
     await expect(page.locator("tr.detail:visible")).to_contain_text("networks.harmony-s0.nodes.a.weight")
     await page.get_by_role("button", name="Go back to before this").click()
     await page.locator("dialog").get_by_role("button", name="Go back").click()

@@ -17,6 +17,7 @@ from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
+from rpcaccel.controlplane.workers.link import News
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
 from rpcaccel.core.messages import Spent
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -64,7 +65,7 @@ async def test_a_node_of_another_chain_is_never_asked(nodes: list[SimNode]) -> N
             for _ in range(6):
                 async with http.post(f"http://{info.listen}/", json=body) as reply:
                     assert reply.headers["X-Rpcaccel-Node"] == nodes[0].name
-        wrong = next(node for node in running.overview.nodes() if node.id == nodes[1].name)
+        wrong = next(node for node in running.overview.frame().nodes if node.id == nodes[1].name)
         assert wrong.state == "wrong-chain"
         assert "5" in wrong.why
     finally:
@@ -205,8 +206,9 @@ class Listener:
         self.name = name
         self.heard: list[dict[str, int]] = []
 
-    def spent(self, spent: Spent) -> None:
-        self.heard.append(spent.tokens)
+    def tell(self, news: News) -> None:
+        assert isinstance(news, Spent)
+        self.heard.append(news.tokens)
 
 
 def test_what_clients_spend_at_a_worker_that_drains_counts_at_the_one_in_its_place(nodes: list[SimNode]) -> None:

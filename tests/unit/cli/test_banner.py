@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.cli.banner import announce, lines, reachable
-from rpcaccel.config.validate import validated
+from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import RunningInfo
 
-SETTINGS = validated(
+SETTINGS = Settings.model_validate(
     {
         "redis": {"url": "redis://:hunter2@cache"},
         "default_network": "b",

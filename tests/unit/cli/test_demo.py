@@ -9,14 +9,15 @@ import pytest
 
 from rpcaccel.cli.demo import look_around
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import validated
 from rpcaccel.controlplane.supervisor import RunningInfo
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 
 
 def settings_for(nodes: Sequence[SimNode]) -> Settings:
-    return validated({"networks": {"harmony-s0": {"nodes": [f"{node.url},id={node.name}" for node in nodes]}}})
+    return Settings.model_validate(
+        {"networks": {"harmony-s0": {"nodes": [f"{node.url},id={node.name}" for node in nodes]}}}
+    )
 
 
 class Proxy:

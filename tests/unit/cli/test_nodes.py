@@ -39,7 +39,9 @@ def test_what_a_node_said_commands_no_terminal(capsys: pytest.CaptureFixture[str
 async def test_a_weight_is_given_and_a_node_drained(ask: Ask, control: SampleControl) -> None:
     said = await ask("weight", "b", "4")
     assert said.code == 0
-    assert said.out.startswith("revision 2: harmony-s0 b: weight 1 to 4 (1 worker)\nchanges live until the restart")
+    assert said.out.startswith(
+        "revision 2: networks.harmony-s0.nodes.b.weight: 1 -> 4 (1 worker)\nchanges live until the restart"
+    )
     assert control.ledger.settings.networks["harmony-s0"].nodes[1].weight == 4
     assert control.ledger.audit.newest(1)[0].via == "cli"
     await ask("drain", "harmony-s0/b")

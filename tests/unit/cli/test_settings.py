@@ -52,7 +52,9 @@ async def test_settings_are_shown_whole_or_in_part(ask: Ask) -> None:
 
 async def test_changes_are_made_together_and_undone(ask: Ask, control: SampleControl) -> None:
     said = await ask("settings", "set", "memory.size=64MB", "memory.max_entry=1MB", "listen=127.0.0.1:1")
-    assert said.out.startswith("revision 2: listen 127.0.0.1:8888 to 127.0.0.1:1; memory.size 256MB to 64MB")
+    assert said.out.startswith(
+        'revision 2: listen: "127.0.0.1:8888" -> "127.0.0.1:1"; memory.size: 256000000 -> 64000000'
+    )
     assert "waits for a restart: listen" in said.out
     assert (control.ledger.settings.memory.size, control.ledger.settings.memory.max_entry) == (64_000_000, 1_000_000)
     difference = json.loads((await ask("settings", "get", "--difference")).out)
@@ -60,7 +62,9 @@ async def test_changes_are_made_together_and_undone(ask: Ask, control: SampleCon
     memory = json.loads((await ask("settings", "get", "memory", "--difference")).out)
     assert [edit["path"] for edit in memory] == ["memory.size", "memory.max_entry"]
     assert json.loads((await ask("settings", "get", "mem", "--difference")).out) == []
-    assert (await ask("settings", "set", "memory.size=")).out.startswith("revision 3: memory.size 64MB to 256MB")
+    assert (await ask("settings", "set", "memory.size=")).out.startswith(
+        "revision 3: memory.size: 64000000 -> 256000000"
+    )
     assert (await ask("settings", "undo")).out.startswith("revision 4: memory.size")
     assert (await ask("settings", "undo", "--to", "1")).out.startswith("revision 5")
     assert control.ledger.overlay() == {}

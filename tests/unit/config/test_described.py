@@ -9,7 +9,7 @@ import pytest
 
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import to_table
-from rpcaccel.config.schema import Described, described, kind_at
+from rpcaccel.config.schema import Described, described
 
 SETTINGS = Settings.model_validate({"networks": {"n": {"nodes": ["http://127.0.0.1:1,id=n"]}}})
 
@@ -65,13 +65,3 @@ def test_nothing_that_may_be_secret_is_there_and_nothing_of_the_admin_side() -> 
     paths = [one.path for one in described()]
     assert not [path for path in paths if path.startswith(("admin", "clients.keys")) or "url" in path]
     assert not [path for path in paths if path.startswith(("redis.replicas", "networks.*.nodes.*.headers"))]
-
-
-def test_a_path_of_a_document_is_found_under_the_name_of_any_network_or_client() -> None:
-    assert kind_at("memory.size") == "size"
-    assert kind_at("networks.harmony-s0.hedge.at_least") == "duration"
-    assert kind_at('networks."my.net".hedge.at_least') == "duration"
-    assert kind_at("clients.keys.my-dapp.deny") == "list"
-    assert kind_at("networks.harmony-s0.nodes.a.timeout") == "duration"
-    assert kind_at('networks."my.net".nodes."a.example:1".quota.day') == "number"
-    assert kind_at("networks.harmony-s0.nodes.a.url") is None

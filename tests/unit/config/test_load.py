@@ -146,7 +146,7 @@ def test_each_fault_names_the_line_the_variable_or_the_flag_that_said_it(tmp_pat
     file.write_text(
         """
 [admin]
-listen = "0.0.0.0:8889"
+listen = "nowhere"
 bogus = 1
 
 [networks.x]
@@ -155,7 +155,7 @@ nodes = [
   { url = "ftp://b" },
 ]
 [networks.x.rules.zzz]
-cache = "off"
+cache = "on"
 [networks.y]
 nodes = ["ftp://a"]
 balancer = "coin"
@@ -168,7 +168,7 @@ balancer = "coin"
         "admin.bogus": f"{file}, line 4",
         "networks.x.nodes[1].url": f"{file}, line 9",
         "networks.x.nodes[0].weight": "from RPCACCEL_NETWORKS__X__NODES__A__WEIGHT",
-        "networks.x.rules.zzz": f"{file}, line 11",
+        "networks.x.rules.zzz.cache": f"{file}, line 12",
         "networks.x.balancer": "from --balancer",
         "networks.y.balancer": "from --balancer",
         "networks.y.nodes[0].url": "from RPCACCEL_NETWORKS__Y__NODES",

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import apply, merge, to_document
-from rpcaccel.config.validate import validated
 
-SETTINGS = validated(
+SETTINGS = Settings.model_validate(
     {
         "workers": 2,
         "networks": {

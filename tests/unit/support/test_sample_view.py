@@ -1,11 +1,11 @@
-from rpcaccel.controlplane.stats.snapshot import AdminView, look
+from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.core.stats.tally import delta
 from tests.support.sample_view import SampleView
 
 
 def test_the_sample_is_a_view() -> None:
     view: AdminView = SampleView()
-    assert [node.id for node in look(view).nodes] == ["a", "b", "c"]
+    assert [node.id for node in view.frame().nodes] == ["a", "b", "c"]
 
 
 def test_the_same_seed_tells_the_same_story() -> None:

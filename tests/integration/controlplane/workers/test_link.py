@@ -18,7 +18,7 @@ from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.messages import Hint
+from rpcaccel.core.messages import Heads, Hint
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import HARMONY_ID, settings_for
@@ -70,7 +70,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_a_worker_serves_reports_purges_adopts_and_drains(make: Callable[[], Link], nodes: list[SimNode]) -> None:
     link, (node,) = make(), nodes
     port = await link.start(settings_for(nodes), 1)
-    link.see(heads(node, node.head))
+    link.tell(Heads(heads(node, node.head)))
     while await ask(port, "hmyv2_blockNumber") != node.head:
         await asyncio.sleep(0.01)
     await ask(port, "hmyv2_getBlockByNumber", 5, {})
@@ -96,7 +96,7 @@ async def test_what_an_answer_tells_of_a_nodes_head_comes_back(make: Callable[[]
     HINTS.clear()
     link, (node,) = make(), nodes
     port = await link.start(settings_for(nodes), 1)
-    link.see(heads(node, node.head - 3))
+    link.tell(Heads(heads(node, node.head - 3)))
     while await ask(port, "hmyv2_blockNumber") != node.head - 3:
         await asyncio.sleep(0.01)
     await ask(port, "hmyv2_getNodeMetadata")
@@ -121,7 +121,7 @@ async def test_a_worker_tells_what_it_sent_and_hears_what_others_sent(make: Call
     async with harmony_nodes(2, gossip=60.0) as pair:
         link = make()
         port = await link.start(settings_for(pair), 1)
-        link.see(heads_of(pair))
+        link.tell(Heads(heads_of(pair)))
         raw = str(Account.sign_transaction(TRANSACTION, "0x" + "11" * 32).raw_transaction.to_0x_hex())
         name = await ask(port, "eth_sendRawTransaction", raw)
         await until(lambda: any(isinstance(hint, Sent) and name.encode() in hint.hash for hint in HINTS))
@@ -145,7 +145,7 @@ async def test_a_worker_that_lingers_still_hears_of_heads_and_purges(
             assert (await reply.json())["result"] == node.head - 5
         draining = asyncio.create_task(link.drain(5.0, linger=60.0))
         await asyncio.sleep(0)
-        link.see(heads(node, node.head))
+        link.tell(Heads(heads(node, node.head)))
         async with asyncio.timeout(20):
             assert (await link.purge(Selection())).complete
         async with asyncio.timeout(20):

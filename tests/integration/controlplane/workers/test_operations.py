@@ -14,7 +14,7 @@ from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.messages import PurgeDone
+from rpcaccel.core.messages import Heads, PurgeDone
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import HARMONY_ID, settings_for
 from tests.support.services import RedisServer
@@ -47,7 +47,7 @@ async def test_both_tiers_are_purged_in_every_process(redis_server: RedisServer)
         try:
             for link, blocks in zip(links, ([1, 2], [2, 3]), strict=True):
                 port = await link.start(settings_for(nodes, redis={"url": redis_server.url}), 1)
-                link.see(heads)
+                link.tell(Heads(heads))
                 for block in blocks:
                     await fill(port, block)
             while (counted := await asked(all=True, dry_run=True))[1] < 3:

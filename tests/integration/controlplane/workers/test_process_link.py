@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -14,9 +15,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from rpcaccel.controlplane.workers.link import GONE, Link
-from rpcaccel.controlplane.workers.process_link import ProcessLink
+from rpcaccel.controlplane.workers.process_link import Born, ProcessLink, Spawn, spawn
 from rpcaccel.controlplane.workers.sockets import bind
-from rpcaccel.controlplane.workers.spawn import Born, Spare, spawn
 from rpcaccel.controlplane.workers.workers import Workers
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
@@ -70,19 +70,13 @@ async def test_what_a_worker_cannot_adopt_it_refuses_with_the_reason(nodes: list
     assert await link.ended() == "ended with exit code 0"
 
 
-async def test_a_spare_takes_the_place_it_is_given(nodes: list[SimNode]) -> None:
-    places = [bind("127.0.0.1:0", "listen") for _ in range(2)]
-    born = await spawn("spare", places)
-    link = ProcessLink("w2", places[1].dup(), HINTS.append, spare=Spare(born, 1))
-    port = await link.start(settings_for(nodes), 1)
-    assert port == places[1].getsockname()[1]
-    async with asyncio.timeout(20):
-        while (report := link.report()) is None:
-            await asyncio.sleep(0.01)
-    assert (report.worker, report.pid) == ("w2", born.process.pid)
-    await link.drain(0.1)
-    for place in places:
-        place.close()
+async def test_one_that_cannot_be_started_leaves_nothing_open() -> None:
+    # A socket that is left open is a warning, and a warning is a fault.
+    closed = socket.socket()
+    closed.close()
+    with pytest.raises((OSError, ValueError)):
+        await spawn("w1", closed)
+    gc.collect()
 
 
 # In the place of a worker: says the first words at the order to adopt, and the others at whatever comes next. Ends with
@@ -109,23 +103,28 @@ MALFORMED = [
 ]
 
 
-async def pretender(first: bytes = b"", then: bytes = b"") -> Spare:
-    """A process that is no worker; it says `first`, or that it listens, and `then` at the next order."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", PRETENDER, str(theirs.fileno()), first.hex(), then.hex(), pass_fds=[theirs.fileno()]
-        )
-    return Spare(Born(process, *await asyncio.open_connection(sock=ours)), 0)
+def pretender(first: bytes = b"", then: bytes = b"") -> Spawn:
+    """Starts a process that is no worker; it says `first`, or that it listens, and `then` at the next order."""
+
+    async def start(_name: str, _sock: socket.socket) -> Born:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            words = first.hex(), then.hex()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", PRETENDER, str(theirs.fileno()), *words, pass_fds=[theirs.fileno()]
+            )
+        return Born(process, *await asyncio.open_connection(sock=ours))
+
+    return start
 
 
-def linked(spare: Spare, end_within: float = 5.0) -> ProcessLink:
-    return ProcessLink("w1", bind("127.0.0.1:0", "listen"), HINTS.append, spare=spare, end_within=end_within)
+def linked(spawn: Spawn, end_within: float = 5.0) -> ProcessLink:
+    return ProcessLink("w1", bind("127.0.0.1:0", "listen"), HINTS.append, spawn=spawn, end_within=end_within)
 
 
 @pytest.mark.parametrize(("frame", "why"), MALFORMED)
 async def test_one_whose_words_cannot_be_understood_is_ended_and_keeps_nobody_waiting(frame: bytes, why: str) -> None:
-    link = linked(await pretender(then=frame))
+    link = linked(pretender(then=frame))
     await link.start(sample_settings(), 1)
     asked = (
         asyncio.create_task(link.adopt(sample_settings(), 2)),
@@ -144,14 +143,14 @@ async def test_one_whose_words_cannot_be_understood_is_ended_and_keeps_nobody_wa
 
 
 async def test_one_whose_first_word_cannot_be_understood_does_not_come_up() -> None:
-    link = linked(await pretender(first=b"\xff" * 8))
+    link = linked(pretender(first=b"\xff" * 8))
     async with asyncio.timeout(20):
         with pytest.raises(RuntimeError, match="worker w1 said what cannot be understood"):
             await link.start(sample_settings(), 1)
 
 
 async def test_one_that_ends_its_link_and_stays_is_ended_too() -> None:
-    link = linked(await pretender(), end_within=0.05)
+    link = linked(pretender(), end_within=0.05)
     await link.start(sample_settings(), 1)
     async with asyncio.timeout(20):
         assert not (await link.purge(Selection())).complete
@@ -159,10 +158,10 @@ async def test_one_that_ends_its_link_and_stays_is_ended_too() -> None:
 
 
 async def test_one_that_cannot_be_understood_is_replaced_and_the_log_says_why(nodes: list[SimNode]) -> None:
-    spares = [await pretender(then=b"\xff" * 8)]
+    spawns = [spawn, pretender(then=b"\xff" * 8)]
 
-    def make(name: str, sock: socket.socket, _spare: Spare | None) -> Link:
-        return ProcessLink(name, sock, HINTS.append, spare=spares.pop() if spares else None)
+    def make(name: str, sock: socket.socket) -> Link:
+        return ProcessLink(name, sock, HINTS.append, spawn=spawns.pop())
 
     workers = Workers(make, [])
     workers.own([bind("127.0.0.1:0", "listen")])

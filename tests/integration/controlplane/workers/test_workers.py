@@ -9,15 +9,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.workers.link import GONE, Link
-from rpcaccel.controlplane.workers.spawn import Born, Spare
+from rpcaccel.controlplane.workers.link import GONE, Link, News
 from rpcaccel.controlplane.workers.workers import REMEMBERED, WorkerEvent, Workers
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
-from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
-from rpcaccel.core.messages import PurgeDone, Spent, WorkerReport
-from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.messages import Heads, PurgeDone, WorkerReport
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_control import sample_settings
 
@@ -63,11 +60,9 @@ class FakeLink:
         self.revisions.append(revision)
         return ""
 
-    def see(self, heads: NetworkHeads) -> None:
-        self.heads.append(heads)
-
-    def tell(self, sent: Sent) -> None:
-        raise AssertionError(sent)
+    def tell(self, news: News) -> None:
+        assert isinstance(news, Heads)
+        self.heads.append(news.heads)
 
     def report(self) -> WorkerReport | None:
         tally = Tally()
@@ -76,12 +71,6 @@ class FakeLink:
             worker=self.name, pid=self.pid, revision=self.revisions[-1], uptime=1.0, port=1, tally=tally.snapshot(),
             nodes=(), flights=0,
         )  # fmt: skip
-
-    def spent(self, spent: Spent) -> None:
-        raise AssertionError(spent)
-
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        raise AssertionError(uses)
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         raise AssertionError((network, method, params))
@@ -129,7 +118,7 @@ class World:
             clock=lambda: self.now,
         )
 
-    def _make(self, name: str, sock: socket.socket, _spare: Spare | None) -> Link:
+    def _make(self, name: str, sock: socket.socket) -> Link:
         link = FakeLink(name, sock)
         link.fails, self.fail_next = self.fail_next > 0, max(0, self.fail_next - 1)
         if self.hold_next:
@@ -330,54 +319,3 @@ async def test_stopping_is_no_death(world: World) -> None:
     await world.workers.stop(0.0)
     assert world.workers.notices() == []
     assert len(world.made) == 2
-
-
-class FakeProcess:
-    """As much of a process as a spare's is looked at."""
-
-    def __init__(self) -> None:
-        self.returncode: int | None = None
-
-    def kill(self) -> None:
-        self.returncode = -9
-
-    async def wait(self) -> int:
-        return self.returncode or 0
-
-
-class FakeWriter:
-    """A link that can be closed."""
-
-    def close(self) -> None:
-        """Nothing is behind it."""
-
-
-async def test_a_dead_worker_is_replaced_by_the_spare_and_there_is_a_new_spare(world: World) -> None:
-    born: list[FakeProcess] = []
-    taken: list[int | None] = []
-
-    async def spawn(_name: str, sockets: Sequence[socket.socket]) -> Born:
-        assert len(sockets) == 2
-        born.append(FakeProcess())
-        return Born(born[-1], None, FakeWriter())  # type: ignore[arg-type]
-
-    def make(name: str, sock: socket.socket, spare: Spare | None) -> Link:
-        taken.append(None if spare is None else spare.number)
-        return world._make(name, sock, spare)
-
-    workers = Workers(make, world.links, spawn=spawn, clock=lambda: world.now)
-    workers.own([socket.socket() for _ in range(2)])
-    await workers.start(sample_settings(), 1)
-    await world.until(lambda: len(born) == 1)
-    world.made[1].die("was killed by SIGKILL")
-    await world.until(lambda: len(born) == 2)
-    assert taken == [None, None, 1]
-    born[1].returncode = 1
-    world.made[0].die("was killed by SIGKILL")
-    await world.until(lambda: len(born) == 3)
-    assert taken == [None, None, 1, None], "a spare that has died is not taken"
-    await workers.renew()
-    assert born[2].returncode == -9, "renewed is the spare as well"
-    assert taken[4:] == [None, None]
-    await workers.stop(0.0)
-    assert born[-1].returncode == -9

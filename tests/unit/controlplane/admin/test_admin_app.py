@@ -178,7 +178,7 @@ async def test_a_view_that_fails_is_a_plain_500_and_sampling_goes_on(
     # Two looks: the first may have been under way when the traffic came.
     await next_look(view)
     await next_look(view)
-    assert any(point.calls for point in admin.history.points())
+    assert any(point.calls for point in admin.history.buckets())
 
 
 async def test_it_can_be_closed_twice_and_says_where_it_is(view: FailingView) -> None:

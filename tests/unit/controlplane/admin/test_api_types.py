@@ -9,11 +9,11 @@ import pytest
 
 from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
-from rpcaccel.controlplane.admin.clients import clients
+from rpcaccel.controlplane.admin.documents import clients
 from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.series import method_past, past
-from rpcaccel.controlplane.stats.snapshot import Frame, look
+from rpcaccel.controlplane.stats.snapshot import Frame
 from tests.support.described_answers import problems
 from tests.support.sample_view import NETWORK, SampleView
 
@@ -37,12 +37,12 @@ def test_figures_are_as_they_are_described(path: str, seconds: int) -> None:
     for second in range(seconds):
         view.advance(1.0, load=0.1)
         history.add(view.snapshot(), now=float(second), at=1000.0 + second)
-    assert problems(DESCRIPTION, "GET", f"/api/v1/{path}", MAKERS[path](look(view), history, view)) == []
+    assert problems(DESCRIPTION, "GET", f"/api/v1/{path}", MAKERS[path](view.frame(), history, view)) == []
 
 
 def test_a_member_that_is_missing_wrong_or_not_described_is_found() -> None:
     view, history = SampleView(), History()
-    made: Any = documents.nodes(look(view), history)
+    made: Any = documents.nodes(view.frame(), history)
     del made["window"]
     made["nodes"][0].update(weight="5", colour="blue")
     found = problems(DESCRIPTION, "GET", "/api/v1/nodes", made)

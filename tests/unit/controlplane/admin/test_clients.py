@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcaccel.controlplane.admin.clients import clients
+from rpcaccel.controlplane.admin.documents import clients
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.core.stats.tally import Tally
 

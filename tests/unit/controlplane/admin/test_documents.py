@@ -4,7 +4,7 @@ from msgspec import structs
 
 from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice, look
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, TallySnapshot
 from rpcaccel.core.stats.tally import Tally
@@ -17,7 +17,7 @@ def told() -> tuple[SampleView, Frame, History]:
     for second in range(8):
         view.advance(1.0, load=0.3)
         history.add(view.snapshot(), now=float(second), at=1000.0 + second)
-    return view, look(view), history
+    return view, view.frame(), history
 
 
 def frame(nodes: tuple[NodeView, ...] = (), heads: tuple[HeadView, ...] = (), tally: Tally | None = None) -> Frame:
@@ -69,7 +69,7 @@ def test_a_node_of_a_higher_tier_is_wanted_for_no_share_while_one_of_a_lower_tie
     def wanted(*nodes: NodeView) -> list[float]:
         view = SampleView()
         view.node_list = list(nodes)
-        return [node["share_wanted"] for node in documents.nodes(look(view), History())["nodes"]]
+        return [node["share_wanted"] for node in documents.nodes(view.frame(), History())["nodes"]]
 
     own = NodeView(network=NETWORK, id="own", weight=1)
     paid, dear = (NodeView(network=NETWORK, id=name, weight=3, tier=1) for name in ("paid", "dear"))

@@ -52,7 +52,7 @@ def test_every_reference_leads_somewhere() -> None:
     found = document()
     names = {reference.removeprefix("#/components/schemas/") for reference in references(found)}
     assert names <= set(found["components"]["schemas"])
-    assert {"Settings", "Problem", "Changes"} <= names
+    assert {"SettingsNow", "Problem", "Changes"} <= names
 
 
 def test_path_parameters_and_preconditions_are_named() -> None:
@@ -88,7 +88,7 @@ async def test_the_settings_have_the_members_that_are_described() -> None:
     async with aiohttp.ClientSession() as http, http.get(f"http://{admin.address}/api/v1/settings") as reply:
         told = set(await reply.json())
     await admin.close()
-    described = document()["components"]["schemas"]["Settings"]
+    described = document()["components"]["schemas"]["SettingsNow"]
     assert set(described["properties"]) == told | {"change"}
     assert set(described["required"]) == told
 

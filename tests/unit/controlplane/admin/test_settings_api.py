@@ -67,7 +67,7 @@ async def test_a_patch_makes_a_revision_and_says_what_it_did(
 ) -> None:
     status, told, headers = await sent(client, "PATCH", SETTINGS, WEIGHT, If_Match='"1"')
     assert (status, headers["ETag"], told["revision"], told["undo"]) == (200, '"2"', 2, 1)
-    assert (told["change"]["text"], told["change"]["via"]) == ("harmony-s0 b: weight 1 to 4", "page")
+    assert (told["change"]["text"], told["change"]["via"]) == ("networks.harmony-s0.nodes.b.weight: 1 -> 4", "page")
     assert told["change"]["difference"] == [{"path": "networks.harmony-s0.nodes.b.weight", "before": 1, "after": 4}]
     assert control.published[0][1].networks["harmony-s0"].nodes[1].weight == 4
     status, told, _ = await sent(client, "PATCH", SETTINGS, WEIGHT, If_Match="*")
@@ -233,7 +233,7 @@ async def test_who_subscribes_first_misses_nothing_also_after_a_gap(client: aioh
         assert orjson.loads((await next_event(stream, "hello"))["data"])["revision"] == 1
         await sent(client, "PATCH", SETTINGS, WEIGHT, If_Match='"1"')
         heard = await next_event(stream, "settings")
-        assert orjson.loads(heard["data"])["change"]["text"] == "harmony-s0 b: weight 1 to 4"
+        assert orjson.loads(heard["data"])["change"]["text"] == "networks.harmony-s0.nodes.b.weight: 1 -> 4"
         assert orjson.loads((await next_event(stream, "stats"))["data"])["revision"] == 2
     await sent(client, "POST", f"{SETTINGS}/undo", {}, If_Match='"2"')
     async with client.get("/api/v1/events", headers={"Last-Event-ID": heard["id"]}) as stream:

@@ -53,7 +53,7 @@ async def saying(answer: bytes) -> AsyncIterator[int]:
 
 
 async def test_a_call_goes_through_the_front_as_it_was_written(server: TestServer) -> None:
-    asked = diagnostics.Trial(Raw(b'{"id":1.50, "method":"x"}'), "s0")
+    asked = diagnostics.CallRequest(Raw(b'{"id":1.50, "method":"x"}'), "s0")
     ran = await diagnostics.run(asked, ("0.0.0.0", int(server.port or 0)))
     assert (ran["status"], ran["body"]) == (200, '/s0 {"id":1.50, "method":"x"}')
     assert ran["size"] == len(ran["body"])
@@ -65,7 +65,7 @@ async def test_a_call_goes_through_the_front_as_it_was_written(server: TestServe
 
 async def test_a_front_that_is_not_there_is_said() -> None:
     with pytest.raises(OSError, match="Cannot connect"):
-        await diagnostics.run(diagnostics.Trial(Raw(b"{}")), ("127.0.0.1", 1))
+        await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", 1))
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ async def test_a_front_that_is_not_there_is_said() -> None:
 async def test_what_is_no_whole_answer_is_said(said: bytes) -> None:
     async with saying(said) as port:
         with pytest.raises(ConnectionError):
-            await diagnostics.run(diagnostics.Trial(Raw(b"{}")), ("127.0.0.1", port))
+            await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", port))
 
 
 async def test_a_front_that_takes_too_long_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match=r"not within 0\.01 s"):
-        await diagnostics.run(diagnostics.Trial(Raw(b"{}")), silent.getsockname(), 0.01)
+        await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), silent.getsockname(), 0.01)
 
 
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 500000\r\n"])
 async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length: bytes) -> None:
     async with saying(b"HTTP/1.1 503 Busy\r\n" + length + b"X-Rpcaccel-Cache: hit\r\n\r\n" + b"x" * 500_000) as port:
-        ran = await diagnostics.run(diagnostics.Trial(Raw(b"{}")), ("127.0.0.1", port))
+        ran = await diagnostics.run(diagnostics.CallRequest(Raw(b"{}")), ("127.0.0.1", port))
     assert (ran["status"], ran["size"], ran["body"]) == (503, 500_000, "x" * diagnostics.LARGEST)
     assert ran["headers"] == {"x-rpcaccel-cache": "hit"}
 
@@ -94,9 +94,9 @@ async def test_of_a_long_answer_the_beginning_is_shown_and_all_is_counted(length
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"call": 1, "more": 2}', b"not json"])
 def test_another_body_is_no_question(body: bytes) -> None:
     with pytest.raises(OperationRefused):
-        read(body, diagnostics.Trial)
+        read(body, diagnostics.CallRequest)
 
 
 async def test_a_network_is_named_whatever_its_letters(server: TestServer) -> None:
-    ran = await diagnostics.run(diagnostics.Trial(Raw(b"{}"), "é x"), ("127.0.0.1", int(server.port or 0)))
+    ran = await diagnostics.run(diagnostics.CallRequest(Raw(b"{}"), "é x"), ("127.0.0.1", int(server.port or 0)))
     assert ran["body"] == "/é x {}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from rpcaccel.controlplane.nodes.probers import Probers
+from rpcaccel.controlplane.nodes.prober import Probers
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Hint
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes

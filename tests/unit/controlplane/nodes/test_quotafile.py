@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rpcaccel.controlplane.nodes.quotas import DamagedError, Kept, QuotaFile
+from rpcaccel.controlplane.nodes.quotas import DamagedError, QuotaFile
+from rpcaccel.core.nodes.quota import Brought
 
-KEPT = Kept(network="n", node="a", window="month", used=7.5, since=1.0, renews=2.0)
+KEPT = Brought(network="n", node="a", window="month", used=7.5, since=1.0, renews=2.0)
 
 
 @pytest.mark.parametrize(

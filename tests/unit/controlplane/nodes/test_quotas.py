@@ -13,8 +13,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from rpcaccel.config.model import Settings
-from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, Kept, QuotaFile, Quotas
-from rpcaccel.core.messages import NodeReport, WorkerReport
+from rpcaccel.controlplane.nodes.quotas import LOOK_EVERY, QuotaFile, Quotas
+from rpcaccel.controlplane.workers.link import News
+from rpcaccel.core.messages import NodeReport, QuotaBrought, WorkerReport
 from rpcaccel.core.nodes.quota import Brought, Quota, QuotaLimits
 from rpcaccel.core.stats.tally import Tally
 
@@ -23,7 +24,7 @@ MIDNIGHT = NOON + 43_200
 APRIL = datetime(2026, 4, 1, tzinfo=UTC).timestamp()
 
 
-class Place:
+class Counting:
     """A link with a worker that counts as workers do."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -31,14 +32,15 @@ class Place:
         self.pid = 1
         self._world = world
         self.quota = Quota(QuotaLimits(day=100, month=1000).shared_by(2), now=0.0, epoch=world.now)
-        self.bring(world.quotas.brought(name))
+        self.tell(QuotaBrought(world.quotas.brought()))
 
     def spend(self, calls: int) -> None:
         for _ in range(calls):
             self.quota.spend(False, self._passed)
 
-    def bring(self, uses: tuple[Brought, ...]) -> None:
-        for brought in uses:
+    def tell(self, news: News) -> None:
+        assert isinstance(news, QuotaBrought)
+        for brought in news.uses:
             self.quota.bring(brought, self._passed)
 
     def report(self) -> WorkerReport:
@@ -52,7 +54,7 @@ class Place:
 
     @property
     def used(self) -> float:
-        """What counts on this worker's part of the day."""
+        """What is used of the day, as this worker knows it."""
         return self.quota.uses(self._passed)[0].used
 
     @property
@@ -61,7 +63,7 @@ class Place:
 
 
 class World:
-    """Two places, and a clock on the wall."""
+    """Workers, and a clock on the wall."""
 
     def __init__(self, file: QuotaFile | None, now: float = NOON, every: float = LOOK_EVERY) -> None:
         self.now = now
@@ -69,15 +71,15 @@ class World:
             {"networks": {"n": {"nodes": [{"id": "a", "url": "http://a.example", "quota": {"day": 100}}]}}}
         )
         self.links: list[Any] = []
-        self.quotas = Quotas(lambda: self.settings, self.links, lambda: 2, lambda: self.now, every)
+        self.quotas = Quotas(lambda: self.settings, self.links, lambda: self.now, every)
         self.quotas.open(file)
 
-    def join(self, name: str) -> Place:
-        place = Place(self, name)
+    def join(self, name: str) -> Counting:
+        place = Counting(self, name)
         self.links.append(place)
         return place
 
-    def die(self, place: Place) -> None:
+    def die(self, place: Counting) -> None:
         self.quotas.bury(place.report())
         self.links.remove(place)
 
@@ -89,7 +91,7 @@ class World:
         return self.quotas.of("n", node, told)[0].used
 
 
-async def test_what_was_used_is_used_after_a_restart_and_shared_out(tmp_path: Path) -> None:
+async def test_what_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
     file = QuotaFile(tmp_path / "quota.json")
     before = World(file)
     before.join("w1").spend(30)
@@ -97,7 +99,7 @@ async def test_what_was_used_is_used_after_a_restart_and_shared_out(tmp_path: Pa
     await before.quotas.save()
     after = World(file, NOON + 60)
     one, two = after.join("w1"), after.join("w2")
-    assert (one.used, two.used, after.used) == (20, 20, 40)
+    assert (one.used, two.used, after.used) == (40, 40, 40)
     one.spend(5)
     assert after.used == 45
     (use,) = after.quotas.of("n", after.settings.networks["n"].nodes[0], one.report().nodes)
@@ -119,11 +121,25 @@ async def test_the_next_day_begins_with_nothing_and_the_month_goes_on(tmp_path: 
     assert kept == {"day": 2, "month": 32}
     again = World(file, MIDNIGHT + 86_401)
     assert again.used == 0
-    assert [use.used for use in again.join("w1").quota.uses(0.0)] == [0, 16]
+    assert [use.used for use in again.join("w1").quota.uses(0.0)] == [0, 32]
     assert World(file, APRIL + 1).join("w1").quota.uses(0.0)[1].used == 0
 
 
-def test_a_worker_that_takes_the_place_of_a_dead_one_goes_on_from_where_that_was() -> None:
+def test_what_one_worker_used_is_used_at_all_of_them() -> None:
+    world = World(None)
+    one, two = world.join("w1"), world.join("w2")
+    one.spend(60)
+    two.spend(30)
+    world.quotas.tell()
+    assert (one.used, two.used, world.used) == (90, 90, 90)
+    two.spend(10)
+    assert two.quota.parked_until(1.0), "the whole quota is used up"
+    assert not one.quota.parked_until(1.0), "which the other worker is told with the next report"
+    world.quotas.tell()
+    assert one.quota.parked_until(1.0)
+
+
+def test_what_a_dead_worker_used_stays_used() -> None:
     world = World(None)
     dead, other = world.join("w1"), world.join("w2")
     dead.spend(49)
@@ -131,14 +147,15 @@ def test_a_worker_that_takes_the_place_of_a_dead_one_goes_on_from_where_that_was
     world.die(dead)
     assert world.used == 52
     successor = world.join("w1")
-    assert (successor.used, other.used, world.used) == (49, 3, 52)
+    assert (successor.used, world.used) == (52, 52)
     successor.spend(1)
-    assert successor.quota.parked_until(1.0), "its part of 50 is used up"
+    world.quotas.tell()
+    assert (successor.used, other.used) == (53, 53)
     world.die(successor)
-    assert world.join("w1").used == 50
+    assert world.join("w1").used == 53
 
 
-def test_what_a_draining_worker_still_uses_counts_on_its_place_and_once_in_the_sum() -> None:
+def test_what_a_draining_worker_still_uses_counts_once() -> None:
     world = World(None)
     old = world.join("w1")
     old.spend(10)
@@ -202,7 +219,7 @@ class SlowFile(QuotaFile):
         super().__init__(path)
         self.writing, self.may_end = threading.Event(), threading.Event()
 
-    def save(self, uses: Sequence[Kept]) -> None:
+    def save(self, uses: Sequence[Brought]) -> None:
         if not self.writing.is_set():
             self.writing.set()
             self.may_end.wait(20)
@@ -251,5 +268,5 @@ async def test_a_look_that_fails_is_not_the_last_one() -> None:
 @pytest.mark.parametrize("renews", [MIDNIGHT - 86_400, MIDNIGHT + 86_400])
 def test_windows_that_are_not_ours_are_not_taken_up(tmp_path: Path, renews: float) -> None:
     file = QuotaFile(tmp_path / "quota.json")
-    file.save([Kept(network="n", node="a", window="day", used=9, since=NOON, renews=renews)])
+    file.save([Brought(network="n", node="a", window="day", used=9, since=NOON, renews=renews)])
     assert World(file).join("w1").used == 0

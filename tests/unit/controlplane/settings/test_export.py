@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 
 from rpcaccel.config.model import Settings
-from rpcaccel.config.validate import validated
 from rpcaccel.controlplane.settings.export import to_toml
 from tests.support.sample_control import sample_settings
 
@@ -29,7 +28,7 @@ def test_what_has_no_secret_comes_back_as_it_was() -> None:
     text = to_toml(settings, "a title")
     assert text.startswith("# a title\n")
     assert "hidden" not in text
-    assert validated(tomllib.loads(text)) == settings
+    assert Settings.model_validate(tomllib.loads(text)) == settings
 
 
 def test_secrets_are_hidden_and_listed() -> None:

@@ -145,7 +145,7 @@ async def test_what_is_changed_on_one_host_is_in_force_on_the_other(wall: Wall) 
     await other.sharing.look()
     assert other.weights() == {"a": 5, "b": 1}
     line = other.ledger.audit.newest(1)[0]
-    assert (line.by, line.action, line.text) == ("me at h0", "shared", "x a: weight 1 to 5")
+    assert (line.by, line.action, line.text) == ("me at h0", "shared", "networks.x.nodes.a.weight: 1 -> 5")
     await other.ledger.undo(ME)
     await one.sharing.look()
     assert one.weights() == {"a": 1, "b": 1}
@@ -196,24 +196,23 @@ async def test_an_answer_that_is_lost_does_no_harm(wall: Wall) -> None:
     assert one.weights() == other.weights() == {"a": 5, "b": 1}
 
 
-async def test_what_is_read_late_undoes_nothing_that_was_posted_from_here_meanwhile(wall: Wall) -> None:
+async def test_what_is_read_late_undoes_nothing_that_is_changed_here_meanwhile(wall: Wall) -> None:
     one, _ = await hosts(wall)
-    posting, reading = asyncio.Event(), asyncio.Event()
-    posting.set()
+    await one.weigh("a", 5)
+    one.sharing.mark = "0-older"
+    reading = asyncio.Event()
     reading.set()
-    one.side.held = {"post": posting, "read": reading}
-    changing = asyncio.create_task(one.weigh("a", 5))
-    while posting.is_set():
-        await asyncio.sleep(0)
+    one.side.held = {"read": reading}
     looking = asyncio.create_task(one.sharing.look())
     while reading.is_set():
         await asyncio.sleep(0)
+    changing = asyncio.create_task(one.weigh("b", 7))
+    for _ in range(5):
+        await asyncio.sleep(0)
     one.side.held = {}
-    posting.set()
-    await changing
-    await one.weigh("b", 7)
     reading.set()
     await looking
+    await changing
     assert one.weights() == {"a": 5, "b": 7}
     await one.weigh("a", 6)
     assert [change.action for change in one.ledger.audit.newest(3)] == ["change"] * 3

@@ -1,6 +1,6 @@
 import pytest
 
-from rpcaccel.controlplane.stats.history import METHOD_SPACING, SPACING, History, Ring
+from rpcaccel.controlplane.stats.history import METHOD_BUCKETS, SPACING, History
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
@@ -17,7 +17,7 @@ def test_the_first_snapshot_is_no_point_since_nothing_was_seen_before() -> None:
     history, tally = History(), Tally(["eth_call"])
     called(tally, 5)
     history.add(tally.snapshot(), now=100.0, at=1.0)
-    assert history.points() == []
+    assert history.buckets() == []
     assert history.window(10) is None
     assert repr(history) == "<History 5m 0, 1h 0, 24h 0>"
 
@@ -34,25 +34,25 @@ def test_a_point_tells_only_what_came_since_the_one_before() -> None:
     called(tally, 2, failed=True)
     called(tally, 1, AnswerSource.REFUSED)
     history.add(tally.snapshot(), now=102.0, at=1002.0)
-    (point,) = history.points()
+    (point,) = history.buckets()
     assert (point.at, point.seconds, point.calls, point.hits, point.errors, point.refused) == (1002.0, 2.0, 6, 3, 2, 1)
-    assert point.hit_p99 == pytest.approx(20e-6, rel=0.02)
-    assert point.miss_p99 == pytest.approx(10e-3, rel=0.02)
+    assert point.hit.quantile(0.99) == pytest.approx(20e-6, rel=0.02)
+    assert point.miss.quantile(0.99) == pytest.approx(10e-3, rel=0.02)
 
 
 def test_a_quiet_second_has_no_latency() -> None:
     history, tally = History(), Tally()
     history.add(tally.snapshot(), now=1.0, at=1.0)
     history.add(tally.snapshot(), now=2.0, at=2.0)
-    (point,) = history.points()
-    assert (point.calls, point.hit_p99, point.miss_p99) == (0, None, None)
+    (point,) = history.buckets()
+    assert (point.calls, point.hit.quantile(0.99), point.miss.quantile(0.99)) == (0, None, None)
 
 
 def test_a_clock_that_did_not_move_makes_no_point() -> None:
     history, tally = History(), Tally()
     history.add(tally.snapshot(), now=1.0, at=1.0)
     history.add(tally.snapshot(), now=1.0, at=1.0)
-    assert history.points() == []
+    assert history.buckets() == []
 
 
 def test_a_window_reaches_back_as_far_as_asked_and_not_further_than_needed() -> None:
@@ -93,12 +93,12 @@ def test_every_range_is_bounded_and_covers_what_its_name_says() -> None:
     history, snapshot = History(), Tally().snapshot()
     for quarter in range(25 * 60 * 4):
         history.add(snapshot, now=quarter * 15.0, at=quarter * 15.0)
-    newest = history.points("5m")[-1].at
+    newest = history.buckets("5m")[-1].at
     for over, seconds in (("1h", 3600), ("24h", 86400)):
-        points = history.points(over)
+        points = history.buckets(over)
         assert len(points) <= SPACING[over][1] + 1
         assert newest - points[0].at == pytest.approx(seconds, rel=0.01)
-    assert len(history.points("5m")) == SPACING["5m"][1]
+    assert len(history.buckets("5m")) == SPACING["5m"][1]
 
 
 def test_a_coarse_point_is_all_that_was_counted_over_its_time_and_the_open_one_is_shown_too() -> None:
@@ -106,7 +106,7 @@ def test_a_coarse_point_is_all_that_was_counted_over_its_time_and_the_open_one_i
     for second in range(41):
         called(tally, 2)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    points = history.points("1h")
+    points = history.buckets("1h")
     assert [(point.at, point.seconds, point.calls) for point in points] == [
         (1015.0, 15.0, 30),
         (1030.0, 15.0, 30),
@@ -117,18 +117,13 @@ def test_a_coarse_point_is_all_that_was_counted_over_its_time_and_the_open_one_i
 
 def test_a_method_has_its_own_past_with_gaps_where_it_was_not_called() -> None:
     history, tally = History(), Tally(["eth_call"])
-    every, keep = METHOD_SPACING
+    every, keep = history.spacing, METHOD_BUCKETS
     for second in range(int(every * (keep + 5))):
         if second < 2 * every or second > every * keep:
             called(tally, 1)
         history.add(tally.snapshot(), now=float(second), at=float(second))
     past = history.method("s0", "eth_call")
     assert len(past) == keep
-    assert past[0][1] is None
-    assert past[-1][1] is not None
-    assert (past[-1][1].calls, past[-1][1].hits, past[-1][1].hit_p99) == (every, 0, None)
-    assert history.method("s0", "eth_gasPrice")[0][1] is None
-
-
-def test_rings_say_how_full_they_are() -> None:
-    assert repr(Ring(lambda *_: None, 15.0, 3)) == "<Ring 0 points of 15 s>"
+    assert past[0].calls == 0
+    assert (past[-1].calls, past[-1].hits, past[-1].seconds, past[-1].hit.count) == (every, 0, every, 0)
+    assert history.method("s0", "eth_gasPrice")[0].calls == 0

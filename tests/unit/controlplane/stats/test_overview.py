@@ -114,7 +114,7 @@ def told(**more: Any) -> NodeHead:
 def test_a_nodes_state_is_a_word_and_a_sentence(
     node: dict[str, Any], head: NodeHead | None, reported: dict[str, Any], state: str, word: str
 ) -> None:
-    (seen,) = overview(node, head, report(node_report(**reported))).nodes()
+    (seen,) = overview(node, head, report(node_report(**reported))).frame().nodes
     assert seen.state == state
     assert word in seen.why
 
@@ -123,17 +123,17 @@ def test_a_node_that_lacks_only_the_newest_block_for_a_moment_is_not_called_behi
     refused = report(node_report(refusal="node a is 1 block behind"))
     clock = [NOW]
     looking = overview({}, told(head=9), refused, clock=lambda: clock[0])
-    assert [(node.state, node.eligible, node.lag) for node in looking.nodes()] == [("serving", True, 1)]
+    assert [(node.state, node.eligible, node.lag) for node in looking.frame().nodes] == [("serving", True, 1)]
     clock[0] += 3.9  # a Harmony block takes 2 s
-    assert looking.nodes()[0].state == "serving"
+    assert looking.frame().nodes[0].state == "serving"
     clock[0] += 0.1
-    (seen,) = looking.nodes()
+    (seen,) = looking.frame().nodes
     assert (seen.state, seen.eligible, seen.why) == ("behind", False, "node a is 1 block behind")
     assert seen.since == 0.0
 
 
 def test_an_address_shows_neither_user_nor_key() -> None:
-    (seen,) = overview({}, told(), report(node_report())).nodes()
+    (seen,) = overview({}, told(), report(node_report())).frame().nodes
     assert seen.address == "h.example:1"
     assert "secret" not in str(overview({}, told()).settings())
 
@@ -145,7 +145,7 @@ def test_a_frame_is_made_of_one_account_of_each_worker() -> None:
     frame = looking.frame()
     assert [link.asked for link in links] == [1, 1, 1]
     assert (sum(cell.calls for cell in frame.snapshot.cells), len(frame.workers), len(frame.nodes)) == (5, 2, 1)
-    looking.workers()
+    looking.frame()
     assert [link.asked for link in links] == [2, 2, 2]
 
 
@@ -159,8 +159,8 @@ def test_the_address_that_calls_are_taken_on_is_told() -> None:
 
 def test_since_counts_from_the_change_of_state() -> None:
     looking = overview({}, told(), report(node_report()))
-    assert looking.nodes()[0].since == 0.0
-    assert looking.nodes()[0].since == 0.0
+    assert looking.frame().nodes[0].since == 0.0
+    assert looking.frame().nodes[0].since == 0.0
 
 
 def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
@@ -171,28 +171,28 @@ def test_a_node_that_was_removed_and_added_again_begins_anew() -> None:
         return Settings.model_validate({"networks": {"n": {"nodes": listed}}})
 
     view = SupervisorView(settings, {}, [], clock=lambda: now[0])
-    view.nodes()
+    view.frame()
     nodes.remove("b")
     now[0] += 60
-    assert [node.since for node in view.nodes()] == [60.0]
+    assert [node.since for node in view.frame().nodes] == [60.0]
     nodes.append("b")
     now[0] += 60
-    assert [node.since for node in view.nodes()] == [120.0, 0.0]
+    assert [node.since for node in view.frame().nodes] == [120.0, 0.0]
 
 
 def test_a_network_without_heads_is_shown_as_not_known() -> None:
-    (head,) = overview({}, None).heads()
+    (head,) = overview({}, None).frame().heads
     assert (head.head, head.age, head.chain) == (-1, None, "harmony")
-    (known,) = overview({}, told()).heads()
+    (known,) = overview({}, told()).frame().heads
     assert (known.head, known.age) == (10, 2.0)
 
 
 def test_the_counts_of_a_worker_that_ended_stay_in_the_sums() -> None:
     looking = overview({}, told(), report(node_report(), calls=2))
-    assert sum(cell.calls for cell in looking.snapshot().cells) == 2
+    assert sum(cell.calls for cell in looking.frame().snapshot.cells) == 2
     looking.bury(report(calls=5))
     looking.bury(report(calls=1))
-    assert sum(cell.calls for cell in looking.snapshot().cells) == 8
+    assert sum(cell.calls for cell in looking.frame().snapshot.cells) == 8
 
 
 def test_what_a_worker_that_ended_had_under_way_and_kept_is_gone_with_it() -> None:
@@ -204,7 +204,7 @@ def test_what_a_worker_that_ended_had_under_way_and_kept_is_gone_with_it() -> No
     looking = overview({}, told(), report())
     looking.bury(last)
     looking.bury(last)
-    found = looking.snapshot()
+    found = looking.frame().snapshot
     assert (found.in_flight, found.connections) == (0, 0)
     assert [(tier.name, tier.entries, tier.bytes, tier.limit, tier.up) for tier in found.tiers] == [
         ("memory", 0, 0, 0, True),
@@ -214,15 +214,15 @@ def test_what_a_worker_that_ended_had_under_way_and_kept_is_gone_with_it() -> No
 
 def test_workers_and_warnings_are_those_of_the_reports() -> None:
     looking = overview({}, told(), report(warnings=("no maxmemory",)), report(warnings=("no maxmemory",)))
-    assert [(worker.id, worker.pid, worker.revision) for worker in looking.workers()] == [("w1", 7, 3)] * 2
-    assert looking.warnings() == ["no maxmemory"]
+    assert [(worker.id, worker.pid, worker.revision) for worker in looking.frame().workers] == [("w1", 7, 3)] * 2
+    assert [notice.text for notice in looking.frame().notices] == ["no maxmemory"]
 
 
 def test_the_quota_is_what_comes_of_all_reports() -> None:
     use = QuotaUse(window="day", used=30, limit=50, since=0, renews=86_400)
     head = NodeHead(id="a", head=10, chain_ok=True, answering=True)
     told = report(node_report(quota=(use,), limit=64))
-    (view,) = overview({"tier": 2}, head, told, told).nodes()
+    (view,) = overview({"tier": 2}, head, told, told).frame().nodes
     assert (view.tier, view.limit) == (2, 128)
     assert view.quota == (use, use)
 
@@ -232,7 +232,7 @@ def test_a_node_that_is_much_slower_or_has_used_up_its_quota_says_so() -> None:
     slow = report(node_report(ejected=7.0, refusal="node a is much slower than the others"))
     spent = QuotaUse(window="day", used=50, limit=50, since=0, renews=86_400)
     paid = report(node_report(quota=(spent,), refusal="node a has used up its quota"))
-    states = [overview({}, head, told).nodes()[0] for told in (slow, paid)]
+    states = [overview({}, head, told).frame().nodes[0] for told in (slow, paid)]
     assert [(view.state, view.why) for view in states] == [
         ("failing", "node a is much slower than the others"),
         ("parked", "node a has used up its quota"),

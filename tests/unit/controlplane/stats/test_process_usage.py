@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcaccel.controlplane.stats.process_usage import Usage, usage
+from rpcaccel.controlplane.stats.prometheus import Usage, usage
 
 
 def told(proc: Path, stat: str) -> Usage | None:

@@ -7,7 +7,7 @@ from prometheus_client.samples import Sample
 import rpcaccel
 from rpcaccel.controlplane.stats.metric_table import EXPOSED
 from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, render
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView, look
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
@@ -35,7 +35,7 @@ def test_exactly_the_metrics_of_the_table_are_exposed() -> None:
     view = SampleView()
     view.advance(5.0)
     view.tally.refused("not JSON")
-    families = list(text_string_to_metric_families(render(look(view)).decode()))
+    families = list(text_string_to_metric_families(render(view.frame()).decode()))
     told = {family.name + ("_total" if family.type == "counter" else ""): family for family in families}
     assert set(told) == {metric.name for metric in EXPOSED}
     for metric in EXPOSED:
@@ -114,12 +114,12 @@ def test_the_build_says_its_version() -> None:
 def test_no_sample_is_infinite_or_missing() -> None:
     view = SampleView()
     view.advance(1.0)
-    assert all(math.isfinite(sample.value) for sample in samples(look(view)))
+    assert all(math.isfinite(sample.value) for sample in samples(view.frame()))
 
 
 def test_the_text_is_the_one_that_prometheus_client_writes() -> None:
     view = SampleView()
     view.advance(5.0)
     view.tally.client('my "dapp"\\').calls = 1_234_567
-    text = render(look(view))
+    text = render(view.frame())
     assert as_the_client_writes(text_string_to_metric_families(text.decode())) == text

@@ -1,11 +1,10 @@
-from rpcaccel.controlplane.stats.snapshot import look
 from tests.support.sample_view import SampleView
 
 
 def test_a_frame_holds_all_parts_and_does_not_change_afterwards() -> None:
     view = SampleView()
     view.advance(1.0)
-    frame = look(view)
+    frame = view.frame()
     requests = frame.snapshot.requests
     view.advance(1.0)
     assert frame.snapshot.requests == requests > 0

@@ -1,83 +1,126 @@
-"""Whoever awaits an answer gets it, or the one to be taken otherwise, and never waits for ever."""
+"""Whoever asks a worker something gets its answer, or the one to be taken otherwise, and never waits for ever."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator
 
 import pytest
 
-from rpcaccel.controlplane.workers.process_link import PendingAnswers
-from rpcaccel.core.messages import ExplainReply, PurgeDone, Recorded
+from rpcaccel.controlplane.workers.process_link import Born, ProcessLink
+from rpcaccel.core import messages
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.messages import Adopt, Order, PurgeDone, PurgeOrder, Recorded, RecordOrder, Started
+from tests.support.sample_control import sample_settings
 
-NOTHING = PurgeDone(0, 0, complete=False)
+
+class Process:
+    """As much of a process as a link needs, which ends when it is told to."""
+
+    pid = 7
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+        self._over = asyncio.Event()
+
+    def end(self) -> None:
+        self.returncode = 0
+        self._over.set()
+
+    kill = end
+
+    async def wait(self) -> int:
+        await self._over.wait()
+        return 0
 
 
-class Sent(list[int]):
-    """The numbers that orders went out with."""
+class FakeWorker:
+    """The worker's end of a link, played by the test."""
+
+    def __init__(self) -> None:
+        self.process = Process()
+        self._ours, theirs = socket.socketpair()
+        self._theirs = theirs
+        self._orders: messages.FrameReader[Order] = messages.FrameReader(Order)  # type: ignore[arg-type]
+        self._heard: list[Order] = []
+        self.link = ProcessLink("w1", socket.socket(), lambda _hint: None, spawn=self._spawn)
+
+    async def _spawn(self, _name: str, _sock: socket.socket) -> Born:
+        self._reader, self._writer = await asyncio.open_connection(sock=self._theirs)
+        reader, writer = await asyncio.open_connection(sock=self._ours)
+        return Born(self.process, reader, writer)  # type: ignore[arg-type]
+
+    async def start(self) -> None:
+        starting = asyncio.create_task(self.link.start(sample_settings(), 1))
+        while not starting.done():
+            await asyncio.sleep(0)
+            if hasattr(self, "_reader") and (order := await self.order()) and isinstance(order, Adopt):
+                self.say(Started(1, order.number))
+                await starting
+
+    async def order(self) -> Order:
+        while not self._heard:
+            self._heard += self._orders.feed(await self._reader.read(65536))
+        return self._heard.pop(0)
+
+    def say(self, word: messages.Word) -> None:
+        self._writer.write(messages.encode(word))
+
+    async def leave(self) -> None:
+        self.process.end()
+        self._writer.close()
+        await self.link.ended()
 
 
 @pytest.fixture
-async def pending() -> PendingAnswers:
-    found = PendingAnswers()
-    found.begin()
-    return found
+async def worker() -> AsyncIterator[FakeWorker]:
+    made = FakeWorker()
+    await made.start()
+    yield made
+    await made.leave()
+    await made.link.drain(0.0)
 
 
-async def test_each_answer_reaches_who_asked_for_it_in_whatever_order_they_come(pending: PendingAnswers) -> None:
-    sent = Sent()
-    first = asyncio.create_task(pending.answer(sent.append, NOTHING))
-    second = asyncio.create_task(pending.answer(sent.append, Recorded()))
-    await asyncio.sleep(0)
-    assert repr(pending) == "<PendingAnswers 2>"
-    pending.settle(Recorded(missed=5, number=sent[1]))
-    pending.settle(PurgeDone(3, 4, number=sent[0]))
-    assert await first == PurgeDone(3, 4, number=sent[0])
-    assert (await second).missed == 5
-    assert repr(pending) == "<PendingAnswers 0>"
+async def test_each_answer_reaches_who_asked_for_it_in_whatever_order_they_come(worker: FakeWorker) -> None:
+    purging = asyncio.create_task(worker.link.purge(Selection()))
+    recording = asyncio.create_task(worker.link.record(1.0))
+    purge, record = await worker.order(), await worker.order()
+    assert isinstance(purge, PurgeOrder)
+    assert isinstance(record, RecordOrder)
+    worker.say(Recorded(missed=5, number=record.number))
+    worker.say(PurgeDone(3, 4, number=purge.number))
+    assert (await purging).memory == 3
+    assert (await recording).missed == 5
 
 
-async def test_when_it_ends_all_get_what_was_to_be_taken_otherwise(pending: PendingAnswers) -> None:
-    sent = Sent()
-    asked = [asyncio.create_task(pending.answer(sent.append, NOTHING)) for _ in range(3)]
-    await asyncio.sleep(0)
-    pending.end()
-    assert await asyncio.gather(*asked) == [NOTHING] * 3
-    assert repr(pending) == "<PendingAnswers none any more>"
-
-
-async def test_before_there_is_anybody_and_afterwards_nothing_is_sent_and_nobody_waits() -> None:
-    pending, sent = PendingAnswers(), Sent()
-    assert await pending.answer(sent.append, NOTHING) == NOTHING
-    pending.begin()
-    pending.end()
-    assert await pending.answer(sent.append, NOTHING) == NOTHING
-    assert sent == []
-
-
-async def test_an_answer_that_nobody_awaits_any_more_is_dropped(pending: PendingAnswers) -> None:
-    sent = Sent()
-    asked = asyncio.create_task(pending.answer(sent.append, NOTHING))
-    await asyncio.sleep(0)
+async def test_an_answer_that_nobody_awaits_any_more_is_dropped(worker: FakeWorker) -> None:
+    asked = asyncio.create_task(worker.link.purge(Selection()))
+    order = await worker.order()
+    assert isinstance(order, PurgeOrder)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
-    pending.settle(PurgeDone(1, 1, number=sent[0]))
-    assert repr(pending) == "<PendingAnswers 0>"
+    worker.say(PurgeDone(1, 1, number=order.number))
+    again = asyncio.create_task(worker.link.purge(Selection()))
+    order = await worker.order()
+    assert isinstance(order, PurgeOrder)
+    worker.say(PurgeDone(2, 2, number=order.number))
+    assert (await again).memory == 2
 
 
-async def test_an_answer_to_something_else_is_none(pending: PendingAnswers) -> None:
-    sent = Sent()
-    asked = asyncio.create_task(pending.answer(sent.append, NOTHING))
-    await asyncio.sleep(0)
-    with pytest.raises(ValueError, match="ExplainReply as the answer where PurgeDone was due"):
-        pending.settle(ExplainReply(sent[0], None))
-    pending.end()
-    assert await asked == NOTHING
+async def test_when_the_link_ends_all_get_what_was_to_be_taken_otherwise(worker: FakeWorker) -> None:
+    asked = [asyncio.create_task(worker.link.purge(Selection())) for _ in range(3)]
+    for _ in asked:
+        await worker.order()
+    await worker.leave()
+    assert [done.complete for done in await asyncio.gather(*asked)] == [False] * 3
+    assert not (await worker.link.purge(Selection())).complete, "afterwards nothing is sent and nobody waits"
 
 
-async def test_an_order_that_cannot_be_sent_leaves_nothing_to_wait_for(pending: PendingAnswers) -> None:
-    def fail(_number: int) -> None:
-        raise OSError("no way out")
-
-    with pytest.raises(OSError, match="no way out"):
-        await pending.answer(fail, NOTHING)
-    assert repr(pending) == "<PendingAnswers 0>"
+async def test_an_answer_to_something_else_ends_the_worker(worker: FakeWorker) -> None:
+    asked = asyncio.create_task(worker.link.purge(Selection()))
+    order = await worker.order()
+    assert isinstance(order, PurgeOrder)
+    worker.say(Recorded(number=order.number))
+    assert not (await asked).complete
+    assert "Recorded as the answer where PurgeDone was due" in await worker.link.ended()

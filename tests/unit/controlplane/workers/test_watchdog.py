@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from rpcaccel.controlplane.workers.watchdog import ASLEEP, GRACE, LOOK_EVERY, Watchdog
-from rpcaccel.controlplane.workers.workers import RunningWorker
+from rpcaccel.controlplane.workers.workers import ASLEEP, GRACE, LOOK_EVERY, RunningWorker, Watchdog
 
 
 class Said:

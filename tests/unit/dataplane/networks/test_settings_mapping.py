@@ -16,9 +16,9 @@ NETWORK = NetworkSettings.model_validate(
 )
 
 
-def test_a_quota_is_divided_among_the_workers() -> None:
+def test_a_second_of_a_quota_is_divided_among_the_workers_and_a_day_and_a_month_are_not() -> None:
     share = settings_mapping.quota(NODE, 4)
-    assert (share.second, share.day, share.month, share.heavy) == (2, 25, 250, 5)
+    assert (share.second, share.day, share.month, share.heavy) == (2, 100, 1000, 5)
 
 
 def test_routes_and_broadcasts_are_what_was_set() -> None:
