@@ -1,16 +1,15 @@
-"""Reading the raw transactions that wallets send: RLP, the typed envelopes, and who signed.
+"""Reads the raw transactions that wallets send: RLP, typed envelopes, hashes and the address that signed.
 
-Sources: Ethereum yellow paper appendix B (RLP), EIP-155, EIP-2718/2930/1559; Harmony's own form has shardID and
-toShardID after the gas limit (transactions of both forms are accepted).
+Sources: Ethereum yellow paper appendix B (RLP), EIP-155, EIP-2718, EIP-2930 and EIP-1559. Harmony's own form has
+shardID and toShardID after the gas limit; transactions of both forms are accepted.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+from Crypto.Hash import keccak
 from msgspec import Struct
-
-from rpcaccel.simnode.chain.keccak import keccak256
 
 _P = 2**256 - 2**32 - 977
 _N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -20,6 +19,11 @@ _G = (
 )
 Item: TypeAlias = "bytes | list[Item]"
 Point = tuple[int, int] | None
+
+
+def keccak256(data: bytes) -> bytes:
+    """The 32-byte Keccak-256 digest of `data`, by which Ethereum and Harmony name transactions and addresses."""
+    return keccak.new(data=data, digest_bits=256).digest()
 
 
 class RawTransaction(Struct, frozen=True, kw_only=True):

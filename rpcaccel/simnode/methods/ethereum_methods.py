@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from rpcaccel.simnode.chain import accounts as state
-from rpcaccel.simnode.chain.keccak import keccak256
+from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import filter_methods, json_views, lookup
 from rpcaccel.simnode.methods.block_args import (
