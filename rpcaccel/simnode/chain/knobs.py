@@ -80,6 +80,8 @@ NONE = Latency()
 class Knobs:
     """The position of every knob. `on_change` is called before a field takes a new value."""
 
+    connect: Latency = NONE
+    """The round trips of TCP and TLS until a connection is open: once for each connection."""
     latency: Latency = NONE
     """The way there and back: once for each HTTP request."""
     work: Latency = NONE
