@@ -116,7 +116,7 @@ class Bench:
         the generator, which shares its core and goes first."""
         behind = ("nice", "-n", "10") if shutil.which("nice") else ()
         process = self._start([*behind, *on_core(LOADING), sys.executable, "-m", "rpcaccel", "simnode", *options])
-        url = process.wait_for(r"at (http://[^,\s]+)")[1]
+        url = process.wait_for(r"at (https?://[^,\s]+)")[1]
         post(f"{url}/simnode/knobs", json.dumps(knobs))
         return url
 

@@ -1,8 +1,7 @@
-"""The load generator's client: keep-alive connections over a bare protocol, a request at a time on each.
+"""The load generator's HTTP client: connections to one target, each with one request at a time.
 
-aiohttp's client takes about 100 µs a call, which would be measured along; this takes about 15.
-
-Where calls are sent: an address whose secrets are never shown, and the fixed part of its requests.
+The client speaks HTTP/1.1 over asyncio's bare protocols, which takes about 15 µs a call; aiohttp's client takes about
+100, which would be measured along. Secrets of a target's URL are sent and never shown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rpcaccel.config.secrets import NodeUrl
 
 
 class LoadTarget(Struct, frozen=True):
-    """One endpoint."""
+    """One endpoint that calls are sent to."""
 
     host: str
     port: int
@@ -32,13 +31,15 @@ class LoadTarget(Struct, frozen=True):
     """Scheme, host and port: a path may hold a key."""
     head: bytes
     """A request up to the value of Content-Length."""
+    keep: bool = True
+    """Whether connections are kept for further calls; otherwise each call opens a connection, as `ab` does."""
 
     def request(self, body: bytes) -> bytes:
         """The bytes of a request."""
         return b"%b%d\r\n\r\n%b" % (self.head, len(body), body)
 
     def context(self) -> ssl.SSLContext | None:
-        """What TLS needs, None without it."""
+        """The TLS settings of a client, which trusts what SSL_CERT_FILE names; None for plain HTTP."""
         return ssl.create_default_context() if self.tls else None
 
     @property
@@ -47,8 +48,8 @@ class LoadTarget(Struct, frozen=True):
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
-def parse(url: str) -> LoadTarget:
-    """The target of a URL. Raises ValueError for what is none; the text holds no secret."""
+def parse(url: str, *, keep: bool = True) -> LoadTarget:
+    """The target of a URL. Raises ValueError for a text that is no URL; the error holds no secret."""
     shown = NodeUrl(url).shown
     parts = urlsplit(url)
     tls = parts.scheme == "https"
@@ -57,11 +58,13 @@ def parse(url: str) -> LoadTarget:
     usual = port == (443 if tls else 80)
     name = f"[{host}]" if ":" in host else host
     lines = [f"POST {path} HTTP/1.1", f"Host: {name if usual else f'{name}:{port}'}", "Content-Type: application/json"]
+    if not keep:
+        lines.append("Connection: close")
     if parts.username:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         lines.append(f"Authorization: Basic {b64encode(secret.encode()).decode()}")
     head = "\r\n".join((*lines, "Content-Length: ")).encode("latin-1")
-    return LoadTarget(host, port, tls, shown, head)
+    return LoadTarget(host, port, tls, shown, head, keep)
 
 
 Outcome = LoadReply | str
@@ -131,7 +134,7 @@ class _Connection(asyncio.Protocol):
     def _finish(self, reply: LoadReply) -> None:
         request, self.request = self.request, None
         self.used = True
-        if not reply.keep and self.transport is not None:
+        if not (reply.keep and self._pool.target.keep) and self.transport is not None:
             self._pool.forget(self)
             self.transport.close()
         else:
@@ -201,7 +204,9 @@ class ConnectionPool:
         return await future
 
     async def warm(self, count: int) -> None:
-        """Open connections beforehand, so that a measurement does not begin with handshakes."""
+        """Open connections beforehand, unless the target keeps none: a measurement begins without handshakes."""
+        if not self.target.keep:
+            return
         missing = min(count, self.limit) - len(self._all) - len(self._opening)
         await asyncio.gather(*(self._open() for _ in range(missing)))
 

@@ -38,6 +38,17 @@ async def test_connections_are_opened_beforehand() -> None:
         await pool.close()
 
 
+async def test_a_target_that_keeps_none_gets_a_connection_for_each_call() -> None:
+    async with responding() as url:
+        pool = ConnectionPool(parse(url, keep=False), 3)
+        await pool.warm(3)
+        assert pool.opened == 0
+        outcomes = await asyncio.gather(*(pool.post(BODY, 5.0) for _ in range(10)))
+        assert all(b'"id":7' in reply_of(outcome).body for outcome in outcomes)
+        assert (pool.opened, pool.busy) == (10, 0)
+        await pool.close()
+
+
 async def test_nobody_listening_is_a_failure_to_connect() -> None:
     pool = ConnectionPool(parse(f"http://127.0.0.1:{free_port()}"), 2)
     assert [await pool.post(BODY, 5.0) for _ in range(2)] == ["connect"] * 2
