@@ -23,7 +23,7 @@ from benchmarks import evidence
 from benchmarks.peers import Bench, Running, as_generator, bench, get
 from rpcaccel import chains
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.closed_loop import Loop
+from rpcaccel.bench.load.generator import Generator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, machine
@@ -168,7 +168,7 @@ def _cpu(pids: Sequence[int]) -> float:
 
 async def _load(url: str, calls: Iterator[LoadCall], seconds: float, watch: Watch) -> tuple[int, int]:
     pool = ConnectionPool(parse(url), CONNECTIONS)
-    series = await Loop(pool, calls, connections=CONNECTIONS, timeout=10.0).run(watch, seconds=seconds)
+    series = await Generator(pool, timeout=10.0).run(closed(calls, at_once=CONNECTIONS, seconds=seconds), watch)
     await pool.close()
     failed = sum(series.errors.values())
     return series.calls - failed, failed

@@ -10,8 +10,7 @@ from random import Random
 from msgspec import Struct, field, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.closed_loop import Loop
-from rpcaccel.bench.load.constant_rate import ConstantRate
+from rpcaccel.bench.load.generator import Generator, closed, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, World, asking, learn, mixed
 from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine
@@ -146,22 +145,20 @@ async def _run(asked: CompareOptions, name: str, running: RunningSide, world: Wo
     pool = ConnectionPool(running.target, asked.connections)
     try:
         calls = _calls(asked, world, number)
-        warming = Loop(pool, calls, connections=asked.connections, timeout=asked.timeout)
         if asked.warmup:
-            await warming.run(Watch(stop=watch.stop), seconds=asked.warmup)
+            warming = closed(calls, at_once=asked.connections, seconds=asked.warmup)
+            await Generator(pool, timeout=asked.timeout).run(warming, Watch(stop=watch.stop))
         before = process_usage.use(running.pids)
+        run = Generator(pool, timeout=asked.timeout)
         if asked.rate:
-            steady = ConstantRate(pool, calls, rate=asked.rate, timeout=asked.timeout)
-            await steady.run(watch, asked.duration)
-            summary, held = steady.summary(), steady.held.yes
+            await run.run(constant(calls, rate=asked.rate, seconds=asked.duration), watch)
         else:
-            loop = Loop(pool, calls, connections=asked.connections, timeout=asked.timeout)
-            await loop.run(watch, seconds=asked.duration)
-            summary, held = loop.series.summary(loop.elapsed), True
+            await run.run(closed(calls, at_once=asked.connections, seconds=asked.duration), watch)
         spent = process_usage.spent(before, process_usage.use(running.pids))
+        held = run.held.yes or not asked.rate
         if spent is None:
-            return Run(name, summary, held=held)
-        return Run(name, summary, spent.cores, spent.resident, held)
+            return Run(name, run.summary(), held=held)
+        return Run(name, run.summary(), spent.cores, spent.resident, held)
     finally:
         await pool.close()
 

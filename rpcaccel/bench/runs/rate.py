@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.constant_rate import ConstantRate, RateHeld
+from rpcaccel.bench.load.generator import Generator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, Visitors, asking, learn, mixed
 from rpcaccel.bench.report.report import Bars, Curve, Report, Table, count, failures, machine, milliseconds, percent
@@ -49,10 +49,10 @@ async def rate(asked: RateOptions, watch: Watch) -> tuple[Report, bool]:
     try:
         calls = await watch.unless_stopped(_calls(asked, pool))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
-        run = ConstantRate(pool, calls, rate=asked.rate, timeout=asked.timeout, spin=asked.spin)
-        await run.run(watch, asked.duration)
+        run = Generator(pool, timeout=asked.timeout, spin=asked.spin)
+        series = await run.run(constant(calls, rate=asked.rate, seconds=asked.duration), watch)
         found, held = run.summary(), run.held
-        return reported(asked, run.series, found, held, stopped=watch.stopped), held.yes and not found.dead
+        return reported(asked, series, found, held, stopped=watch.stopped), held.yes and not found.dead
     finally:
         await pool.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget, Outcome
-from rpcaccel.bench.load.open_loop import Due, OpenLoop
+from rpcaccel.bench.load.generator import Due, Generator, timed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, asking, learn
 from rpcaccel.bench.report.report import Bars, Plot, Report, Table, count, failures, machine, milliseconds, percent
@@ -55,8 +55,8 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
                 differences.add(sent.method, sent.params, outcomes[0], outcomes[1])
 
         watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
-        run = OpenLoop(pools, timeout=asked.timeout, told=told, spin=asked.spin)
-        await run.run(calls, watch)
+        run = Generator(*pools, timeout=asked.timeout, told=told, spin=asked.spin)
+        await run.run(timed(calls), watch)
         well = not differences.forbidden and not any(_dead(by_method) for by_method in run.series)
         return reported(asked, run, differences, stopped=watch.stopped), well
     finally:
@@ -82,7 +82,7 @@ def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
     return [one for one in due if not asked.duration or one.at < asked.duration]
 
 
-def reported(asked: ReplayOptions, run: OpenLoop, differences: Differences, *, stopped: bool = False) -> Report:
+def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, stopped: bool = False) -> Report:
     """The report on a replay."""
     held = run.held
     names = [target.shown for target in asked.targets]
@@ -96,7 +96,7 @@ def reported(asked: ReplayOptions, run: OpenLoop, differences: Differences, *, s
     }
     remarks = ["interrupted: what was measured until then"] if stopped else []
     remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
-    totals = [together(by_method.values()).summary(run.elapsed) for by_method in run.series]
+    totals = [run.total(place).summary(run.elapsed) for place in range(len(names))]
     dead = [name for name, by_method in zip(names, run.series, strict=True) if _dead(by_method)]
     remarks += [f"every call to {name} failed" for name in dead]
     tables: list[Table] = []

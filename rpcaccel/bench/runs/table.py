@@ -8,7 +8,7 @@ from random import Random
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.closed_loop import Loop
+from rpcaccel.bench.load.generator import Generator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, World, asking, draw, learn
 from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent
@@ -67,10 +67,10 @@ async def table(
             for place, column in enumerate(asked.columns):
                 watch.part(f"{method} {column.name}", number * len(asked.columns) + place, len(methods) * len(pools))
                 before_column(column)
-                loop = Loop(pools[column.name], iter(calls), connections=asked.concurrency, timeout=asked.timeout)
-                await loop.run(watch, total=asked.number)
-                found.cells.setdefault(method, {})[column.name] = loop.series
-                found.elapsed[method, column.name] = loop.elapsed
+                run = Generator(pools[column.name], timeout=asked.timeout)
+                plan = closed(iter(calls), at_once=asked.concurrency, total=asked.number)
+                found.cells.setdefault(method, {})[column.name] = await run.run(plan, watch)
+                found.elapsed[method, column.name] = run.elapsed
                 if watch.stopped:
                     return found
         return found
@@ -99,7 +99,7 @@ def reported(found: TableResults, *, stopped: bool = False) -> Report:
     names = [column.name for column in asked.columns]
     methods = list(found.cells)
     facts = machine() | {
-        **{column.name: column.target.shown for column in asked.columns},
+        **{column.name: _place(column.target) for column in asked.columns},
         "protocol": f"{asked.number} calls of each method, {asked.concurrency} at once; the same calls in every column",
     }
     cells = {method: {name: found.summary(method, name) for name in names} for method in methods}
@@ -111,6 +111,10 @@ def reported(found: TableResults, *, stopped: bool = False) -> Report:
     data = {"cells": to_builtins(cells)}
     first = Table("By method", ("method", *names), rows, note)
     return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], remarks, data)
+
+
+def _place(target: LoadTarget) -> str:
+    return target.shown if target.keep else f"{target.shown}, a connection for each call"
 
 
 def _totals(found: TableResults, names: list[str]) -> Table:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.client import parse
-from rpcaccel.bench.load.constant_rate import RateHeld
+from rpcaccel.bench.load.generator import RateHeld
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Bars
