@@ -32,7 +32,7 @@ Measure = Callable[[Watch], Report]
 Parts = Mapping[str, tuple[Measure, Measure]]
 """A section of the page: how it is measured, and how that is tried out in seconds."""
 
-PROGRAMS = ("seed", "sustained", "overhead", "growth")
+PROGRAMS = ("misses", "seed", "sustained", "overhead", "growth")
 SLOW = ("eviction policies", "ranges, refresh, redis")
 
 

@@ -1,4 +1,4 @@
-"""Sections of docs/benchmarks.md that are written by programs: what stands between two marks is replaced whole."""
+"""Sections of a page that programs write: the text between two marks is replaced whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def put(report: Report, file: Path, section: str) -> None:
 
 def body(report: Report) -> str:
     """A report without its heading, which the page has already."""
-    lines = [f"*{name}*: {value}  " for name, value in report.facts.items()]
+    lines = [" · ".join(f"*{name}*: {value}" for name, value in report.facts.items())]
     for table in report.tables:
         lines += ["", *([f"**{table.title}**", ""] if len(report.tables) > 1 else []), *render.markdown_table(table)]
         lines += ["", table.note] if table.note else []
@@ -39,4 +39,4 @@ def replaced(text: str, section: str, content: str) -> str:
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"no section between {begin} and {end}")
-    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
+    return f"{before}{begin}\n{content}\n{end}{after}"

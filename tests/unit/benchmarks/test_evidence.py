@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks import evidence, growth, overhead, seed, sustained
+from benchmarks import evidence, growth, misses, overhead, seed, sustained
 from benchmarks.responder import FORMS, Responder
 from benchmarks.sustained import Stage
 from rpcaccel.bench.load.progress import Watch
@@ -51,6 +52,20 @@ def test_growth_is_told_of_each_thing() -> None:
     report = growth.measure(Watch(), growth.Size((2,), (300,), (1_000,), (1,), 0.05, 1, 1_000))
     assert [table.title for table in report.tables] == ["Nodes", "Methods called", "Kept answers", "Workers"]
     assert all(row[1].endswith("µs") for row in cells(report))
+
+
+@pytest.mark.deep
+def test_misses_are_told_before_each_kind_of_node() -> None:
+    (table,) = misses.measure(Watch(), seconds=0.2, runs=1, connections=(4,)).tables
+    assert [row[:2] for row in table.rows] == [("static", "4"), ("100 µs a call", "4")]
+    assert all(row[2].endswith("/s") and float(row[4]) > 0 for row in table.rows)
+
+
+def test_a_node_that_costs_something_takes_its_processor_time_for_each_call_of_a_batch() -> None:
+    responder = Responder(100, work=0.005)
+    began = time.thread_time()
+    responder.answer(b'[{"id":1,"method":"eth_chainId"},{"id":2,"method":"eth_chainId"}]')
+    assert 0.01 <= time.thread_time() - began < 0.1
 
 
 def test_there_are_so_many_methods_that_the_proxy_knows() -> None:
