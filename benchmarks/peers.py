@@ -172,7 +172,7 @@ class Bench:
     def _find(self, name: str, usual: str) -> str | None:
         found = shutil.which(name) or (usual if os.access(usual, os.X_OK) else None)
         if found is None:
-            self.missing.append(f"{name} is not installed: its rows are left out")
+            self.missing.append(f"{name} is not installed: left out")
         return found
 
     def _start(self, command: Sequence[str]) -> Process:

@@ -102,6 +102,11 @@ class RateHeld(Struct, frozen=True):
         enough = self.sent >= SHORT * self.wanted and self.waited <= (1 - SHORT) * self.calls
         return enough and self.late <= self.late_most
 
+    @property
+    def effort(self) -> str:
+        """What the generator took, and how exact it was."""
+        return f"{self.busy * 100:.0f} % of a core, 99 % of calls left within {self.late * 1000:.2f} ms"
+
     def reason(self, connections: int) -> str:
         """Why the pace was not kept, and what to do."""
         said = f"{self.sent:.0f} of {self.wanted:.0f} calls/s left, the 99th percentile {self.late * 1000:.1f} ms late"

@@ -1,8 +1,8 @@
-"""What is called: the seed study's ten methods for Harmony, their like for Ethereum, about things that exist there.
+"""The calls that are made: the ten methods of the seed study's table, or what DApps and wallets call.
 
-What DApps and wallets call: popular contracts and addresses far more often, mostly at the newest block.
-
-Shares follow what public endpoints report: reads of contracts above all, then heights, balances, blocks.
+Both are about blocks, addresses and contracts that the measured chain has. DApps call popular contracts and addresses
+far more often than others, mostly at the newest block; the shares of methods follow what public endpoints report: reads
+of contracts above all, then heights, balances and blocks.
 """
 
 from __future__ import annotations
@@ -197,9 +197,6 @@ PEOPLE, CONTRACTS = 2000, 200
 NEWEST = 0.9
 """Share of calls that are about the newest block; the others go back exponentially, 50 blocks on average."""
 _METHODS, _WEIGHTS = tuple(READS), tuple(accumulate(READS.values()))
-_POINT = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
-"""x of a point on the curve (SEC 2, the generator of secp256k1): any signature with it recovers to some address."""
-_HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 
 class Zipf(Generic[T]):
@@ -266,32 +263,3 @@ class Visitors:
 def made_up(kind: str, number: int) -> str:
     """An address that is the same in every process."""
     return "0x" + blake2b(f"{kind} {number}".encode(), digest_size=20).hexdigest()
-
-
-def transaction(rng: Random, chain_id: int) -> str:
-    """A well-formed transfer with a made-up signature (EIP-155): its sender is an address that nobody has used, so a
-    real node refuses it for want of funds."""
-    to = bytes.fromhex(made_up("person", rng.randrange(PEOPLE))[2:])
-    before, after = (
-        (0, 100_000_000_000, 21_000),
-        (35 + 2 * chain_id + rng.randrange(2), _POINT, rng.randrange(1, _HALF)),
-    )
-    fields = (*map(_number, before), to, _number(1), b"", *map(_number, after))
-    body = b"".join(_string(field) for field in fields)
-    return "0x" + (_length(len(body), 0xC0) + body).hex()
-
-
-def _number(value: int) -> bytes:
-    return value.to_bytes((value.bit_length() + 7) // 8, "big")
-
-
-def _string(data: bytes) -> bytes:
-    """RLP of a string (yellow paper, appendix B)."""
-    return data if len(data) == 1 and data[0] < 0x80 else _length(len(data), 0x80) + data
-
-
-def _length(size: int, base: int) -> bytes:
-    if size < 56:
-        return bytes([base + size])
-    number = _number(size)
-    return bytes([base + 55 + len(number)]) + number

@@ -48,7 +48,7 @@ def terminal(report: Report, console: Console) -> None:
         if table.note:
             console.print(plain(table.note), style="dim", highlight=False)
     for plot in report.plots:
-        if isinstance(plot, Bars) and len(plot.series) == 1 and plot.groups:
+        if len(plot.series) == 1 and plot.groups:
             console.print()
             console.print("\n".join(_sparks(plot)), highlight=False, markup=False)
     for remark in report.remarks:
@@ -113,11 +113,7 @@ def html(report: Report) -> str:
             *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
             "</dl>",
             *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
-            *(
-                f"<h2>{escape(plot.title)}</h2>{draw(plot)}"
-                for plot in report.plots
-                if not isinstance(plot, Bars) or plot.groups
-            ),
+            *(f"<h2>{escape(plot.title)}</h2>{draw(plot)}" for plot in report.plots if plot.groups),
             *(_html_table(table) for table in report.tables),
             "</body></html>\n",
         )

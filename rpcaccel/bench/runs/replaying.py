@@ -10,7 +10,18 @@ from rpcaccel.bench.load.client import ConnectionPool, LoadTarget, Outcome
 from rpcaccel.bench.load.generator import Due, Generator, timed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, asking, learn
-from rpcaccel.bench.report.report import Bars, Plot, Report, Table, count, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.report import (
+    FIGURES,
+    Bars,
+    Report,
+    Table,
+    count,
+    failures,
+    figures,
+    machine,
+    milliseconds,
+    percent,
+)
 from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
 from rpcaccel.bench.runs.answer_diff import Differences
 from rpcaccel.bench.runs.recording import Chosen, call, follow
@@ -92,7 +103,7 @@ def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, 
     facts = machine() | {
         "recording": f"{len(asked.chosen.lines):,} calls to be replayed, sample of {percent(asked.chosen.head.sample)}",
         "pace": f"{pace}, open loop, at most {asked.connections} connections; latency from the moment a call was due",
-        "generator": f"{held.busy * 100:.0f} % of a core, 99 % of calls left within {held.late * 1000:.2f} ms",
+        "generator": held.effort,
     }
     remarks = ["interrupted: what was measured until then"] if stopped else []
     remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
@@ -100,7 +111,7 @@ def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, 
     dead = [name for name, by_method in zip(names, run.series, strict=True) if _dead(by_method)]
     remarks += [f"every call to {name} failed" for name in dead]
     tables: list[Table] = []
-    plots: list[Plot] = []
+    plots: list[Bars] = []
     if held.yes:
         tables = [_latencies(asked, names, totals), _methods(names, run.series, run.elapsed)]
         plots = [_plot(names, run.series)]
@@ -119,15 +130,14 @@ def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, 
 
 
 def _latencies(asked: ReplayOptions, names: Sequence[str], totals: Sequence[Summary]) -> Table:
-    rows = [(name, *_row(total)) for name, total in zip(names, totals, strict=True)]
+    rows = [(name, *figures(total)) for name, total in zip(names, totals, strict=True)]
     before = sorted(line.ms / 1000 for line in asked.chosen.lines if line.ms is not None)
     if before:
         mean = sum(before) / len(before)
         times = (mean, *(percentile(before, share) for share in (0.5, 0.9, 0.99, 0.999, 1.0)))
         rows.append(("when recorded", count(len(before)), "–", *map(milliseconds, times), "–", _hits(asked)))
-    columns = ("target", "calls", "good/s", "mean", "p50", "p90", "p99", "p99.9", "max", "failures", "hits")
     note = "Milliseconds. Those of the recording were measured inside the proxy, without the way to it."
-    return Table("Latency", columns, rows, note)
+    return Table("Latency", ("target", *FIGURES), rows, note)
 
 
 def _hits(asked: ReplayOptions) -> str:
@@ -135,11 +145,6 @@ def _hits(asked: ReplayOptions) -> str:
     for line in asked.chosen.lines:
         series.add(0.0, "", line.source)
     return percent(series.summary(1.0).hit_ratio)
-
-
-def _row(found: Summary) -> tuple[str, ...]:
-    times = (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)
-    return count(found.calls), count(found.rate), *map(milliseconds, times), failures(found), percent(found.hit_ratio)
 
 
 def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed: float) -> Table:

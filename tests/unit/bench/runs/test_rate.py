@@ -34,6 +34,9 @@ def test_the_report_has_percentiles_a_histogram_and_errors_by_kind() -> None:
     histogram = report.plots[0]
     assert isinstance(histogram, Bars)
     assert sum(value or 0 for value in histogram.series["calls"]) == 1980
+    tail = report.plots[1]
+    assert tail.groups == ("50 %", "90 %", "99 %", "99.9 %")
+    assert tail.series["latency"][2] == 10.0
     assert report.data["summary"]["p99"] == 0.01
 
 
