@@ -31,8 +31,8 @@ SECTION = "seed table"
 ROUND_TRIPS, ROUND_TRIP = 3, 330
 """What opening a connection costs: one round trip of TCP and two of TLS, milliseconds each."""
 QUICKEST, SLOWEST, BLOCKS = 100, 230, 1400
-"""Milliseconds that calls take on average by method, and hmyv2_getBlocks: at no node other than the study's 85 to 265 and
-1,612."""
+"""Milliseconds that calls take on average by method, and hmyv2_getBlocks; at every node within the study's 85 to 265
+and 1,612."""
 FACTORS = (0.85, 1.0, 1.15)
 """How many times as long as the average each node takes."""
 REFUSED = 48 / 50

@@ -44,7 +44,7 @@ class LoadTarget(Struct, frozen=True):
 
     @property
     def local(self) -> bool:
-        """Is it on this machine, by its address?"""
+        """Whether the target is on this machine, by its address."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
@@ -109,53 +109,35 @@ class _Connection(asyncio.Protocol):
         try:
             reply = self._reader.feed(data)
         except Malformed:
-            self._end("malformed")
+            self.end("malformed")
             return
         if reply is not None:
-            self._finish(reply)
+            self.end(reply)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        reply = self._reader.close()
-        if reply is not None:
-            self._finish(reply)
-            return
-        self._pool.forget(self)
-        request, self.request = self.request, None
-        if request is None:
-            return
+        request, reply = self.request, self._reader.close()
         # A server may close an idle connection just as a request comes: any client asks again on a new one.
-        if self.used and not self._reader.begun and not request.repeated:
-            request.repeated = True
-            self._pool.start(request)
-        else:
-            request.done("closed")
-        self._pool.go_on()
-
-    def _finish(self, reply: LoadReply) -> None:
-        request, self.request = self.request, None
-        self.used = True
-        if not (reply.keep and self._pool.target.keep) and self.transport is not None:
-            self._pool.forget(self)
-            self.transport.close()
-        else:
-            self._pool.free(self)
-        if request is not None:
-            request.done(reply)
-        self._pool.go_on()
-
-    def _end(self, trouble: str) -> None:
-        """Give the request up, and the connection with it."""
-        request, self.request = self.request, None
+        if request is None or reply is not None or not self.used or self._reader.begun or request.repeated:
+            self.end(reply or "closed")
+            return
+        self.request, request.repeated = None, True
         self._pool.forget(self)
-        if self.transport is not None:
-            self.transport.abort()
-        if request is not None:
-            request.done(trouble)
+        self._pool.start(request)
         self._pool.go_on()
 
-    def expire(self, now: float) -> None:
-        if self.request is not None and self.request.deadline <= now:
-            self._end("timeout")
+    def end(self, outcome: Outcome) -> None:
+        """Settle the request, if there is one, and keep the connection where it can carry another."""
+        request, self.request = self.request, None
+        assert self.transport is not None
+        self.used = True
+        if isinstance(outcome, LoadReply) and outcome.keep and self._pool.target.keep:
+            self._pool.free(self)
+        else:
+            self._pool.forget(self)
+            (self.transport.close if isinstance(outcome, LoadReply) else self.transport.abort)()
+        if request is not None:
+            request.done(outcome)
+        self._pool.go_on()
 
 
 class ConnectionPool:
@@ -187,7 +169,7 @@ class ConnectionPool:
         return self._busy
 
     def send(self, body: bytes, timeout: float, done: Done) -> bool:
-        """Send a body; `done` is called once with what became of it. False: it waits for a connection to be free."""
+        """Send a body; `done` is called once with its outcome. False: it waits for a connection to be free."""
         self._busy += 1
         self.most_busy = max(self.most_busy, self._busy)
 
@@ -198,7 +180,7 @@ class ConnectionPool:
         return self.start(_Request(self.target.request(body), settled, self._loop.time() + timeout))
 
     async def post(self, body: bytes, timeout: float) -> Outcome:
-        """Send a body and wait for what becomes of it."""
+        """Send a body and wait for its outcome."""
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self.send(body, timeout, lambda outcome: None if future.done() else future.set_result(outcome))
         return await future
@@ -211,7 +193,7 @@ class ConnectionPool:
         await asyncio.gather(*(self._open() for _ in range(missing)))
 
     async def close(self) -> None:
-        """Cut everything off; what is under way ends as closed."""
+        """Cut all connections; requests under way end as closed."""
         self._sweeper.cancel()
         self._waiting.clear()
         for task in list(self._opening):
@@ -235,17 +217,17 @@ class ConnectionPool:
         return self._one_is_coming()
 
     def free(self, connection: _Connection) -> None:
-        """It can carry another request."""
+        """Keep a connection that can carry another request."""
         self._idle.append(connection)
 
     def forget(self, connection: _Connection) -> None:
-        """It is gone."""
+        """Drop a connection that is gone or is being closed."""
         self._all.discard(connection)
         with suppress(ValueError):
             self._idle.remove(connection)
 
     def go_on(self) -> None:
-        """Let waiting requests have what is free."""
+        """Give free connections to waiting requests."""
         while self._waiting and self._idle:
             self.start(self._waiting.popleft())
         self._one_is_coming()
@@ -285,7 +267,8 @@ class ConnectionPool:
     def _sweep(self) -> None:
         now = self._loop.time()
         for connection in list(self._all):
-            connection.expire(now)
+            if connection.request is not None and connection.request.deadline <= now:
+                connection.end("timeout")
         while self._waiting and self._waiting[0].deadline <= now:
             self._waiting.popleft().done("timeout")
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)

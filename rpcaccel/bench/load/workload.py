@@ -22,35 +22,23 @@ from rpcaccel.bench.load.verdict import result_of
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 HARMONY = (
-    "hmyv2_blockNumber",
-    "hmyv2_getBlockSigners",
-    "hmyv2_getBlocks",
-    "hmyv2_getBalanceByBlockNumber",
-    "hmyv2_getValidatorInformation",
-    "hmyv2_call",
-    "net_peerCount",
-    "hmyv2_getNodeMetadata",
-    "hmyv2_getCurrentTransactionErrorSink",
-    "hmyv2_getCurrentUtilityMetrics",
-)
+    "hmyv2_blockNumber", "hmyv2_getBlockSigners", "hmyv2_getBlocks", "hmyv2_getBalanceByBlockNumber",
+    "hmyv2_getValidatorInformation", "hmyv2_call", "net_peerCount", "hmyv2_getNodeMetadata",
+    "hmyv2_getCurrentTransactionErrorSink", "hmyv2_getCurrentUtilityMetrics",
+)  # fmt: skip
+"""The ten methods of the seed study's table."""
 ETHEREUM = (
-    "eth_blockNumber",
-    "eth_chainId",
-    "eth_gasPrice",
-    "eth_getBalance",
-    "eth_getBlockByNumber",
-    "eth_getTransactionCount",
-    "eth_getCode",
-    "eth_call",
-    "eth_getLogs",
-    "net_peerCount",
-)
+    "eth_blockNumber", "eth_chainId", "eth_gasPrice", "eth_getBalance", "eth_getBlockByNumber",
+    "eth_getTransactionCount", "eth_getCode", "eth_call", "eth_getLogs", "net_peerCount",
+)  # fmt: skip
+"""Ten methods like these of an Ethereum node."""
 REACH = 100
 """Blocks under the head that calls are about: no node has pruned them."""
 _TIMEOUT = 30.0
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _encode = msgspec.json.Encoder().encode
 
+T = TypeVar("T")
 Ask = Callable[[str, list[Any]], Awaitable[Any]]
 """A call's result, decoded; None when there is none."""
 
@@ -82,16 +70,14 @@ def written(text: str) -> LoadCall:
 
 
 class World(Struct, frozen=True):
-    """What a chain has that calls can be about."""
+    """What a chain has that calls can be about; addresses are 0x…"""
 
     chain: str
     head: int
     contract: str
-    """0x…"""
     addresses: tuple[str, ...]
-    """0x…"""
     validators: tuple[str, ...] = ()
-    """one1…, Harmony only."""
+    """Addresses as one1…, on Harmony only."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -149,27 +135,37 @@ async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
     return ()
 
 
+def _about(
+    method: str, *, block: str, span: tuple[int, int], address: str, contract: str, holder: str, validator: str = ""
+) -> LoadCall:
+    """A call of `method` about these: at `block`, or about the blocks of `span`; `holder` is in hex without 0x."""
+    first, last = span
+    query = {"to": contract, "data": f"0x70a08231{holder:0>64}"}  # balanceOf
+    params: dict[str, list[Any]] = {
+        "hmyv2_getBlockSigners": [last],
+        "hmyv2_getBlocks": [first, last, {"withSigners": False, "fullTx": False, "inclStaking": True}],
+        "hmyv2_getBalanceByBlockNumber": [validator, last],
+        "hmyv2_getValidatorInformation": [validator],
+        "hmyv2_call": [query, last],
+        "eth_getBalance": [address, block],
+        "eth_getBlockByNumber": [block, False],
+        "eth_getTransactionCount": [address, block],
+        "eth_getCode": [contract, block],
+        "eth_call": [query, block],
+        "eth_getLogs": [{"address": contract, "fromBlock": hex(first), "toBlock": hex(last)}],
+    }
+    return LoadCall(method, msgspec.json.encode(params.get(method, [])))
+
+
 def draw(method: str, world: World, rng: Random) -> LoadCall:
     """A call of `method` about something that exists, different each time where the method lets it."""
     number = max(1, world.head - rng.randrange(2, REACH))
     validator = rng.choice(world.validators) if world.validators else ""
-    address = rng.choice(world.addresses)
-    query = {"to": world.contract, "data": f"0x70a08231{rng.getrandbits(160):064x}"}
-    first = max(1, number - 4)
-    params: dict[str, list[Any]] = {
-        "hmyv2_getBlockSigners": [number],
-        "hmyv2_getBlocks": [first, number, {"withSigners": False, "fullTx": False, "inclStaking": True}],
-        "hmyv2_getBalanceByBlockNumber": [validator, number],
-        "hmyv2_getValidatorInformation": [validator],
-        "hmyv2_call": [query, number],
-        "eth_getBalance": [address, hex(number)],
-        "eth_getBlockByNumber": [hex(number), False],
-        "eth_getTransactionCount": [address, hex(number)],
-        "eth_getCode": [world.contract, hex(number)],
-        "eth_call": [query, hex(number)],
-        "eth_getLogs": [{"address": world.contract, "fromBlock": hex(first), "toBlock": hex(number)}],
-    }
-    return LoadCall(method, msgspec.json.encode(params.get(method, [])))
+    address, holder, span = rng.choice(world.addresses), f"{rng.getrandbits(160):x}", (max(1, number - 4), number)
+    return _about(
+        method, block=hex(number), span=span, address=address, contract=world.contract, holder=holder,
+        validator=validator,
+    )  # fmt: skip
 
 
 def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[LoadCall]:
@@ -180,22 +176,15 @@ def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[Lo
             yield draw(method, world, rng)
 
 
-T = TypeVar("T")
-
 READS = {
-    "eth_call": 40,
-    "eth_getBalance": 12,
-    "eth_blockNumber": 12,
-    "eth_getBlockByNumber": 10,
-    "eth_getLogs": 6,
-    "eth_getTransactionCount": 6,
-    "eth_gasPrice": 5,
-    "eth_getCode": 4,
-    "eth_chainId": 5,
-}
+    "eth_call": 40, "eth_getBalance": 12, "eth_blockNumber": 12, "eth_getBlockByNumber": 10, "eth_getLogs": 6,
+    "eth_getTransactionCount": 6, "eth_gasPrice": 5, "eth_getCode": 4, "eth_chainId": 5,
+}  # fmt: skip
+"""What DApps call, and how many of a hundred calls."""
 PEOPLE, CONTRACTS = 2000, 200
 NEWEST = 0.9
 """Share of calls that are about the newest block; the others go back exponentially, 50 blocks on average."""
+_ALWAYS_NEWEST = ("eth_getTransactionCount", "eth_getCode")
 _METHODS, _WEIGHTS = tuple(READS), tuple(accumulate(READS.values()))
 
 
@@ -207,7 +196,7 @@ class Zipf(Generic[T]):
         self._weights = tuple(accumulate(rank**-s for rank in range(1, len(items) + 1)))
 
     def draw(self, rng: Random) -> T:
-        """One of them."""
+        """One of the items."""
         return rng.choices(self._items, cum_weights=self._weights)[0]
 
 
@@ -227,37 +216,17 @@ class Visitors:
 
     def read(self) -> LoadCall:
         """One read."""
-        method = self._rng.choices(_METHODS, cum_weights=_WEIGHTS)[0]
-        return LoadCall(method, msgspec.json.encode(self._params(method)))
+        rng, block = self._rng, "latest"
+        method = rng.choices(_METHODS, cum_weights=_WEIGHTS)[0]
+        if method not in _ALWAYS_NEWEST and rng.random() >= NEWEST:
+            block = hex(max(1, self._head - int(rng.expovariate(0.02))))
+        person, contract = self._people.draw(rng), self._contracts.draw(rng)
+        span = (max(1, self._head - rng.choice((5, 20, 100))), self._head)
+        return _about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
 
     def page(self) -> list[LoadCall]:
         """What a page asks for when it opens, in one batch."""
         return [self.read() for _ in range(self._rng.randrange(3, 15))]
-
-    def _params(self, method: str) -> list[Any]:
-        rng = self._rng
-        match method:
-            case "eth_call":
-                data = f"0x70a08231{self._people.draw(rng)[2:]:0>64}"  # balanceOf
-                return [{"to": self._contracts.draw(rng), "data": data}, self._block()]
-            case "eth_getBalance":
-                return [self._people.draw(rng), self._block()]
-            case "eth_getTransactionCount":
-                return [self._people.draw(rng), "latest"]
-            case "eth_getCode":
-                return [self._contracts.draw(rng), "latest"]
-            case "eth_getBlockByNumber":
-                return [self._block(), False]
-            case "eth_getLogs":
-                first = max(1, self._head - rng.choice((5, 20, 100)))
-                place = {"fromBlock": hex(first), "toBlock": hex(self._head)}
-                return [{"address": self._contracts.draw(rng), **place}]
-        return []
-
-    def _block(self) -> str:
-        if self._rng.random() < NEWEST:
-            return "latest"
-        return hex(max(1, self._head - int(self._rng.expovariate(0.02))))
 
 
 def made_up(kind: str, number: int) -> str:

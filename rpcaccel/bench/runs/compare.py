@@ -1,11 +1,13 @@
-"""`rpcaccel bench compare`: two endpoints, or settings, in interleaved runs: is a difference larger than the noise?"""
+"""`rpcaccel bench compare`: two endpoints, or settings, in interleaved runs: do they differ beyond the noise?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import repeat
 from math import inf
 from random import Random
+from typing import NamedTuple
 
 from msgspec import Struct, field, to_builtins
 
@@ -23,7 +25,7 @@ class RunningSide(Struct, frozen=True):
 
     target: LoadTarget
     pids: tuple[int, ...] = ()
-    """Of the processes whose CPU and memory count; empty: nothing is known of them."""
+    """Ids of the processes whose CPU and memory count; empty when they are not known."""
 
 
 Side = Callable[[], AbstractContextManager[RunningSide]]
@@ -34,8 +36,9 @@ class CompareOptions(Struct, frozen=True):
     """What is measured."""
 
     a: str
+    """What the first side is called in the report."""
     b: str
-    """How the two are called in the report."""
+    """What the second side is called in the report."""
     runs: int = 5
     duration: float = 5.0
     warmup: float = 1.0
@@ -57,7 +60,7 @@ class Run(Struct, frozen=True):
     resident: int | None = None
     """Bytes."""
     held: bool = True
-    """Did the generator hold the rate?"""
+    """Whether the generator held the rate."""
 
     @property
     def cpu_a_call(self) -> float | None:
@@ -66,24 +69,24 @@ class Run(Struct, frozen=True):
         return None if self.cores is None or not rate else self.cores / rate * 1e6
 
 
-class Measure(Struct, frozen=True):
+class Measure(NamedTuple):
     """One thing that is compared."""
 
     name: str
-    unit: str
     of: Callable[[Run], float | None]
     more_is_better: bool = False
 
 
 MEASURES = (
-    Measure("good calls", "/s", lambda run: run.summary.rate, more_is_better=True),
-    Measure("latency, mean", "ms", lambda run: _ms(run.summary.mean)),
-    Measure("latency, p50", "ms", lambda run: _ms(run.summary.p50)),
-    Measure("latency, p99", "ms", lambda run: _ms(run.summary.p99)),
-    Measure("CPU", "cores", lambda run: run.cores),
-    Measure("CPU a call", "µs", lambda run: run.cpu_a_call),
-    Measure("resident memory", "MB", lambda run: None if run.resident is None else run.resident / 1e6),
+    Measure("good calls (/s)", lambda run: run.summary.rate, more_is_better=True),
+    Measure("latency, mean (ms)", lambda run: _ms(run.summary.mean)),
+    Measure("latency, p50 (ms)", lambda run: _ms(run.summary.p50)),
+    Measure("latency, p99 (ms)", lambda run: _ms(run.summary.p99)),
+    Measure("CPU (cores)", lambda run: run.cores),
+    Measure("CPU a call (µs)", lambda run: run.cpu_a_call),
+    Measure("resident memory (MB)", lambda run: None if run.resident is None else run.resident / 1e6),
 )
+_GOOD, _CORES = MEASURES[0], MEASURES[4]
 
 
 class CompareResults(Struct):
@@ -92,26 +95,27 @@ class CompareResults(Struct):
     asked: CompareOptions
     runs: list[Run] = field(default_factory=list)
 
+    def of(self, side: str) -> list[Run]:
+        """The runs of one side."""
+        return [run for run in self.runs if run.side == side]
+
     @property
     def dead(self) -> list[str]:
         """Sides that answered no call well in any run."""
-        sides = {name: [run for run in self.runs if run.side == name] for name in (self.asked.a, self.asked.b)}
+        sides = {name: self.of(name) for name in (self.asked.a, self.asked.b)}
         return [name for name, runs in sides.items() if runs and all(run.summary.dead for run in runs)]
 
     def values(self, side: str, measure: Measure) -> list[float]:
         """What was measured of one side, run by run."""
-        return [value for run in self.runs if run.side == side and (value := measure.of(run)) is not None]
+        return [value for run in self.of(side) if (value := measure.of(run)) is not None]
 
-    def pairs(self, measure: Measure) -> tuple[list[float], list[float]]:
-        """The same of both sides, of the pairs of runs in which both have it."""
-        a: list[float] = []
-        b: list[float] = []
-        for pair in zip(self.runs[::2], self.runs[1::2], strict=False):
-            one, other = (measure.of(run) for run in (pair if pair[0].side == self.asked.a else pair[::-1]))
-            if one is not None and other is not None:
-                a.append(one)
-                b.append(other)
-        return a, b
+    def ratio(self, measure: Measure) -> Ratio | None:
+        """B over A, of the pairs of runs in which both have the measure."""
+        pairs = [
+            (measure.of(a), measure.of(b)) for a, b in zip(self.of(self.asked.a), self.of(self.asked.b), strict=False)
+        ]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        return ratio([a for a, _ in both], [b for _, b in both])
 
 
 async def compare(asked: CompareOptions, sides: tuple[Side, Side], watch: Watch) -> CompareResults:
@@ -164,11 +168,8 @@ async def _run(asked: CompareOptions, name: str, running: RunningSide, world: Wo
 
 
 def _calls(asked: CompareOptions, world: World, number: int) -> Iterator[LoadCall]:
-    """Both sides of a pair get the same calls in the same order."""
-    if asked.call is None:
-        yield from mixed(world, Random(asked.seed + number), asked.methods)
-    while asked.call is not None:
-        yield asked.call
+    """The calls of a pair of runs: the same for both sides, in the same order."""
+    return repeat(asked.call) if asked.call else mixed(world, Random(asked.seed + number), asked.methods)
 
 
 def reported(found: CompareResults, *, stopped: bool = False) -> Report:
@@ -182,40 +183,39 @@ def reported(found: CompareResults, *, stopped: bool = False) -> Report:
         "load": f"{loop}; {asked.runs} interleaved runs of {asked.duration:g} s each, {asked.warmup:g} s of warming up",
         "calls": calls,
     }
-    rows = [row for measure in MEASURES if (row := _row(found, measure)) is not None]
+    rows = [_row(found, measure) for measure in MEASURES if any(found.values(side, measure) for side in _sides(asked))]
     columns = ("", "A mean ± spread", "B mean ± spread", "B / A", "95 % interval", "larger than the noise?")
     note = "Spread: standard deviation between runs. Interval: of the ratio, from the pairs of runs (Student's t)."
-    rates: dict[str, list[float | None]] = {side: [*found.values(side, MEASURES[0])] for side in (asked.a, asked.b)}
+    rates: dict[str, list[float | None]] = {side: [*found.values(side, _GOOD)] for side in _sides(asked)}
     pairs = min((len(values) for values in rates.values()), default=0)
     plot = Bars("Good calls a second, run by run", "/s", tuple(str(number + 1) for number in range(pairs)), rates)
     data = {"runs": to_builtins(found.runs)}
     return Report("A against B", facts, [Table("A and B", columns, rows, note)], [plot], _remarks(found, stopped), data)
 
 
+def _sides(asked: CompareOptions) -> tuple[str, str]:
+    return asked.a, asked.b
+
+
 def _remarks(found: CompareResults, stopped: bool) -> list[str]:
     remarks = ["interrupted: the whole pairs of runs made until then"] if stopped else []
     remarks += [f"every call to {side} failed" for side in found.dead]
-    for side in (found.asked.a, found.asked.b):
-        bad = [run for run in found.runs if run.side == side and run.summary.failures]
+    for side in _sides(found.asked):
+        bad = [run for run in found.of(side) if run.summary.failures]
         if bad:
-            remarks.append(
-                f"{side}: failures in {len(bad)} of its runs, {failures(bad[0].summary)} in the first of them"
-            )
-        if any(not run.held for run in found.runs if run.side == side):
-            remarks.append(
-                f"{side}: the generator did not hold the rate; the latencies say more about it than about {side}"
-            )
-        if found.runs and not found.values(side, MEASURES[4]):
+            first = failures(bad[0].summary)
+            remarks.append(f"{side}: failures in {len(bad)} of its runs, {first} in the first of them")
+        if not all(run.held for run in found.of(side)):
+            said = f"the generator did not hold the rate; the latencies say more about it than about {side}"
+            remarks.append(f"{side}: {said}")
+        if found.runs and not found.values(side, _CORES):
             remarks.append(f"{side}: its process is not on this machine, or cannot be seen: no CPU and memory")
     return remarks
 
 
-def _row(found: CompareResults, measure: Measure) -> tuple[str, ...] | None:
-    a, b = (found.values(side, measure) for side in (found.asked.a, found.asked.b))
-    if not a and not b:
-        return None
-    both = ratio(*found.pairs(measure))
-    return (f"{measure.name} ({measure.unit})", _spread(a), _spread(b), *_ratio(both, measure))
+def _row(found: CompareResults, measure: Measure) -> tuple[str, ...]:
+    spreads = (_spread(found.values(side, measure)) for side in _sides(found.asked))
+    return (measure.name, *spreads, *_ratio(found.ratio(measure), measure))
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -1,8 +1,8 @@
-"""`rpcaccel replay`: recorded calls once more, at their own pace or another; two endpoints are compared."""
+"""`rpcaccel replay`: recorded calls are made again, at their own pace or another; two endpoints are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, to_builtins
 
@@ -22,7 +22,7 @@ from rpcaccel.bench.report.report import (
     milliseconds,
     percent,
 )
-from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
+from rpcaccel.bench.report.statistics import Series, Summary
 from rpcaccel.bench.runs.answer_diff import Differences
 from rpcaccel.bench.runs.recording import Chosen, call, follow
 
@@ -68,16 +68,11 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
         watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
         run = Generator(*pools, timeout=asked.timeout, told=told, spin=asked.spin)
         await run.run(timed(calls), watch)
-        well = not differences.forbidden and not any(_dead(by_method) for by_method in run.series)
-        return reported(asked, run, differences, stopped=watch.stopped), well
+        dead = any(run.total(place).summary(1.0).dead for place in range(len(pools)))
+        return reported(asked, run, differences, stopped=watch.stopped), not differences.forbidden and not dead
     finally:
         for pool in pools:
             await pool.close()
-
-
-def _dead(by_method: Mapping[str, Series]) -> bool:
-    """Whether calls were made and every one failed."""
-    return together(by_method.values()).summary(1.0).dead
 
 
 def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
@@ -108,8 +103,7 @@ def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, 
     remarks = ["interrupted: what was measured until then"] if stopped else []
     remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
     totals = [run.total(place).summary(run.elapsed) for place in range(len(names))]
-    dead = [name for name, by_method in zip(names, run.series, strict=True) if _dead(by_method)]
-    remarks += [f"every call to {name} failed" for name in dead]
+    remarks += [f"every call to {name} failed" for name, total in zip(names, totals, strict=True) if total.dead]
     tables: list[Table] = []
     plots: list[Bars] = []
     if held.yes:
@@ -131,20 +125,15 @@ def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, 
 
 def _latencies(asked: ReplayOptions, names: Sequence[str], totals: Sequence[Summary]) -> Table:
     rows = [(name, *figures(total)) for name, total in zip(names, totals, strict=True)]
-    before = sorted(line.ms / 1000 for line in asked.chosen.lines if line.ms is not None)
-    if before:
-        mean = sum(before) / len(before)
-        times = (mean, *(percentile(before, share) for share in (0.5, 0.9, 0.99, 0.999, 1.0)))
-        rows.append(("when recorded", count(len(before)), "–", *map(milliseconds, times), "–", _hits(asked)))
+    before = Series()
+    for line in asked.chosen.lines:
+        if line.ms is not None:
+            before.add(line.ms / 1000, "", line.source)
+    if before.calls:
+        calls, _, *times, _, hits = figures(before.summary(1.0))
+        rows.append(("when recorded", calls, "–", *times, "–", hits))
     note = "Milliseconds. Those of the recording were measured inside the proxy, without the way to it."
     return Table("Latency", ("target", *FIGURES), rows, note)
-
-
-def _hits(asked: ReplayOptions) -> str:
-    series = Series()
-    for line in asked.chosen.lines:
-        series.add(0.0, "", line.source)
-    return percent(series.summary(1.0).hit_ratio)
 
 
 def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed: float) -> Table:

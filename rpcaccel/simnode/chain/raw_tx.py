@@ -233,8 +233,10 @@ def _multiply(point: Point, times: int) -> Point:
 
 
 def unfunded(rng: Random, to: bytes, chain_id: int) -> bytes:
-    """A well-formed transfer with a made-up signature (EIP-155): any x of a point on the curve recovers to some address,
-    which nobody has used, so a real node refuses the transfer for want of funds."""
+    """A well-formed transfer with a made-up signature (EIP-155).
+
+    Any x of a point on the curve recovers to some address. Nobody has used it, so a real node refuses the transfer.
+    """
     numbers = (0, 100_000_000_000, 21_000, 1, 35 + 2 * chain_id + rng.randrange(2), _G[0], rng.randrange(1, _N // 2))
     nonce, gas_price, gas, value, *signature = (number_bytes(number) for number in numbers)
     return encode([nonce, gas_price, gas, to, value, b"", *signature])
