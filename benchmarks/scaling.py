@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import uvloop
 from msgspec import Struct
@@ -109,7 +108,6 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
 
 def spread(port: int, pids: list[int]) -> tuple[int, ...]:
     """Connections to a port, by process that has any."""
-    lines = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
-    sockets = {f"socket:[{line[9]}]" for line in lines if line[3] == "01" and line[1].endswith(f":{port:04X}")}
-    counts = (len(sockets & process_usage._held(pid)) for pid in pids)
+    sockets = process_usage.sockets(port, "01")
+    counts = (len(sockets & process_usage.held(pid)) for pid in pids)
     return tuple(count for count in counts if count)

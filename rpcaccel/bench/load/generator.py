@@ -12,6 +12,7 @@ import asyncio
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -169,9 +170,12 @@ class Generator:
         self._advance()
         cpu, self._began = time.process_time(), self._clock() + (0.0 if plan.at_once else 0.01)
         self._loop.call_soon(self._tick)
-        while not (await self._ended() or watch.stopped):
+        while not (self._finished.is_set() or watch.stopped):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._finished.wait()
             past = (self._clock() - self._began) / plan.seconds if plan.seconds else 1.0
-            watch.at(max(past, (self._sent - self._under_way) / plan.number))
+            watch.at(max(past, (self._sent - self._under_way) / max(1, plan.number)))
         self.elapsed = self._clock() - self._began
         self._cpu = time.process_time() - cpu
         self._over = True
@@ -199,14 +203,6 @@ class Generator:
             busy=self._cpu / self.elapsed if self.elapsed else 0.0,
             late_most=self._late_most,
         )
-
-    async def _ended(self) -> bool:
-        try:
-            async with asyncio.timeout(_LOOK):
-                await self._finished.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _advance(self) -> None:
         self._next = next(self._plan.calls, None) if self._sent < self._plan.number else None
