@@ -1,4 +1,4 @@
-"""Judges whether a reply is a good answer to a call: not HTTP 200 but what is inside counts (JSON-RPC 2.0, section 5)."""
+"""Judges whether a reply is a good answer to a call: HTTP 200 is not enough (JSON-RPC 2.0, section 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report in its forms: terminal, Markdown, JSON, and one HTML page with nothing beside it."""
+"""Renders a report for the terminal, as Markdown, as JSON, or as one HTML page that needs no other file."""
 
 from __future__ import annotations
 

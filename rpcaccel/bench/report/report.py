@@ -1,4 +1,4 @@
-"""What a measurement has to say, before it has a form: facts, tables, plots and remarks."""
+"""A report on a measurement, before it has a form: facts, tables, plots and remarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU and resident memory of processes, from Linux' /proc; elsewhere nothing is known, and that is said."""
+"""Reads CPU time and resident memory of processes from Linux' /proc; on other systems both are unknown."""
 
 from __future__ import annotations
 

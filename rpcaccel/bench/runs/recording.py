@@ -1,4 +1,4 @@
-"""A file of real calls: JSON lines, the first of which says how they were recorded; and what of it is replayed."""
+"""Reads and writes recordings, which are JSON lines of real calls behind a header, and chooses what is replayed."""
 
 from __future__ import annotations
 

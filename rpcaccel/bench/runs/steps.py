@@ -1,4 +1,4 @@
-"""`rpcaccel bench steps`: where a call's time goes inside the proxy, from its own step timings."""
+"""`rpcaccel bench steps`: where the time of a call goes inside the proxy, from the proxy's own step timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rpcaccel bench table`: so many calls of each method (the seed study's protocol), over endpoints side by side."""
+"""`rpcaccel bench table`: the same calls of each method over several endpoints side by side, as in the seed study."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What can be turned on a simulated node while it runs: speed, lag, roles, and faults.
+"""The settings of a simulated node that can change while it runs: speed, lag, roles and faults.
 
-Set fields in a test (`node.knobs.lag = 3`), or POST any of them as JSON to /simnode/knobs.
+Tests set fields (`node.knobs.lag = 3`); a POST to /simnode/knobs sets any of them from JSON.
 """
 
 from __future__ import annotations

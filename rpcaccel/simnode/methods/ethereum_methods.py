@@ -1,5 +1,6 @@
-"""A geth-like node: optional block arguments, finalized and safe tags, error data on reverts, geth's texts.
+"""The methods of a geth-like node that are not about accounts.
 
+Such a node has optional block arguments, finalized and safe tags, error data on reverts, and geth's error texts.
 Source: go-ethereum's eth API (docs/harmony.md section 11).
 """
 

@@ -1,4 +1,4 @@
-"""A geth-like node's account methods: unlike Harmony it refuses what lies above its head.
+"""The account methods of a geth-like node, which unlike Harmony refuses calls about blocks above its head.
 
 Source: go-ethereum's eth API (docs/harmony.md section 11).
 """

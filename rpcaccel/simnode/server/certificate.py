@@ -1,4 +1,4 @@
-"""A self-signed certificate for a simulated node that serves HTTPS: RFC 5280 (X.509) in the DER of ITU-T X.690."""
+"""Makes the self-signed certificate of a simulated node that serves HTTPS (RFC 5280, in the DER of ITU-T X.690)."""
 
 from __future__ import annotations
 

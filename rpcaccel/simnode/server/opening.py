@@ -1,4 +1,4 @@
-"""Opening a connection to a far node: round trips that take their time, then the TLS handshake, then HTTP."""
+"""Opens connections as a far node does: round trips that take their time, then the TLS handshake, then HTTP."""
 
 from __future__ import annotations
 
