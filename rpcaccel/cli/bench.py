@@ -156,8 +156,9 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     methods = tuple(method or ())
     asked = measuring.RateOptions(
-        target(url), rate, seconds(duration, some=True), connections, timeout, methods, single(call), mix, seed, spin
-    )
+        target(url), rate, seconds(duration, some=True), connections, timeout, spin,
+        methods=methods, call=single(call), mix=mix, seed=seed,
+    )  # fmt: skip
 
     async def measure(watch: Watch) -> tuple[Report, int]:
         report, held = await measuring.rate(asked, watch)

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
+from typing import Self, cast
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -191,6 +191,12 @@ class ConnectionPool:
             return
         missing = min(count, self.limit) - len(self._all) - len(self._opening)
         await asyncio.gather(*(self._open() for _ in range(missing)))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Cut all connections; requests under way end as closed."""

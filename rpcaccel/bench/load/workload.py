@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, repeat
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -39,6 +39,7 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _encode = msgspec.json.Encoder().encode
 
 T = TypeVar("T")
+Mix = Literal["table", "dapp"]
 Ask = Callable[[str, list[Any]], Awaitable[Any]]
 """A call's result, decoded; None when there is none."""
 
@@ -67,6 +68,36 @@ def written(text: str) -> LoadCall:
     """A call as it is written in JSON; its params stay as they are spelt. Raises ValueError."""
     found = msgspec.json.decode(text, type=_Written)
     return LoadCall(found.method, bytes(found.params))
+
+
+class CallChoice(Struct, frozen=True, kw_only=True):
+    """Which calls a measurement makes."""
+
+    methods: tuple[str, ...] = ()
+    """These methods of the table in turn; all ten when none is named."""
+    call: LoadCall | None = None
+    """The only call to make, instead of many."""
+    mix: Mix = "table"
+    """The methods of the table, or what DApps call; methods that are named win."""
+    seed: int = 1
+
+    @property
+    def named(self) -> str:
+        """What is called, in the words of a report."""
+        usual = "what DApps call" if self.mix == "dapp" else "the table's ten methods in turn"
+        return self.call.method if self.call else ", ".join(self.methods) or usual
+
+    async def world(self, pool: ConnectionPool) -> World:
+        """What the calls are about. Raises NoEndpointError."""
+        return World("", 0, "", ()) if self.call else await learn(asking(pool), pool.target.shown)
+
+    def calls(self, world: World, run: int = 0) -> Iterator[LoadCall]:
+        """The calls, without end; others in each run."""
+        rng = Random(self.seed + run)
+        if self.call is not None:
+            return repeat(self.call)
+        visited = self.mix == "dapp" and not self.methods
+        return iter(Visitors(world, rng)) if visited else mixed(world, rng, self.methods)
 
 
 class World(Struct, frozen=True):

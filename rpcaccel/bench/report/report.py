@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,12 @@ def figures(found: Summary) -> tuple[str, ...]:
     """The cells of FIGURES."""
     times = (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)
     return count(found.calls), count(found.rate), *map(milliseconds, times), failures(found), percent(found.hit_ratio)
+
+
+def remarks(dead: Iterable[str], *, stopped: bool) -> list[str]:
+    """What is to be said first: that the measurement was `stopped`, and the endpoints of which every call failed."""
+    said = ["interrupted: what was measured until then"] if stopped else []
+    return said + [f"every call to {name} failed" for name in dead]
 
 
 def milliseconds(seconds: float | None) -> str:

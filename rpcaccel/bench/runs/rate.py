@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import repeat
-from random import Random
-from typing import Literal
+from collections.abc import Sequence
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.generator import Generator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import LoadCall, Visitors, asking, learn, mixed
-from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, figures, machine
+from rpcaccel.bench.load.workload import CallChoice
+from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, figures, machine, remarks
 from rpcaccel.bench.report.statistics import Series, Summary, percentile
 
 _BOUNDS = [step * 10.0**power for power in range(-5, 3) for step in (1, 2, 3, 5)]
@@ -23,10 +20,8 @@ _BOUNDS = [step * 10.0**power for power in range(-5, 3) for step in (1, 2, 3, 5)
 _TAIL = ((0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"))
 _NOTE = "Milliseconds from the moment a call was due. Calls that timed out count with the time they were waited for."
 
-Mix = Literal["table", "dapp"]
 
-
-class RateOptions(Struct, frozen=True):
+class RateOptions(CallChoice, frozen=True):
     """What is measured."""
 
     target: LoadTarget
@@ -34,12 +29,6 @@ class RateOptions(Struct, frozen=True):
     duration: float
     connections: int = 512
     timeout: float = 10.0
-    methods: tuple[str, ...] = ()
-    call: LoadCall | None = None
-    """The only call to make, instead of many."""
-    mix: Mix = "table"
-    """The ten methods of the table in turn, or what DApps call."""
-    seed: int = 1
     spin: bool = True
 
 
@@ -49,32 +38,13 @@ async def rate(asked: RateOptions, watch: Watch) -> tuple[Report, bool]:
 
     Raises NoEndpointError.
     """
-    pool = ConnectionPool(asked.target, asked.connections)
-    try:
-        calls = await watch.unless_stopped(_calls(asked, pool))
+    async with ConnectionPool(asked.target, asked.connections) as pool:
+        calls = asked.calls(await watch.unless_stopped(asked.world(pool)))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
         run = Generator(pool, timeout=asked.timeout, spin=asked.spin)
         series = await run.run(constant(calls, rate=asked.rate, seconds=asked.duration), watch)
         found, held = run.summary(), run.held
         return reported(asked, series, found, held, stopped=watch.stopped), held.yes and not found.dead
-    finally:
-        await pool.close()
-
-
-async def _calls(asked: RateOptions, pool: ConnectionPool) -> Iterator[LoadCall]:
-    if asked.call is not None:
-        return repeat(asked.call)
-    world, rng = await learn(asking(pool), pool.target.shown), Random(asked.seed)
-    if asked.mix == "dapp" and not asked.methods:
-        return iter(Visitors(world, rng))
-    return mixed(world, rng, asked.methods)
-
-
-def _named(asked: RateOptions) -> str:
-    if asked.call is not None:
-        return asked.call.method
-    usual = "what DApps call" if asked.mix == "dapp" else "the table's ten methods in turn"
-    return ", ".join(asked.methods) or usual
 
 
 def reported(asked: RateOptions, series: Series, found: Summary, held: RateHeld, *, stopped: bool = False) -> Report:
@@ -82,19 +52,18 @@ def reported(asked: RateOptions, series: Series, found: Summary, held: RateHeld,
     facts = machine() | {
         "target": asked.target.shown,
         "load": f"{asked.rate:g} calls/s for {asked.duration:g} s, open loop, at most {asked.connections} connections",
-        "calls": _named(asked),
+        "calls": asked.named,
         "generator": held.effort,
     }
     title = f"{asked.rate:g} calls a second"
-    remarks = ["interrupted: what was measured until then"] if stopped else []
-    remarks += [f"every call to {asked.target.shown} failed"] if found.dead else []
+    said = remarks([asked.target.shown] if found.dead else [], stopped=stopped)
     data = {"held": to_builtins(held) | {"yes": held.yes}, "summary": to_builtins(found)}
     if not held.yes:
         reason = f"not reported: the generator did not hold the rate. {held.reason(asked.connections)}"
-        return Report(title, facts, remarks=[*remarks, reason], data={"held": data["held"]})
+        return Report(title, facts, remarks=[*said, reason], data={"held": data["held"]})
     ordered = sorted(series.seconds)
     table = Table("Latency", FIGURES, [figures(found)], _NOTE)
-    return Report(title, facts, [table], [_histogram(ordered), _tail(ordered)], remarks, data)
+    return Report(title, facts, [table], [_histogram(ordered), _tail(ordered)], said, data)
 
 
 def _histogram(ordered: Sequence[float]) -> Bars:

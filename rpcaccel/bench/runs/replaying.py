@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from msgspec import Struct, to_builtins
 
@@ -10,18 +11,8 @@ from rpcaccel.bench.load.client import ConnectionPool, LoadTarget, Outcome
 from rpcaccel.bench.load.generator import Due, Generator, timed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, asking, learn
-from rpcaccel.bench.report.report import (
-    FIGURES,
-    Bars,
-    Report,
-    Table,
-    count,
-    failures,
-    figures,
-    machine,
-    milliseconds,
-    percent,
-)
+from rpcaccel.bench.report import report as words
+from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, count, failures, figures, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary
 from rpcaccel.bench.runs.answer_diff import Differences
 from rpcaccel.bench.runs.recording import Chosen, call, follow
@@ -54,8 +45,8 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
 
     Raises NoEndpointError.
     """
-    pools = [ConnectionPool(target, asked.connections) for target in asked.targets]
-    try:
+    async with AsyncExitStack() as opened:
+        pools = [await opened.enter_async_context(ConnectionPool(one, asked.connections)) for one in asked.targets]
         learning = learn(asking(pools[0]), asked.targets[0].shown) if asked.follow_head else None
         head = (await watch.unless_stopped(learning)).head if learning is not None else -1
         calls = schedule(asked, head)
@@ -70,9 +61,6 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
         await run.run(timed(calls), watch)
         dead = any(run.total(place).summary(1.0).dead for place in range(len(pools)))
         return reported(asked, run, differences, stopped=watch.stopped), not differences.forbidden and not dead
-    finally:
-        for pool in pools:
-            await pool.close()
 
 
 def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
@@ -95,32 +83,31 @@ def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, 
     if len(set(names)) < len(names):
         names = [f"{name} ({place})" for place, name in zip("AB", names, strict=True)]
     pace = f"{asked.rate:g} calls/s" if asked.rate else "as recorded" if asked.speed == 1 else f"{asked.speed:g}x"
-    facts = machine() | {
+    facts = words.machine() | {
         "recording": f"{len(asked.chosen.lines):,} calls to be replayed, sample of {percent(asked.chosen.head.sample)}",
         "pace": f"{pace}, open loop, at most {asked.connections} connections; latency from the moment a call was due",
         "generator": held.effort,
     }
-    remarks = ["interrupted: what was measured until then"] if stopped else []
-    remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
     totals = [run.total(place).summary(run.elapsed) for place in range(len(names))]
-    remarks += [f"every call to {name} failed" for name, total in zip(names, totals, strict=True) if total.dead]
+    said = words.remarks((name for name, total in zip(names, totals, strict=True) if total.dead), stopped=stopped)
+    said += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
     tables: list[Table] = []
     plots: list[Bars] = []
     if held.yes:
         tables = [_latencies(asked, names, totals), _methods(names, run.series, run.elapsed)]
         plots = [_plot(names, run.series)]
     else:
-        remarks.append(f"latencies are not reported: the pace was not held. {held.reason(asked.connections)}")
-        remarks += [f"{name}: failed: {failures(one)}" for name, one in zip(names, totals, strict=True) if one.failures]
+        said.append(f"latencies are not reported: the pace was not held. {held.reason(asked.connections)}")
+        said += [f"{name}: failed: {failures(one)}" for name, one in zip(names, totals, strict=True) if one.failures]
     if len(asked.targets) > 1:
         tables += _differences(differences)
-        remarks.append(_said(differences))
+        said.append(_said(differences))
     data = {
         "held": to_builtins(held) | {"yes": held.yes},
         "targets": {name: to_builtins(total) for name, total in zip(names, totals, strict=True)},
         "differences": to_builtins(differences.methods),
     }
-    return Report("Replay", facts, tables, plots, remarks, data)
+    return Report("Replay", facts, tables, plots, said, data)
 
 
 def _latencies(asked: ReplayOptions, names: Sequence[str], totals: Sequence[Summary]) -> Table:

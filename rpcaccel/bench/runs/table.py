@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from random import Random
 
 from msgspec import Struct, to_builtins
@@ -11,7 +12,7 @@ from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.generator import Generator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, World, asking, draw, learn
-from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent, remarks
 from rpcaccel.bench.report.statistics import Series, Summary, together
 
 
@@ -55,8 +56,10 @@ async def table(
     Args:
         before_column: called before a column's turn with each method; it may empty a cache.
     """
-    pools = {column.name: ConnectionPool(column.target, asked.concurrency) for column in asked.columns}
-    try:
+    async with AsyncExitStack() as opened:
+        pools = {column.name: ConnectionPool(column.target, asked.concurrency) for column in asked.columns}
+        for pool in pools.values():
+            await opened.enter_async_context(pool)
         first = asked.columns[0]
         world = await watch.unless_stopped(learn(asking(pools[first.name]), first.target.shown))
         rng = Random(asked.seed)
@@ -74,23 +77,16 @@ async def table(
                 if watch.stopped:
                     return found
         return found
-    finally:
-        for pool in pools.values():
-            await pool.close()
 
 
 def different(method: str, world: World, rng: Random, number: int) -> list[LoadCall]:
-    """So many calls, no two alike as long as the method and the chain let them differ."""
-    calls: list[LoadCall] = []
-    seen: set[bytes] = set()
+    """`number` calls, no two alike as long as the method and the chain let them differ."""
+    calls: dict[bytes, LoadCall] = {}
     for _ in range(number * 20):
-        call = draw(method, world, rng)
-        if call.params not in seen:
-            seen.add(call.params)
-            calls.append(call)
-        if len(calls) == number:
-            return calls
-    return [*calls, *(draw(method, world, rng) for _ in range(number - len(calls)))]
+        if len(calls) < number:
+            call = draw(method, world, rng)
+            calls.setdefault(call.params, call)
+    return [*calls.values(), *(draw(method, world, rng) for _ in range(number - len(calls)))]
 
 
 def reported(found: TableResults, *, stopped: bool = False) -> Report:
@@ -107,10 +103,10 @@ def reported(found: TableResults, *, stopped: bool = False) -> Report:
     bars = {name: [_mean(cells[method][name]) for method in methods] for name in names}
     plot = Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
     note = "Milliseconds: mean (p50 / p99)."
-    remarks = ["interrupted: what was measured until then"] if stopped else []
+    said = remarks((), stopped=stopped)
     data = {"cells": to_builtins(cells)}
     first = Table("By method", ("method", *names), rows, note)
-    return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], remarks, data)
+    return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], said, data)
 
 
 def _place(target: LoadTarget) -> str:
