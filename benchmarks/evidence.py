@@ -21,11 +21,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rich.console import Console
-
 from benchmarks import pages
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report
 
 Measure = Callable[[Watch], Report]
@@ -98,9 +95,8 @@ def run(parts: Parts, out: Path | None, *, short: bool, say: Callable[[str], Non
                 if watch.stopped:
                     break
                 continue
-            render.terminal(report, Console(width=150))
-            if out is not None and not watch.stopped and not short:  # such figures are for nobody
-                pages.put(report, out, section)
+            # Figures of a short run, or of one that was interrupted, are for nobody.
+            pages.tell(report, None if watch.stopped or short else out, section)
             say(f"== {section}: {time.monotonic() - began:.0f} s")
             if watch.stopped:
                 break

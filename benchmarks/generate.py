@@ -108,12 +108,11 @@ async def generate(url: str, kind: str, connections: int, seconds: float, first:
         ids = ids_of(kind, first + number)
         return batch_verdict(outcome, ids) if kind == "batch" else verdict(outcome, ids[0])
 
-    pool = ConnectionPool(parse(url), connections)
     calls = itertools.repeat(_Request(kind, kind=kind, first=first))
-    run = Generator(pool, timeout=10.0, judge=judge)
-    await run.run(closed(calls, at_once=connections, seconds=seconds), Watch())
+    async with ConnectionPool(parse(url), connections) as pool:
+        run = Generator(pool, timeout=10.0, judge=judge)
+        await run.run(closed(calls, at_once=connections, seconds=seconds), Watch())
     found = run.total().summary(seconds)
-    await pool.close()
     return Measured(found.calls, seconds, found.failures, found.p50 or 0.0, found.p99 or 0.0)
 
 

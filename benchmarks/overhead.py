@@ -83,12 +83,11 @@ def _new() -> Iterator[LoadCall]:
 
 
 async def _one(way: Way, seconds: float, watch: Watch) -> tuple[Summary, bool]:
-    pool = ConnectionPool(parse(way.url), 32)
-    await pool.warm(8)
-    await pool.post(KEPT.body(1), 10.0)
-    steady = Generator(pool, timeout=10.0)
-    await steady.run(constant(way.calls(), rate=RATE, seconds=seconds), watch)
-    await pool.close()
+    async with ConnectionPool(parse(way.url), 32) as pool:
+        await pool.warm(8)
+        await pool.post(KEPT.body(1), 10.0)
+        steady = Generator(pool, timeout=10.0)
+        await steady.run(constant(way.calls(), rate=RATE, seconds=seconds), watch)
     return steady.summary(), steady.held.yes
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.console import Console
+
 from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report
 
@@ -20,6 +22,13 @@ def put(report: Report, file: Path, section: str) -> None:
         render.write(report, file)
         return
     file.write_text(replaced(text, section, body(report)), encoding="utf-8")
+
+
+def tell(report: Report, file: Path | None, section: str) -> None:
+    """Show a report, and put it into a file where one is named."""
+    render.terminal(report, Console(width=150))
+    if file is not None:
+        put(report, file, section)
 
 
 def body(report: Report) -> str:

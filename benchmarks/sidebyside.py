@@ -17,12 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from rich.console import Console
-
 from benchmarks import pages, scaling, single
 from benchmarks.generate import BATCH, BODIES, KEYS, Measured, run
 from benchmarks.peers import LOADING, Bench, bench, on_core, post, refused
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine
 
 
@@ -209,9 +206,7 @@ def main() -> None:
     given = parser.parse_args()
     rounds = Rounds(given.seconds, given.runs, lambda text: print(text, file=sys.stderr, flush=True))
     report = measure(given.only or list(PARTS), rounds)
-    render.terminal(report, Console(width=140))
-    if given.out is not None:
-        pages.put(report, given.out, "side by side")
+    pages.tell(report, given.out, "side by side")
 
 
 if __name__ == "__main__":

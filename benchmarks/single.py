@@ -153,10 +153,9 @@ async def _together(url: str, call: LoadCall) -> list[float]:
 
 
 async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Summary, bool]:
-    pool = ConnectionPool(parse(url), 256)
-    steady = Generator(pool, timeout=10.0)
-    await steady.run(constant((_miss(number) for number in numbers), rate=1000, seconds=seconds), Watch())
-    await pool.close()
+    async with ConnectionPool(parse(url), 256) as pool:
+        steady = Generator(pool, timeout=10.0)
+        await steady.run(constant((_miss(number) for number in numbers), rate=1000, seconds=seconds), Watch())
     return steady.summary(), steady.held.yes
 
 
