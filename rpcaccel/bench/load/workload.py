@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import accumulate, repeat
 from random import Random
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -219,16 +219,10 @@ _ALWAYS_NEWEST = ("eth_getTransactionCount", "eth_getCode")
 _METHODS, _WEIGHTS = tuple(READS), tuple(accumulate(READS.values()))
 
 
-class Zipf(Generic[T]):
-    """Draws from `items`, the first ones far more often: rank to the power of -s."""
-
-    def __init__(self, items: Sequence[T], s: float = 1.1) -> None:
-        self._items = items
-        self._weights = tuple(accumulate(rank**-s for rank in range(1, len(items) + 1)))
-
-    def draw(self, rng: Random) -> T:
-        """One of the items."""
-        return rng.choices(self._items, cum_weights=self._weights)[0]
+def zipf(items: Sequence[T], rng: Random, s: float = 1.1) -> Callable[[], T]:
+    """A function that draws from `items`, the first ones far more often: rank to the power of -s."""
+    weights = tuple(accumulate(rank**-s for rank in range(1, len(items) + 1)))
+    return lambda: rng.choices(items, cum_weights=weights)[0]
 
 
 class Visitors:
@@ -237,9 +231,9 @@ class Visitors:
     def __init__(self, world: World, rng: Random) -> None:
         self._head = world.head
         self._rng = rng
-        known = list(world.addresses)
-        self._people = Zipf([*known, *(made_up("person", number) for number in range(PEOPLE - len(known)))])
-        self._contracts = Zipf([world.contract, *(made_up("contract", number) for number in range(CONTRACTS - 1))])
+        others = (made_up("person", number) for number in range(PEOPLE - len(world.addresses)))
+        self._person = zipf([*world.addresses, *others], rng)
+        self._contract = zipf([world.contract, *(made_up("contract", number) for number in range(CONTRACTS - 1))], rng)
 
     def __iter__(self) -> Iterator[LoadCall]:
         while True:
@@ -251,7 +245,7 @@ class Visitors:
         method = rng.choices(_METHODS, cum_weights=_WEIGHTS)[0]
         if method not in _ALWAYS_NEWEST and rng.random() >= NEWEST:
             block = hex(max(1, self._head - int(rng.expovariate(0.02))))
-        person, contract = self._people.draw(rng), self._contracts.draw(rng)
+        person, contract = self._person(), self._contract()
         span = (max(1, self._head - rng.choice((5, 20, 100))), self._head)
         return _about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
 

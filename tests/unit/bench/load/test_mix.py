@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.workload import READS, Visitors, Zipf, asking, learn, made_up
+from rpcaccel.bench.load.workload import READS, Visitors, asking, learn, made_up, zipf
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 
 
@@ -31,7 +31,8 @@ async def test_every_kind_of_call_is_answered(nodes: Callable[..., Any]) -> None
 
 
 def test_the_popular_are_asked_about_far_more_often() -> None:
-    drawn = Counter(Zipf(range(1000)).draw(rng) for rng in [Random(1)] for _ in range(5000))
+    popular = zipf(range(1000), Random(1))
+    drawn = Counter(popular() for _ in range(5000))
     assert drawn[0] > 10 * drawn[20] > 0
     assert len(drawn) > 200
 
