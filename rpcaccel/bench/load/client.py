@@ -38,10 +38,6 @@ class LoadTarget(Struct, frozen=True):
         """The bytes of a request."""
         return b"%b%d\r\n\r\n%b" % (self.head, len(body), body)
 
-    def context(self) -> ssl.SSLContext | None:
-        """The TLS settings of a client, which trusts what SSL_CERT_FILE names; None for plain HTTP."""
-        return ssl.create_default_context() if self.tls else None
-
     @property
     def local(self) -> bool:
         """Whether the target is on this machine, by its address."""
@@ -75,14 +71,11 @@ _SWEEP = 0.05
 """Seconds between looks for requests whose time is over: no timer for each."""
 
 
-class _Request:
-    __slots__ = ("data", "deadline", "done", "repeated")
-
-    def __init__(self, data: bytes, done: Done, deadline: float) -> None:
-        self.data = data
-        self.done = done
-        self.deadline = deadline
-        self.repeated = False
+class _Request(Struct):
+    data: bytes
+    done: Done
+    deadline: float
+    repeated: bool = False
 
 
 class _Connection(asyncio.Protocol):
@@ -148,36 +141,21 @@ class ConnectionPool:
         self.limit = limit
         self.opened = 0
         """Connections opened so far."""
-        self.most_busy = 0
-        """Most requests under way at once."""
         self._loop = asyncio.get_running_loop()
-        self._context = target.context()
+        self._context = ssl.create_default_context() if target.tls else None  # which trusts what SSL_CERT_FILE names
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._waiting: deque[_Request] = deque()
-        self._busy = 0
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def __repr__(self) -> str:
-        counts = f"{len(self._all)} open, {self._busy} busy, {len(self._waiting)} waiting"
+        counts = f"{len(self._all)} open, {len(self._idle)} idle, {len(self._waiting)} waiting"
         return f"<ConnectionPool {self.target.shown} {counts}>"
-
-    @property
-    def busy(self) -> int:
-        """Requests under way or waiting for a connection."""
-        return self._busy
 
     def send(self, body: bytes, timeout: float, done: Done) -> bool:
         """Send a body; `done` is called once with its outcome. False: it waits for a connection to be free."""
-        self._busy += 1
-        self.most_busy = max(self.most_busy, self._busy)
-
-        def settled(outcome: Outcome) -> None:
-            self._busy -= 1
-            done(outcome)
-
-        return self.start(_Request(self.target.request(body), settled, self._loop.time() + timeout))
+        return self.start(_Request(self.target.request(body), done, self._loop.time() + timeout))
 
     async def post(self, body: bytes, timeout: float) -> Outcome:
         """Send a body and wait for its outcome."""

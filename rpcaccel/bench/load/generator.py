@@ -66,12 +66,12 @@ class Plan(Struct, frozen=True):
 
 
 def closed(calls: Iterator[LoadCall], *, at_once: int, total: int = 0, seconds: float = 0.0) -> Plan:
-    """So many calls at once: `total` of them, or as many as there is time for in `seconds`."""
+    """`at_once` calls under way: `total` of them, or as many as there is time for in `seconds`."""
     return Plan((Due(0.0, call) for call in calls), total or _ANY, seconds or inf, at_once=at_once)
 
 
 def constant(calls: Iterator[LoadCall], *, rate: float, seconds: float) -> Plan:
-    """`rate` calls a second."""
+    """`rate` calls a second for `seconds`."""
     return Plan((Due(number / rate, call) for number, call in enumerate(calls)), round(rate * seconds), seconds, rate)
 
 
@@ -89,9 +89,9 @@ class RateHeld(Struct, frozen=True):
     late: float
     """Seconds, 99th percentile of how late calls left."""
     calls: int
-    """How many left."""
+    """How many calls left."""
     waited: int
-    """How many of these had to wait for a free connection."""
+    """How many calls had to wait for a free connection."""
     busy: float
     """Share of one core that the generator used."""
     late_most: float = LATE
@@ -141,7 +141,7 @@ class Generator:
         """`spin` keeps a core busy for exact times; without it calls leave up to 1 ms late. `late_most`: seconds that
         calls may leave late (99th percentile). The `clock` is not the loop's: that of uvloop counts milliseconds."""
         self.series: list[dict[str, Series]] = [{} for _ in pools]
-        """By method, for each target."""
+        """The calls of each target, by method."""
         self.elapsed = 0.0
         """Seconds from the beginning to the last answer."""
         self._pools = pools

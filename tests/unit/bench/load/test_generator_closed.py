@@ -26,7 +26,7 @@ async def test_exactly_so_many_calls_are_made_with_so_many_at_once() -> None:
         pool = ConnectionPool(parse(url), 8)
         run = Generator(pool, timeout=5.0)
         series = await run.run(closed(calls(), at_once=5, total=23), Watch())
-        assert (series.calls, responder.calls, pool.most_busy, pool.opened) == (23, 23, 5, 5)
+        assert (series.calls, responder.calls, pool.opened) == (23, 23, 5)
         assert not series.errors
         assert min(series.seconds) >= 0.009
         assert run.elapsed >= 0.04
