@@ -18,7 +18,7 @@ from benchmarks import evidence
 from benchmarks.peers import bench
 from benchmarks.sidebyside import Rounds, Side, programs
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.report.report import Report, Table, count, machine
+from rpcaccel.bench.report.report import Report, Table, count, machine, remarks
 from rpcaccel.bench.report.statistics import ratio
 
 SECTION = "misses"
@@ -30,7 +30,6 @@ OURS = "rpcaccel"
 def measure(watch: Watch, *, seconds: float = 3.0, runs: int = 3, connections: tuple[int, ...] = CONNECTIONS) -> Report:
     """A row for each kind of node and number of connections."""
     rows: list[tuple[str, ...]] = []
-    missing: list[str] = []
     rounds = Rounds(seconds, runs, lambda text: watch.part(text, len(rows), len(NODES) * len(connections)))
     for kind, options in NODES.items():
         for number in connections:
@@ -43,15 +42,13 @@ def measure(watch: Watch, *, seconds: float = 3.0, runs: int = 3, connections: t
                 urls |= {"nginx": nginx[1]} if nginx else {}
                 urls |= {"HAProxy": haproxy} if haproxy else {}
                 found = rounds.interleaved([Side(name, url, "miss", number) for name, url in urls.items()])
-                missing += lab.missing
             rows.append((kind, str(number), *_cells(found)))
     facts = machine() | programs()
     facts["runs"] = f"{runs} interleaved runs of {seconds:g} s, medians; answers of 1.7 kB; rpcaccel with one worker"
     columns = ("node", "connections", OURS, "no proxy", "ratio", "nginx", "ratio", "HAProxy", "ratio")
     note = "Calls a second. A ratio is the proxy's rate over that of the column before it."
-    remarks = [*dict.fromkeys((*missing, *rounds.remarks))]
-    remarks += ["interrupted: what was measured until then"] if watch.stopped else []
-    return Report("Misses", facts, [Table("Misses", columns, rows, note)], remarks=remarks)
+    said = [*remarks((), stopped=watch.stopped), *rounds.remarks]
+    return Report("Misses", facts, [Table("Misses", columns, rows, note)], remarks=said)
 
 
 def _cells(found: dict[str, list[float]]) -> list[str]:
