@@ -64,8 +64,8 @@ def measure(watch: Watch, size: Size = USUAL) -> Report:
         watch.part(name, place, len(parts) + 1)
         rows += made(size, watch)
     watch.part("kept answers", len(parts), len(parts) + 1)
-    columns = ("", "a miss", "a hit", "a call of each method in turn", "memory", "/metrics")
-    tables = [Table("The proxy", columns, rows, "Memory is that of all processes."), _entries(size, watch)]
+    columns = ("", "a miss", "a hit", "a call of each method in turn", "memory of all processes", "/metrics")
+    tables = [Table("The proxy", columns, rows), _entries(size, watch)]
     facts = machine() | {
         "load": f"closed loop, {CONNECTIONS} connections, {size.runs} runs of {size.seconds:g} s, the least of them; "
         "a static node",

@@ -17,23 +17,19 @@ _LISTENING = "0A"
 
 
 class Use(Struct, frozen=True):
-    """What some processes have used until a moment."""
+    """What some processes have used, until a moment or in some time."""
 
     at: float
-    """Monotonic seconds."""
+    """Monotonic seconds, or how many have passed."""
     cpu: float
     """Seconds of user and system time."""
     resident: int
-    """Bytes."""
-
-
-class ProcessorTime(Struct, frozen=True):
-    """What some processes used between two moments."""
-
-    cores: float
-    """Cores busy, on average: 1.0 is one core all the time."""
-    resident: int
     """Bytes at the end."""
+
+    @property
+    def cores(self) -> float:
+        """Cores busy, on average: 1.0 is one core all the time."""
+        return self.cpu / self.at
 
 
 def listeners(port: int) -> list[int]:
@@ -64,11 +60,11 @@ def use(pids: Iterable[int]) -> Use | None:
     return Use(time.monotonic(), cpu, sum(int(stat[21]) for stat in stats) * _PAGE) if stats else None
 
 
-def spent(before: Use | None, after: Use | None) -> ProcessorTime | None:
+def spent(before: Use | None, after: Use | None) -> Use | None:
     """What lies between; None when one of them is not known."""
     if before is None or after is None or after.at <= before.at:
         return None
-    return ProcessorTime((after.cpu - before.cpu) / (after.at - before.at), after.resident)
+    return Use(after.at - before.at, after.cpu - before.cpu, after.resident)
 
 
 def _pids() -> list[int]:
