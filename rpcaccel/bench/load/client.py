@@ -115,8 +115,7 @@ class _Connection(asyncio.Protocol):
             return
         self.request, request.repeated = None, True
         self._pool.forget(self)
-        self._pool.start(request)
-        self._pool.go_on()
+        self._pool.serve(request)
 
     def end(self, outcome: Outcome) -> None:
         """Settle the request, if there is one, and keep the connection where it can carry another."""
@@ -124,13 +123,13 @@ class _Connection(asyncio.Protocol):
         assert self.transport is not None
         self.used = True
         if isinstance(outcome, LoadReply) and outcome.keep and self._pool.target.keep:
-            self._pool.free(self)
+            self._pool.idle.append(self)
         else:
             self._pool.forget(self)
             (self.transport.close if isinstance(outcome, LoadReply) else self.transport.abort)()
         if request is not None:
             request.done(outcome)
-        self._pool.go_on()
+        self._pool.serve()
 
 
 class ConnectionPool:
@@ -143,19 +142,21 @@ class ConnectionPool:
         """Connections opened so far."""
         self._loop = asyncio.get_running_loop()
         self._context = ssl.create_default_context() if target.tls else None  # which trusts what SSL_CERT_FILE names
-        self._idle: list[_Connection] = []
+        self.idle: list[_Connection] = []
+        """Connections that can carry a request."""
         self._all: set[_Connection] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._waiting: deque[_Request] = deque()
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def __repr__(self) -> str:
-        counts = f"{len(self._all)} open, {len(self._idle)} idle, {len(self._waiting)} waiting"
+        counts = f"{len(self._all)} open, {len(self.idle)} idle, {len(self._waiting)} waiting"
         return f"<ConnectionPool {self.target.shown} {counts}>"
 
     def send(self, body: bytes, timeout: float, done: Done) -> bool:
         """Send a body; `done` is called once with its outcome. False: it waits for a connection to be free."""
-        return self.start(_Request(self.target.request(body), done, self._loop.time() + timeout))
+        self.serve(_Request(self.target.request(body), done, self._loop.time() + timeout))
+        return len(self._waiting) <= len(self._opening)
 
     async def post(self, body: bytes, timeout: float) -> Outcome:
         """Send a body and wait for its outcome."""
@@ -190,46 +191,27 @@ class ConnectionPool:
 
     # -- for the connections ------------------------------------------------------------------------------------------
 
-    def start(self, request: _Request) -> bool:
-        """Give a request to a connection, or keep it until there is one."""
-        while self._idle:
-            connection = self._idle.pop()
+    def serve(self, *requests: _Request) -> None:
+        """Give free connections to the requests that wait, and open others where more may be."""
+        self._waiting.extend(requests)
+        while self._waiting and self.idle:
+            connection = self.idle.pop()
             if connection.transport is not None and not connection.transport.is_closing():
-                connection.send(request)
-                return True
-        self._waiting.append(request)
-        return self._one_is_coming()
-
-    def free(self, connection: _Connection) -> None:
-        """Keep a connection that can carry another request."""
-        self._idle.append(connection)
+                connection.send(self._waiting.popleft())
+        while len(self._waiting) > len(self._opening) < self.limit - len(self._all):
+            task = self._loop.create_task(self._open())
+            self._opening.add(task)
+            task.add_done_callback(self._opened)
 
     def forget(self, connection: _Connection) -> None:
         """Drop a connection that is gone or is being closed."""
         self._all.discard(connection)
         with suppress(ValueError):
-            self._idle.remove(connection)
-
-    def go_on(self) -> None:
-        """Give free connections to waiting requests."""
-        while self._waiting and self._idle:
-            self.start(self._waiting.popleft())
-        self._one_is_coming()
-
-    def _one_is_coming(self) -> bool:
-        """Whether a connection is being opened for each request that waits; opens another where one more may be."""
-        if len(self._waiting) <= len(self._opening):
-            return True
-        if len(self._all) + len(self._opening) >= self.limit:
-            return False
-        task = self._loop.create_task(self._open())
-        self._opening.add(task)
-        task.add_done_callback(self._opened)
-        return True
+            self.idle.remove(connection)
 
     def _opened(self, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)
-        self.go_on()  # where it failed, others may be waiting for it
+        self.serve()  # where it failed, others may be waiting for it
 
     async def _open(self) -> None:
         try:
@@ -243,10 +225,8 @@ class ConnectionPool:
             return
         self.opened += 1
         self._all.add(connection)
-        if self._waiting:
-            connection.send(self._waiting.popleft())
-        else:
-            self.free(connection)
+        self.idle.append(connection)
+        self.serve()
 
     def _sweep(self) -> None:
         now = self._loop.time()
