@@ -221,7 +221,7 @@ class Generator:
             else:
                 due = self._began + self._next.at
                 if due > now:
-                    self._again(due - now)
+                    self._come_back(due - now)
                     return
                 if now - began > TURN:
                     self._loop.call_soon(self._tick)  # answers are read in between
@@ -244,7 +244,7 @@ class Generator:
         behind = self._lateness[-1] if self._plan.rate and self._lateness else 0.0
         return behind > BEHIND and self._too_late > (1 - SHORT) * self._plan.number
 
-    def _again(self, wait: float) -> None:
+    def _come_back(self, wait: float) -> None:
         if self._spin and wait < _NEAR:
             self._loop.call_soon(self._tick)
         else:  # a longer wait is cut, so that a run that is stopped ends soon

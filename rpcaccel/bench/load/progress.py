@@ -13,10 +13,6 @@ Progress = Callable[[str, float], None]
 """What is being done, and the share of all that is done (0..1)."""
 
 
-def silent(_text: str, _share: float) -> None:
-    """Say nothing."""
-
-
 class StoppedError(Exception):
     """The measurement was stopped before there was anything to report."""
 
@@ -24,7 +20,7 @@ class StoppedError(Exception):
 class Watch:
     """One measurement's progress; `stop` is set when what was measured so far shall be enough."""
 
-    def __init__(self, progress: Progress = silent, stop: asyncio.Event | None = None) -> None:
+    def __init__(self, progress: Progress = lambda _text, _share: None, stop: asyncio.Event | None = None) -> None:
         self.stop = stop or asyncio.Event()
         self._progress = progress
         self._text = ""

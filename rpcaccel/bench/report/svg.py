@@ -35,7 +35,7 @@ def nice(top: float, marks: int = 5) -> list[float]:
 def _legend(plot: Bars) -> Iterator[str]:
     x = _LEFT
     for number, name in enumerate(plot.series):
-        yield f'<rect x="{x:.0f}" y="6" width="12" height="12" fill="{_colour(number)}"/>'
+        yield f'<rect x="{x:.0f}" y="6" width="12" height="12" fill="{COLOURS[number % len(COLOURS)]}"/>'
         yield f'<text x="{x + 18:.0f}" y="16">{escape(name)}</text>'
         x += 34 + 7 * len(name)
 
@@ -60,14 +60,10 @@ def _bars(plot: Bars) -> Iterator[str]:
                 top = _y(value, marks[-1])
                 yield (
                     f'<rect x="{start + number * width:.1f}" y="{top:.1f}" width="{max(1.0, width - 1):.1f}" '
-                    f'height="{_HEIGHT - _BOTTOM - top:.1f}" fill="{_colour(number)}">'
+                    f'height="{_HEIGHT - _BOTTOM - top:.1f}" fill="{COLOURS[number % len(COLOURS)]}">'
                     f"<title>{escape(f'{group}, {name}: {value:.4g} {plot.unit}')}</title></rect>"
                 )
 
 
 def _y(value: float, top: float) -> float:
     return _TOP + (1 - value / top) * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]

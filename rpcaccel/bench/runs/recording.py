@@ -58,6 +58,11 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hashed: bool = False
     """Whether the params are a transaction's hash, in place of the transaction."""
 
+    @property
+    def call(self) -> LoadCall:
+        """The call to make."""
+        return LoadCall(self.method, bytes(self.params))
+
 
 class Chosen(Struct):
     """What is replayed of a recording, and what is not, by reason."""
@@ -132,8 +137,3 @@ def _moved(token: bytes, texts: dict[str, str]) -> bytes:
     """A string or a number of the params, or what it is moved to, in the same spelling."""
     word = token.strip(b'"').decode("utf-8", "replace")
     return token.replace(word.encode(), texts[word].encode()) if word in texts else token
-
-
-def call(line: Line) -> LoadCall:
-    """The call to make."""
-    return LoadCall(line.method, bytes(line.params))

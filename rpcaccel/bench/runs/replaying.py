@@ -15,7 +15,7 @@ from rpcaccel.bench.report import report as words
 from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, count, failures, figures, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary
 from rpcaccel.bench.runs.answer_diff import Differences
-from rpcaccel.bench.runs.recording import Chosen, call, follow
+from rpcaccel.bench.runs.recording import Chosen, follow
 
 _NEEDED = 10
 """Calls of a method from which on it has a row of its own in the plot."""
@@ -70,7 +70,7 @@ def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
         lines = [follow(line, head) for line in lines]
     began = lines[0].at if lines else 0.0
     due = (
-        Due(number / asked.rate if asked.rate else (line.at - began) / asked.speed, call(line))
+        Due(number / asked.rate if asked.rate else (line.at - began) / asked.speed, line.call)
         for number, line in enumerate(lines)
     )
     return [one for one in due if not asked.duration or one.at < asked.duration]
