@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,15 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.machine())
+
+
+def means(methods: Sequence[str], columns: Mapping[str, Mapping[str, Summary | None]]) -> Bars:
+    """Mean latency by method, with a bar for each column."""
+    bars: dict[str, list[float | None]] = {}
+    for name, by_method in columns.items():
+        found = (by_method.get(method) for method in methods)
+        bars[name] = [None if one is None or one.mean is None else one.mean * 1000 for one in found]
+    return Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
 
 
 def figures(found: Summary) -> tuple[str, ...]:

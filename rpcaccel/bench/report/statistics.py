@@ -1,4 +1,4 @@
-"""Figures of what was measured: percentiles of calls, means of runs with their spread, ratios with an interval.
+"""Figures of what was measured: percentiles of calls, and ratios of runs with an interval.
 
 Every latency is kept, so that percentiles are exact up to the last nines.
 """
@@ -19,14 +19,6 @@ HITS = frozenset({"local", "memory", "redis"})
 """Words of X-Rpcaccel-Cache for answers that cost no node anything."""
 
 
-class Spread(Struct, frozen=True):
-    """Mean and standard deviation (of the sample, n - 1) of some runs."""
-
-    mean: float
-    deviation: float
-    runs: int
-
-
 class Ratio(Struct, frozen=True):
     """How many times larger, with the interval that holds the true ratio with 95 % confidence."""
 
@@ -38,11 +30,6 @@ class Ratio(Struct, frozen=True):
     def certain(self) -> bool:
         """Whether the difference is larger than the noise."""
         return self.low > 1 or self.high < 1
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    """Mean ± standard deviation; None of nothing."""
-    return Spread(fmean(values), stdev(values) if len(values) > 1 else 0.0, len(values)) if values else None
 
 
 def ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | None:

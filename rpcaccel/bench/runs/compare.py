@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from math import inf
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from msgspec import Struct, field, to_builtins
@@ -14,7 +15,7 @@ from rpcaccel.bench.load.generator import Generator, closed, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import CallChoice, World
 from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, remarks
-from rpcaccel.bench.report.statistics import Ratio, Summary, ratio, spread
+from rpcaccel.bench.report.statistics import Ratio, Summary, ratio
 from rpcaccel.bench.runs import process_usage
 
 
@@ -199,10 +200,10 @@ def _row(found: CompareResults, measure: Measure) -> tuple[str, ...]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    found = spread(values)
-    if found is None:
+    """Mean and standard deviation (of the sample, n - 1)."""
+    if not values:
         return "–"
-    return f"{found.mean:,.4g}" + (f" ± {found.deviation:,.2g}" if found.runs > 1 else "")
+    return f"{fmean(values):,.4g}" + (f" ± {stdev(values):,.2g}" if len(values) > 1 else "")
 
 
 def _ratio(found: Ratio | None, measure: Measure) -> tuple[str, str, str]:

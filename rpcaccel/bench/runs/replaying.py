@@ -134,12 +134,9 @@ def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed:
 
 
 def _plot(names: Sequence[str], series: Sequence[dict[str, Series]]) -> Bars:
-    groups = sorted(method for method, one in series[0].items() if one.calls >= _NEEDED)
-    bars: dict[str, list[float | None]] = {}
-    for name, one in zip(names, series, strict=True):
-        means = (one[method].summary(1.0).mean if method in one else None for method in groups)
-        bars[name] = [None if mean is None else mean * 1000 for mean in means]
-    return Bars("Mean latency", "ms", tuple(method.partition("_")[2] for method in groups), bars)
+    methods = sorted(method for method, one in series[0].items() if one.calls >= _NEEDED)
+    columns = ({method: one.summary(1.0) for method, one in by_method.items()} for by_method in series)
+    return words.means(methods, dict(zip(names, columns, strict=True)))
 
 
 def _differences(found: Differences) -> list[Table]:

@@ -12,7 +12,7 @@ from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
 from rpcaccel.bench.load.generator import Generator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, World, asking, draw, learn
-from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent, remarks
+from rpcaccel.bench.report.report import Report, Table, failures, machine, means, milliseconds, percent, remarks
 from rpcaccel.bench.report.statistics import Series, Summary, together
 
 
@@ -100,8 +100,7 @@ def reported(found: TableResults, *, stopped: bool = False) -> Report:
     }
     cells = {method: {name: found.summary(method, name) for name in names} for method in methods}
     rows = [(method, *(_cell(cells[method][name]) for name in names)) for method in methods]
-    bars = {name: [_mean(cells[method][name]) for method in methods] for name in names}
-    plot = Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
+    plot = means(methods, {name: {method: cells[method][name] for method in methods} for name in names})
     note = "Milliseconds: mean (p50 / p99)."
     said = remarks((), stopped=stopped)
     data = {"cells": to_builtins(cells)}
@@ -128,7 +127,3 @@ def _cell(found: Summary | None) -> str:
         return "–"
     times = f"{milliseconds(found.mean)} ({milliseconds(found.p50)} / {milliseconds(found.p99)})"
     return f"{times}, {found.failures} failed" if found.failures else times
-
-
-def _mean(found: Summary | None) -> float | None:
-    return None if found is None or found.mean is None else found.mean * 1000
