@@ -21,18 +21,15 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rich.console import Console
-
 from benchmarks import pages
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report
 
 Measure = Callable[[Watch], Report]
 Parts = Mapping[str, tuple[Measure, Measure]]
 """A section of the page: how it is measured, and how that is tried out in seconds."""
 
-PROGRAMS = ("seed", "sustained", "overhead", "growth")
+PROGRAMS = ("misses", "seed", "sustained", "overhead", "growth")
 SLOW = ("eviction policies", "ranges, refresh, redis")
 
 
@@ -98,9 +95,8 @@ def run(parts: Parts, out: Path | None, *, short: bool, say: Callable[[str], Non
                 if watch.stopped:
                     break
                 continue
-            render.terminal(report, Console(width=150))
-            if out is not None and not watch.stopped and not short:  # such figures are for nobody
-                pages.put(report, out, section)
+            # Figures of a short run, or of one that was interrupted, are for nobody.
+            pages.tell(report, None if watch.stopped or short else out, section)
             say(f"== {section}: {time.monotonic() - began:.0f} s")
             if watch.stopped:
                 break

@@ -8,12 +8,11 @@ prints one line of JSON. As a process of its own it can be given a core.
 from __future__ import annotations
 
 import argparse
-import asyncio
+import itertools
 import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,10 @@ import uvloop
 from msgspec import Struct
 
 from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
+from rpcaccel.bench.load.generator import Generator, closed
+from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import batch_verdict, verdict
-from rpcaccel.bench.report.statistics import Series
+from rpcaccel.bench.load.workload import LoadCall
 
 SCRIPT = Path(__file__).parent / "wrk" / "calls.lua"
 BATCH = 20
@@ -89,36 +90,29 @@ def run(url: str, kind: str, connections: int, seconds: float, *, first: int = 0
     return Measured(**found)
 
 
+class _Request(LoadCall, frozen=True):
+    """A request of one kind: its body and its ids follow from its number alone."""
+
+    kind: str = "same"
+    first: int = 0
+
+    def body(self, call_id: int) -> bytes:
+        """The body of request `call_id`."""
+        return BODIES[self.kind](self.first + call_id).encode()
+
+
 async def generate(url: str, kind: str, connections: int, seconds: float, first: int) -> Measured:
-    """The same without wrk: every answer is checked."""
-    pool, series, number = ConnectionPool(parse(url), connections), Series(), first
-    await pool.warm(connections)
-    until = time.perf_counter() + seconds
-    running, idle = 0, asyncio.Event()
+    """One run of our own generator: every answer is checked."""
 
-    def send() -> None:
-        nonlocal number, running
-        if time.perf_counter() >= until:
-            if not running:
-                idle.set()
-            return
-        number, running = number + 1, running + 1
-        ids, sent = ids_of(kind, number), time.perf_counter()
+    def judge(outcome: Outcome, number: int) -> str:
+        ids = ids_of(kind, first + number)
+        return batch_verdict(outcome, ids) if kind == "batch" else verdict(outcome, ids[0])
 
-        def done(outcome: Outcome) -> None:
-            nonlocal running
-            running -= 1
-            found = batch_verdict(outcome, ids) if kind == "batch" else verdict(outcome, ids[0])
-            series.add(time.perf_counter() - sent, found)
-            send()
-
-        pool.send(BODIES[kind](number).encode(), 10.0, done)
-
-    for _ in range(connections):
-        send()
-    await idle.wait()
-    found = series.summary(seconds)
-    await pool.close()
+    calls = itertools.repeat(_Request(kind, kind=kind, first=first))
+    async with ConnectionPool(parse(url), connections) as pool:
+        run = Generator(pool, timeout=10.0, judge=judge)
+        await run.run(closed(calls, at_once=connections, seconds=seconds), Watch())
+    found = run.total().summary(seconds)
     return Measured(found.calls, seconds, found.failures, found.p50 or 0.0, found.p99 or 0.0)
 
 

@@ -23,10 +23,10 @@ from benchmarks import evidence
 from benchmarks.peers import Bench, Running, as_generator, bench, get
 from rpcaccel import chains
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.closed_loop import Loop
+from rpcaccel.bench.load.generator import Generator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
-from rpcaccel.bench.report.report import Report, Table, machine
+from rpcaccel.bench.report.report import Report, Table, machine, remarks
 from rpcaccel.bench.runs import process_usage
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
@@ -57,69 +57,58 @@ USUAL = Size()
 
 
 def measure(watch: Watch, size: Size = USUAL) -> Report:
-    """One table for each."""
-    parts = (("nodes", _nodes), ("methods", _methods), ("kept answers", _entries), ("workers", _workers))
-    tables: list[Table] = []
+    """One table of what the proxy serves, and one of the memory tier by itself."""
+    parts = (("nodes", _nodes), ("methods", _methods), ("workers", _workers))
+    rows: list[tuple[str, ...]] = []
     for place, (name, made) in enumerate(parts):
-        watch.part(name, place, len(parts))
-        if not watch.stopped:
-            tables.append(made(size, watch))
+        watch.part(name, place, len(parts) + 1)
+        rows += made(size, watch)
+    watch.part("kept answers", len(parts), len(parts) + 1)
+    columns = ("", "a miss", "a hit", "a call of each method in turn", "memory of all processes", "/metrics")
+    tables = [Table("The proxy", columns, rows), _entries(size, watch)]
     facts = machine() | {
         "load": f"closed loop, {CONNECTIONS} connections, {size.runs} runs of {size.seconds:g} s, the least of them; "
         "a static node",
         "figures": "processor time of the proxy's processes, probing included; memory at the end",
     }
-    return Report(
-        "Growth", facts, tables, remarks=["interrupted: what was measured until then"] if watch.stopped else []
-    )
+    return Report("Growth", facts, tables, remarks=remarks((), stopped=watch.stopped))
 
 
 # -- over HTTP ---------------------------------------------------------------------------------------------------------
 
 
-def _nodes(size: Size, watch: Watch) -> Table:
-    rows = []
+def _nodes(size: Size, watch: Watch) -> Iterator[tuple[str, ...]]:
     for number in size.nodes:
         with _lab() as lab:
-            nodes = lab.responders(number)
-            ours = lab.rpcaccel(*nodes, "--memory", "64MB")
-            miss, hit = _cost(ours, _new(), size, watch), _cost(ours, cycle([KEPT]), size, watch)
-            if watch.stopped:
-                break
-            rows.append((str(number), _micro(miss), _micro(hit), _resident(ours)))
-    return Table("Nodes", ("nodes", "a miss", "a hit", "memory"), rows)
+            ours = lab.rpcaccel(*lab.responders(number), "--memory", "64MB")
+            yield from _miss_and_hit(f"nodes: {number}", ours, size, watch)
 
 
-def _methods(size: Size, watch: Watch) -> Table:
-    rows = []
+def _workers(size: Size, watch: Watch) -> Iterator[tuple[str, ...]]:
+    for number in size.workers:
+        with _lab() as lab:
+            # Where there are cores for them; the generator then takes what it gets of these.
+            ours = lab.rpcaccel(lab.responder(), "--workers", str(number), "--memory", "64MB", core=None)
+            yield from _miss_and_hit(f"workers: {number}", ours, size, watch)
+
+
+def _miss_and_hit(name: str, ours: Running, size: Size, watch: Watch) -> Iterator[tuple[str, ...]]:
+    miss, hit = _cost(ours, _new(), size, watch), _cost(ours, cycle([KEPT]), size, watch)
+    if not watch.stopped:
+        yield name, _micro(miss), _micro(hit), "–", _resident(ours), "–"
+
+
+def _methods(size: Size, watch: Watch) -> Iterator[tuple[str, ...]]:
     for number in size.methods:
         with _lab() as lab:
             ours = lab.rpcaccel(lab.responder())
             cost = _cost(ours, cycle(known(number)), size, watch)
             if watch.stopped:
-                break
+                return
             began = time.perf_counter()
             exposed = get(f"{ours.admin}/metrics")
-            took = time.perf_counter() - began
-            rows.append(
-                (str(number), _micro(cost), _resident(ours), f"{len(exposed) / 1000:,.0f} kB, {took * 1000:.0f} ms")
-            )
-    return Table("Methods called", ("methods", "a call", "memory", "/metrics"), rows, "A call: of each method in turn.")
-
-
-def _workers(size: Size, watch: Watch) -> Table:
-    rows = []
-    for number in size.workers:
-        with _lab() as lab:
-            # Where there are cores for them; the generator then takes what it gets of these.
-            ours = lab.rpcaccel(lab.responder(), "--workers", str(number), "--memory", "64MB", core=None)
-            miss, hit = _cost(ours, _new(), size, watch), _cost(ours, cycle([KEPT]), size, watch)
-            if watch.stopped:
-                break
-            rows.append((str(number), _micro(miss), _micro(hit), _resident(ours)))
-    return Table(
-        "Workers", ("workers", "a miss", "a hit", "memory"), rows, "Memory: of all processes, the supervisor too."
-    )
+            took = f"{len(exposed) / 1000:,.0f} kB, {(time.perf_counter() - began) * 1000:.0f} ms"
+            yield f"methods called: {number}", "–", "–", _micro(cost), _resident(ours), took
 
 
 class _lab:
@@ -167,9 +156,8 @@ def _cpu(pids: Sequence[int]) -> float:
 
 
 async def _load(url: str, calls: Iterator[LoadCall], seconds: float, watch: Watch) -> tuple[int, int]:
-    pool = ConnectionPool(parse(url), CONNECTIONS)
-    series = await Loop(pool, calls, connections=CONNECTIONS, timeout=10.0).run(watch, seconds=seconds)
-    await pool.close()
+    async with ConnectionPool(parse(url), CONNECTIONS) as pool:
+        series = await Generator(pool, timeout=10.0).run(closed(calls, at_once=CONNECTIONS, seconds=seconds), watch)
     failed = sum(series.errors.values())
     return series.calls - failed, failed
 

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks import pages
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, machine
 
 
@@ -41,9 +37,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     made = report(json.loads(given.json.read_text(encoding="utf-8")))
-    render.terminal(made, Console(file=sys.stdout, width=120))
-    if given.out is not None:
-        pages.put(made, given.out, "hot functions")
+    pages.tell(made, given.out, "hot functions")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Sections of docs/benchmarks.md that are written by programs: what stands between two marks is replaced whole."""
+"""Sections of a page that programs write: the text between two marks is replaced whole."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from rich.console import Console
 
 from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report
@@ -22,9 +24,16 @@ def put(report: Report, file: Path, section: str) -> None:
     file.write_text(replaced(text, section, body(report)), encoding="utf-8")
 
 
+def tell(report: Report, file: Path | None, section: str) -> None:
+    """Show a report, and put it into a file where one is named."""
+    render.terminal(report, Console(width=150))
+    if file is not None:
+        put(report, file, section)
+
+
 def body(report: Report) -> str:
     """A report without its heading, which the page has already."""
-    lines = [f"*{name}*: {value}  " for name, value in report.facts.items()]
+    lines = [" · ".join(f"*{name}*: {value}" for name, value in report.facts.items())]
     for table in report.tables:
         lines += ["", *([f"**{table.title}**", ""] if len(report.tables) > 1 else []), *render.markdown_table(table)]
         lines += ["", table.note] if table.note else []
@@ -39,4 +48,4 @@ def replaced(text: str, section: str, content: str) -> str:
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"no section between {begin} and {end}")
-    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
+    return f"{before}{begin}\n{content}\n{end}{after}"

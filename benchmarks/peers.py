@@ -116,7 +116,7 @@ class Bench:
         the generator, which shares its core and goes first."""
         behind = ("nice", "-n", "10") if shutil.which("nice") else ()
         process = self._start([*behind, *on_core(LOADING), sys.executable, "-m", "rpcaccel", "simnode", *options])
-        url = process.wait_for(r"at (http://[^,\s]+)")[1]
+        url = process.wait_for(r"at (https?://[^,\s]+)")[1]
         post(f"{url}/simnode/knobs", json.dumps(knobs))
         return url
 
@@ -172,7 +172,7 @@ class Bench:
     def _find(self, name: str, usual: str) -> str | None:
         found = shutil.which(name) or (usual if os.access(usual, os.X_OK) else None)
         if found is None:
-            self.missing.append(f"{name} is not installed: its rows are left out")
+            self.missing.append(f"{name} is not installed: left out")
         return found
 
     def _start(self, command: Sequence[str]) -> Process:

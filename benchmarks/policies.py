@@ -27,7 +27,6 @@ from rich.console import Console
 
 from benchmarks import pages, yardsticks
 from benchmarks.traces import TRACES, Request
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine, percent
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.core.cache.entry import Entry
@@ -285,9 +284,7 @@ def main() -> None:
         return
     console = Console(stderr=True)
     report = measure(given.only.split(","), given.requests, parse_size(given.size), say=console.print)
-    render.terminal(report, Console(width=140))
-    if given.out is not None:
-        pages.put(report, given.out, SECTION)
+    pages.tell(report, given.out, SECTION)
 
 
 if __name__ == "__main__":

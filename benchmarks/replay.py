@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from rich.console import Console
 
 from benchmarks import pages
 from benchmarks.mixed import HOSTS, Mixed
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, machine, percent
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import HITS, AnswerSource
@@ -181,9 +179,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a page whose section is replaced (.md), or a report (.json, .html)")
     given = parser.parse_args()
     report = measure(given.heads)
-    render.terminal(report, Console(width=150))
-    if given.out is not None:
-        pages.put(report, given.out, SECTION)
+    pages.tell(report, given.out, SECTION)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""A node that costs next to nothing: fixed answers over a bare protocol, for measuring what stands in front of it.
+"""A node of fixed answers over a bare protocol, for measuring what stands in front of it.
 
-    python -m benchmarks.responder --port 9500 --size 1700 --latency 0.05
+    python -m benchmarks.responder --port 9500 --size 1700 --latency 0.05 --work 0.0001
+
+The node costs next to nothing, or with --work as much processor time a call as is said. Batches are answered whole.
 
 It tells a fixed head and a Harmony testnet's ids, and answers every other method with a block of `size` bytes (a call
 whose first param is {"bytes": N}: with N bytes), or with what a method answers that answers no object. GET says how
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+import time
 from typing import cast
 
 import msgspec
@@ -57,10 +60,12 @@ _wanted = msgspec.json.Decoder(list[_Wanted]).decode
 
 
 class Responder:
-    """What it answers, and what it counted."""
+    """What the node answers, and what it counted."""
 
-    def __init__(self, size: int = 1700, latency: float = 0.0) -> None:
+    def __init__(self, size: int = 1700, latency: float = 0.0, work: float = 0.0) -> None:
+        """`latency` is waited for and `work` is processor time, both in seconds."""
         self.latency = latency
+        self.work = work
         self.calls = 0
         self.requests = 0
         self.connections = 0
@@ -80,6 +85,10 @@ class Responder:
 
     def _reply(self, call: _Call) -> bytes:
         self.calls += 1
+        if self.work:
+            until = time.thread_time() + self.work
+            while time.thread_time() < until:
+                pass
         self.asked[call.method] = self.asked.get(call.method, 0) + 1
         if call.method in self.broken:
             return b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32000,"message":"broken"}}' % call.id
@@ -173,9 +182,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--size", type=int, default=1700, help="bytes of a result")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--work", type=float, default=0.0, help="seconds of processor time for each call")
     parser.add_argument("--nodes", type=int, default=1)
     given = parser.parse_args()
-    uvloop.run(serve(Responder(given.size, given.latency), given.port, nodes=given.nodes))
+    uvloop.run(serve(Responder(given.size, given.latency, given.work), given.port, nodes=given.nodes))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import uvloop
 from msgspec import Struct
@@ -18,7 +17,7 @@ from msgspec import Struct
 from benchmarks.peers import Bench, Running, post
 from benchmarks.single import Found
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.constant_rate import ConstantRate
+from rpcaccel.bench.load.generator import Generator, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.runs import process_usage
@@ -94,8 +93,8 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
     marks = [process_usage.use(pids)]
     await asyncio.sleep(seconds)  # what is measured is the work of a proxy that is asked nothing for so long
     marks.append(process_usage.use(pids))
-    steady = ConstantRate(pool, itertools.repeat(_CALL), rate=rate, timeout=10.0, spin=False)
-    await steady.run(Watch(), seconds)
+    steady = Generator(pool, timeout=10.0, spin=False)
+    await steady.run(constant(itertools.repeat(_CALL), rate=rate, seconds=seconds), Watch())
     marks.append(process_usage.use(pids))
     idle, busy = (process_usage.spent(*pair) for pair in itertools.pairwise(marks))
     summary, found = steady.summary(), spread(target.port, pids)
@@ -109,7 +108,6 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
 
 def spread(port: int, pids: list[int]) -> tuple[int, ...]:
     """Connections to a port, by process that has any."""
-    lines = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
-    sockets = {f"socket:[{line[9]}]" for line in lines if line[3] == "01" and line[1].endswith(f":{port:04X}")}
-    counts = (len(sockets & process_usage._held(pid)) for pid in pids)
+    sockets = process_usage.sockets(port, "01")
+    counts = (len(sockets & process_usage.held(pid)) for pid in pids)
     return tuple(count for count in counts if count)

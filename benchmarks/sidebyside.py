@@ -17,12 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from rich.console import Console
-
 from benchmarks import pages, scaling, single
 from benchmarks.generate import BATCH, BODIES, KEYS, Measured, run
 from benchmarks.peers import LOADING, Bench, bench, on_core, post, refused
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine
 
 
@@ -58,6 +55,10 @@ class Rounds:
 
     def rates(self, sides: list[Side]) -> dict[str, float]:
         """Requests a second by name: the median of the runs. A side of which a call failed has none."""
+        return {name: median(rates) for name, rates in self.interleaved(sides).items()}
+
+    def interleaved(self, sides: list[Side]) -> dict[str, list[float]]:
+        """Requests a second by name, run by run, made in turns. A side of which a call failed has none."""
         found: dict[str, list[float]] = {side.name: [] for side in sides}
         failed: dict[str, str] = {}
         for number in range(self.runs):
@@ -69,7 +70,7 @@ class Rounds:
                 elif reason := refused(side.url, BODIES[side.kind](self._first - 1)):
                     failed[side.name] = f"its calls fail ({reason})"
         self.remarks += [f"{name}: not reported, {reason}" for name, reason in failed.items()]
-        return {name: median(rates) for name, rates in found.items() if name not in failed}
+        return {name: rates for name, rates in found.items() if name not in failed}
 
     def _run(self, side: Side) -> Measured:
         self._say(f"{side.name}: {side.kind}, {side.connections} connections, {self.seconds:g} s")
@@ -109,21 +110,6 @@ def redis(lab: Bench, rounds: Rounds) -> Iterator[Row]:
     _, source = post(ours.url, BODIES["keys"](5))
     if source != "redis":
         rounds.remarks.append(f"the Redis row was answered from {source}")
-
-
-def misses(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What must be asked of a node, against proxies that only pass on."""
-    node = lab.responder()
-    ours = lab.rpcaccel(f"{node},id=static", "--memory", "64MB")
-    nginx, haproxy = lab.nginx(node), lab.haproxy(node)
-    sides = [Side(f"ours {count}", ours.url, "miss", count) for count in (32, 128)]
-    sides += [Side("nginx", nginx[1], "miss", 32)] if nginx else []
-    sides += [Side("haproxy", haproxy, "miss", 128)] if haproxy else []
-    rates = rounds.rates(sides)
-    yield _row("miss, 32 connections", rates.get("ours 32"), rates.get("nginx"), "nginx, keep-alive", 1.0)
-    yield _row("miss, 128 connections", rates.get("ours 128"), rates.get("haproxy"), "HAProxy", 0.8)
-    if ours.errors:
-        rounds.remarks.append(f"misses: {ours.errors} calls ended in an error")
 
 
 def _row(path: str, ours: float | None, theirs: float | None, peer: str, wanted: float) -> Row:
@@ -166,7 +152,7 @@ def workers(lab: Bench, rounds: Rounds) -> Iterator[Row]:
 
 
 PARTS: dict[str, Callable[[Bench, Rounds], Iterator[Row]]] = {
-    part.__name__: part for part in (hits, redis, misses, shared, added, large, started, workers)
+    part.__name__: part for part in (hits, redis, shared, added, large, started, workers)
 }
 
 
@@ -181,8 +167,7 @@ def measure(parts: list[str], rounds: Rounds) -> Report:
     columns = ("path", "rpcaccel", "peer", "ratio", "wanted", "reached")
     table = Table("Side by side", columns, [_texts(row) for row in rows])
     facts = machine() | {
-        "peers": ", ".join(version for name in ("nginx", "haproxy") if (version := _version(name))) or "none installed",
-        "generator": f"{_version('wrk') or 'our own'}; one core for what is measured, one for generator and node",
+        **programs(),
         "runs": f"{rounds.runs} interleaved runs of {rounds.seconds:g} s, medians; answers of 1.7 kB",
     }
     data = {"rows": [row._asdict() for row in rows]}
@@ -192,6 +177,14 @@ def measure(parts: list[str], rounds: Rounds) -> Report:
 def _texts(row: Row) -> tuple[str, ...]:
     ratio = "–" if row.ratio is None else f"{row.ratio:.2f}"
     return row.path, row.ours, row.theirs, ratio, row.wanted, {True: "yes", False: "no", None: "–"}[row.reached]
+
+
+def programs() -> dict[str, str]:
+    """What was measured beside the proxy, and by what."""
+    return {
+        "peers": ", ".join(version for name in ("nginx", "haproxy") if (version := _version(name))) or "none installed",
+        "generator": f"{_version('wrk') or 'our own'}; one core for what is measured, one for generator and node",
+    }
 
 
 def _version(name: str) -> str:
@@ -213,9 +206,7 @@ def main() -> None:
     given = parser.parse_args()
     rounds = Rounds(given.seconds, given.runs, lambda text: print(text, file=sys.stderr, flush=True))
     report = measure(given.only or list(PARTS), rounds)
-    render.terminal(report, Console(width=140))
-    if given.out is not None:
-        pages.put(report, given.out, "side by side")
+    pages.tell(report, given.out, "side by side")
 
 
 if __name__ == "__main__":

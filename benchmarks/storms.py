@@ -1,4 +1,4 @@
-"""The chaos table: `python -m benchmarks.storms --out docs/benchmarks.md`, with --calls 100000 for the record.
+"""The chaos table: `python -m benchmarks.storms --out docs/faults.md`, with --calls 100000 for the record.
 
 Three simulated nodes in processes of their own, the whole program in this one, and calls at a constant rate in an open
 loop, each checked. Healthy first; then something goes wrong, and the calls go on.
@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
-from rich.console import Console
 
 from benchmarks import pages
-from rpcaccel.bench.report import render
 from rpcaccel.bench.report.report import Report, Table, count, machine, milliseconds
 from tests.support.services import Program, RedisServer, free_port
 from tests.support.storm import NETWORK, Caller, Storm, storm
@@ -306,9 +304,7 @@ def command(
         rows.append(asyncio.run(measure(case, weather)))
         made = report(rows, weather)
         print(*made.tables[0].rows[-1], sep="  ", file=sys.stderr, flush=True)
-    render.terminal(made, Console(width=160))
-    if given.out is not None:
-        pages.put(made, given.out, section)
+    pages.tell(made, given.out, section)
 
 
 if __name__ == "__main__":

@@ -73,16 +73,21 @@ class RpcUser(FastHttpUser):
         """What the chain has; asked for once in each process and host. Raises NoEndpointError."""
         return world_of(f"{self.host.rstrip('/')}{self.path}")
 
-    def call(self, call: LoadCall, name: str = "", refusals: str = "") -> bytes | None:
+    def call(
+        self, call: LoadCall, name: str = "", *, refusals: str = "", url: str = "", fresh: bool = False
+    ) -> bytes | None:
         """Make a call; its result as raw text, None when it failed.
 
         Args:
             refusals: a pattern of error texts that are as good as a result.
+            url: another endpoint than the swarm's host.
+            fresh: whether the call opens a connection of its own.
         """
         number = next(_numbers)
         label = self.prefix + (name or call.method)
+        headers = {**HEADERS, "Connection": "close"} if fresh else HEADERS
         with self.client.post(
-            self.path, data=call.body(number), headers=HEADERS, name=label, catch_response=True
+            url or self.path, data=call.body(number), headers=headers, name=label, catch_response=True
         ) as response:
             reply = _reply(response)
             found = verdict(reply, b"%d" % number)

@@ -15,7 +15,8 @@ import msgspec
 from locust import constant_throughput, task
 
 from common import RpcUser
-from rpcaccel.bench.load.workload import LoadCall, Visitors, transaction
+from rpcaccel.bench.load.workload import PEOPLE, LoadCall, Visitors, made_up
+from rpcaccel.simnode.chain import raw_tx
 
 RATE = float(os.environ.get("RPCACCEL_RATE", "5"))
 SENDS = float(os.environ.get("RPCACCEL_SENDS", "0.005"))
@@ -47,7 +48,8 @@ class Dapp(RpcUser):
         said = self.call(LoadCall("eth_chainId"))
         if said is None:
             return
-        raw = transaction(self.rng, int(msgspec.json.decode(said), 16))
+        to = bytes.fromhex(made_up("person", self.rng.randrange(PEOPLE))[2:])
+        raw = "0x" + raw_tx.unfunded(self.rng, to, int(msgspec.json.decode(said), 16)).hex()
         sent = self.call(LoadCall("eth_sendRawTransaction", msgspec.json.encode([raw])), refusals=REFUSALS)
         if sent is not None:
             self.call(LoadCall("eth_getTransactionByHash", b"[" + sent + b"]"))

@@ -32,6 +32,11 @@ def count(label: str, cache: str) -> None:
         _unsent[label][word] += answers
 
 
+def sources(label: str) -> Counter[str]:
+    """Where the answers to calls of this name came from."""
+    return _sources[label] if label in _sources else Counter()
+
+
 def total() -> Counter[str]:
     """Of all calls."""
     found: Counter[str] = Counter()

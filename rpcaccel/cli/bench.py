@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -49,8 +49,11 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     proxy: Annotated[
         str, typer.Option(metavar="URL", help="The proxy in front of it: asked twice, cold and warm.")
     ] = "",
+    balanced: Annotated[
+        str, typer.Option(metavar="URL", help="Another proxy, that keeps no answers: pooling and balancing alone.")
+    ] = "",
     serve: Annotated[
-        str, typer.Option(metavar="CHAIN", help="Or start a proxy for it meanwhile: auto, harmony or ethereum.")
+        str, typer.Option(metavar="CHAIN", help="Or start both meanwhile, for this chain: auto, harmony or ethereum.")
     ] = "",
     redis_proxy: Annotated[
         str, typer.Option(metavar="URL", help="Another proxy on the same Redis that was not asked before.")
@@ -71,6 +74,8 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 ) -> int:
     """Compare a node with and without the proxy: so many calls of each of ten methods, side by side.
 
+    The first column opens a connection for each call, the second keeps its connections.
+
     Examples:
     rpcaccel bench table --direct http://node:9500 --serve auto -o table.html
     rpcaccel bench table --direct http://node:9500 --proxy http://127.0.0.1:8888
@@ -80,8 +85,11 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.cli import bench_targets
 
     target(direct)  # its faults are told before anything is started
-    with bench_targets.meanwhile(direct, "" if proxy else serve) as served:
-        columns = _columns(direct, also or (), proxy or served, redis_proxy)
+    with (
+        bench_targets.meanwhile(direct, "" if proxy else serve) as keeping,
+        bench_targets.meanwhile(direct, "" if balanced or proxy else serve, "--memory", "0") as passing,
+    ):
+        columns = _columns(direct, also or (), balanced or passing, proxy or keeping, redis_proxy)
         asked = measuring.TableOptions(
             tuple(columns), number, concurrency, tuple(method or ()), timeout, seed or time.time_ns() % (1 << 31)
         )
@@ -101,19 +109,18 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 COLD, WARM = "proxy cold", "proxy warm"
 
 
-def _columns(direct: str, also: list[str] | tuple[()], proxy: str, redis_proxy: str) -> list[Column]:
+def _columns(direct: str, also: Sequence[str], balanced: str, proxy: str, redis_proxy: str) -> list[Column]:
+    """The columns in the order in which they are called. Raises typer.BadParameter."""
     from rpcaccel.bench.runs.table import Column
 
-    columns = [Column("direct", target(direct))]
+    columns = [Column("direct", target(direct, keep=False)), Column("kept alive", target(direct))]
     for text in also:
         name, equals, url = text.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"--also {name}: expected NAME=URL")
         columns.append(Column(name, target(url)))
-    if proxy:
-        columns += [Column(COLD, target(proxy)), Column(WARM, target(proxy))]
-    if redis_proxy:
-        columns.append(Column("proxy, Redis", target(redis_proxy)))
+    named = {"balanced": balanced, COLD: proxy, WARM: proxy, "proxy, Redis": redis_proxy}
+    columns += [Column(name, target(url)) for name, url in named.items() if url]
     if len({column.name for column in columns}) < len(columns):
         raise typer.BadParameter("two columns of one name")
     return columns
@@ -149,8 +156,9 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
 
     methods = tuple(method or ())
     asked = measuring.RateOptions(
-        target(url), rate, seconds(duration, some=True), connections, timeout, methods, single(call), mix, seed, spin
-    )
+        target(url), rate, seconds(duration, some=True), connections, timeout, spin,
+        methods=methods, call=single(call), mix=mix, seed=seed,
+    )  # fmt: skip
 
     async def measure(watch: Watch) -> tuple[Report, int]:
         report, held = await measuring.rate(asked, watch)
@@ -246,10 +254,10 @@ def steps(
 # -- what they share ------------------------------------------------------------------------------------------------
 
 
-def target(url: str) -> LoadTarget:
+def target(url: str, *, keep: bool = True) -> LoadTarget:
     """The target of a URL. Raises typer.BadParameter."""
     try:
-        return parse(url)
+        return parse(url, keep=keep)
     except ValueError as error:
         raise typer.BadParameter(f"a URL: expected {error}") from None
 

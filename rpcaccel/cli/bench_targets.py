@@ -80,17 +80,18 @@ def served(file: Path) -> Iterator[RunningSide]:
 
 
 @contextlib.contextmanager
-def meanwhile(url: str, chain: str) -> Iterator[str]:
-    """The URL of a proxy of its own in front of a node, with the rules of this chain; nothing where none is named.
+def meanwhile(url: str, chain: str, *options: str) -> Iterator[str]:
+    """The URL of a proxy that is started in front of a node, with the rules of `chain`; "" where no chain is named.
 
-    Raises typer.TyperException when it does not start.
+    Raises typer.TyperException when the proxy does not start.
     """
     if not chain:
         yield ""
         return
     with contextlib.ExitStack() as started:
         try:
-            running = started.enter_context(_proxy([url, "--chain", chain], f"a proxy before {parse(url).shown}"))
+            arguments = [url, "--chain", chain, *options]
+            running = started.enter_context(_proxy(arguments, f"a proxy before {parse(url).shown}"))
         except OSError as error:
             raise typer.TyperException(str(error)) from None
         yield running.target.shown

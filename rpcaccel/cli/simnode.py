@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def simnode(
+def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="PORT", help="Where it listens; 0 takes a free port.")
     ] = 0,
@@ -33,6 +34,13 @@ def simnode(
     latency: Annotated[
         str, typer.Option(metavar="TIME", help="40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms.")
     ] = "0ms",
+    connect: Annotated[
+        str, typer.Option(metavar="TIME", help="What opening a connection costs, as the round trips to a far node do.")
+    ] = "0ms",
+    tls: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Serve HTTPS with this key and certificate (PEM); made where there is none."),
+    ] = None,
     lag: Annotated[int, typer.Option(min=0, metavar="N", help="Blocks it is behind the chain.")] = 0,
     block_time: Annotated[
         str, typer.Option(metavar="TIME", help="Time between blocks; 2s, or 12s for ethereum, when not given.")
@@ -43,27 +51,32 @@ def simnode(
     Examples:
     rpcaccel simnode --port 9500 --latency jitter:40ms+10ms
     rpcaccel simnode --kind ethereum --block-time 2s
+    rpcaccel simnode --port 9500 --tls node.pem --connect 990ms     (clients trust it with SSL_CERT_FILE=node.pem)
     curl -d '{"lag": 3}' http://127.0.0.1:9500/simnode/knobs
     """
     spec: dict[str, Any] = {"seed": seed, "shard": shard}
     if block_time:
         spec["block_time"] = seconds(block_time, "--block-time", some=True)
     try:
-        node = build(kind, spec, port=port, latency=latency, lag=lag)
+        node = build(kind, spec, port=port, tls=tls, latency=latency, connect=connect, lag=lag)
     except ValueError as error:
-        raise typer.BadParameter(f"--latency: {error}") from None
+        raise typer.BadParameter(f"--latency, --connect: {error}") from None
+    except OSError as error:
+        raise typer.BadParameter(f"--tls {tls}: {reason_of(error)}") from None
     return asyncio.run(serve(node, host))
 
 
-def build(kind: str, spec: dict[str, Any], *, port: int, **positions: Any) -> SimNode:
-    """The node, not started. Raises ValueError for what cannot be simulated."""
+def build(kind: str, spec: dict[str, Any], *, port: int, tls: Path | None = None, **positions: Any) -> SimNode:
+    """The node, not started. Raises ValueError for what cannot be simulated, OSError for a certificate's file."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
     from rpcaccel.simnode.chain.sim_chain import SimChain
+    from rpcaccel.simnode.server.certificate import server_context
     from rpcaccel.simnode.server.factories import ethereum_spec, knobs
     from rpcaccel.simnode.server.sim_server import SimNode
 
     made = ethereum_spec(**spec) if kind == "ethereum" else ChainSpec(**spec)
-    return SimNode(SimChain(made), name=f"sim-{kind}", port=port, knobs=knobs(**positions))
+    context = None if tls is None else server_context(tls)
+    return SimNode(SimChain(made), name=f"sim-{kind}", port=port, knobs=knobs(**positions), tls=context)
 
 
 async def serve(
@@ -80,7 +93,8 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     try:
         place = reachable(format_listen(Listen(host or "0.0.0.0", node.port)))
-        say(f"{node.name} at http://{place}, head {node.head}; knobs at /simnode/knobs")
+        scheme = node.url.partition(":")[0]
+        say(f"{node.name} at {scheme}://{place}, head {node.head}; knobs at /simnode/knobs")
         await stop.wait()
     finally:
         for number in SIGNALS:

@@ -1,1 +1,1 @@
-"""The load generator."""
+"""The load generator: its HTTP client, the calls it makes, when it makes them, and how it judges the answers."""

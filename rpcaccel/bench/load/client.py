@@ -1,8 +1,7 @@
-"""The load generator's client: keep-alive connections over a bare protocol, a request at a time on each.
+"""The load generator's HTTP client: connections to one target, each with one request at a time.
 
-aiohttp's client takes about 100 µs a call, which would be measured along; this takes about 15.
-
-Where calls are sent: an address whose secrets are never shown, and the fixed part of its requests.
+The client speaks HTTP/1.1 over asyncio's bare protocols, which takes about 15 µs a call; aiohttp's client takes about
+100, which would be measured along. Secrets of a target's URL are sent and never shown.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
+from typing import Self, cast
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ from rpcaccel.config.secrets import NodeUrl
 
 
 class LoadTarget(Struct, frozen=True):
-    """One endpoint."""
+    """One endpoint that calls are sent to."""
 
     host: str
     port: int
@@ -32,23 +31,21 @@ class LoadTarget(Struct, frozen=True):
     """Scheme, host and port: a path may hold a key."""
     head: bytes
     """A request up to the value of Content-Length."""
+    keep: bool = True
+    """Whether connections are kept for further calls; otherwise each call opens a connection, as `ab` does."""
 
     def request(self, body: bytes) -> bytes:
         """The bytes of a request."""
         return b"%b%d\r\n\r\n%b" % (self.head, len(body), body)
 
-    def context(self) -> ssl.SSLContext | None:
-        """What TLS needs, None without it."""
-        return ssl.create_default_context() if self.tls else None
-
     @property
     def local(self) -> bool:
-        """Is it on this machine, by its address?"""
+        """Whether the target is on this machine, by its address."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
-def parse(url: str) -> LoadTarget:
-    """The target of a URL. Raises ValueError for what is none; the text holds no secret."""
+def parse(url: str, *, keep: bool = True) -> LoadTarget:
+    """The target of a URL. Raises ValueError for a text that is no URL; the error holds no secret."""
     shown = NodeUrl(url).shown
     parts = urlsplit(url)
     tls = parts.scheme == "https"
@@ -57,11 +54,13 @@ def parse(url: str) -> LoadTarget:
     usual = port == (443 if tls else 80)
     name = f"[{host}]" if ":" in host else host
     lines = [f"POST {path} HTTP/1.1", f"Host: {name if usual else f'{name}:{port}'}", "Content-Type: application/json"]
+    if not keep:
+        lines.append("Connection: close")
     if parts.username:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         lines.append(f"Authorization: Basic {b64encode(secret.encode()).decode()}")
     head = "\r\n".join((*lines, "Content-Length: ")).encode("latin-1")
-    return LoadTarget(host, port, tls, shown, head)
+    return LoadTarget(host, port, tls, shown, head, keep)
 
 
 Outcome = LoadReply | str
@@ -72,14 +71,11 @@ _SWEEP = 0.05
 """Seconds between looks for requests whose time is over: no timer for each."""
 
 
-class _Request:
-    __slots__ = ("data", "deadline", "done", "repeated")
-
-    def __init__(self, data: bytes, done: Done, deadline: float) -> None:
-        self.data = data
-        self.done = done
-        self.deadline = deadline
-        self.repeated = False
+class _Request(Struct):
+    data: bytes
+    done: Done
+    deadline: float
+    repeated: bool = False
 
 
 class _Connection(asyncio.Protocol):
@@ -106,53 +102,34 @@ class _Connection(asyncio.Protocol):
         try:
             reply = self._reader.feed(data)
         except Malformed:
-            self._end("malformed")
+            self.end("malformed")
             return
         if reply is not None:
-            self._finish(reply)
+            self.end(reply)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        reply = self._reader.close()
-        if reply is not None:
-            self._finish(reply)
-            return
-        self._pool.forget(self)
-        request, self.request = self.request, None
-        if request is None:
-            return
+        request, reply = self.request, self._reader.close()
         # A server may close an idle connection just as a request comes: any client asks again on a new one.
-        if self.used and not self._reader.begun and not request.repeated:
-            request.repeated = True
-            self._pool.start(request)
-        else:
-            request.done("closed")
-        self._pool.go_on()
-
-    def _finish(self, reply: LoadReply) -> None:
-        request, self.request = self.request, None
-        self.used = True
-        if not reply.keep and self.transport is not None:
-            self._pool.forget(self)
-            self.transport.close()
-        else:
-            self._pool.free(self)
-        if request is not None:
-            request.done(reply)
-        self._pool.go_on()
-
-    def _end(self, trouble: str) -> None:
-        """Give the request up, and the connection with it."""
-        request, self.request = self.request, None
+        if request is None or reply is not None or not self.used or self._reader.begun or request.repeated:
+            self.end(reply or "closed")
+            return
+        self.request, request.repeated = None, True
         self._pool.forget(self)
-        if self.transport is not None:
-            self.transport.abort()
-        if request is not None:
-            request.done(trouble)
-        self._pool.go_on()
+        self._pool.serve(request)
 
-    def expire(self, now: float) -> None:
-        if self.request is not None and self.request.deadline <= now:
-            self._end("timeout")
+    def end(self, outcome: Outcome) -> None:
+        """Settle the request, if there is one, and keep the connection where it can carry another."""
+        request, self.request = self.request, None
+        assert self.transport is not None
+        self.used = True
+        if isinstance(outcome, LoadReply) and outcome.keep and self._pool.target.keep:
+            self._pool.idle.append(self)
+        else:
+            self._pool.forget(self)
+            (self.transport.close if isinstance(outcome, LoadReply) else self.transport.abort)()
+        if request is not None:
+            request.done(outcome)
+        self._pool.serve()
 
 
 class ConnectionPool:
@@ -163,50 +140,45 @@ class ConnectionPool:
         self.limit = limit
         self.opened = 0
         """Connections opened so far."""
-        self.most_busy = 0
-        """Most requests under way at once."""
         self._loop = asyncio.get_running_loop()
-        self._context = target.context()
-        self._idle: list[_Connection] = []
+        self._context = ssl.create_default_context() if target.tls else None  # which trusts what SSL_CERT_FILE names
+        self.idle: list[_Connection] = []
+        """Connections that can carry a request."""
         self._all: set[_Connection] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._waiting: deque[_Request] = deque()
-        self._busy = 0
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)
 
     def __repr__(self) -> str:
-        counts = f"{len(self._all)} open, {self._busy} busy, {len(self._waiting)} waiting"
+        counts = f"{len(self._all)} open, {len(self.idle)} idle, {len(self._waiting)} waiting"
         return f"<ConnectionPool {self.target.shown} {counts}>"
 
-    @property
-    def busy(self) -> int:
-        """Requests under way or waiting for a connection."""
-        return self._busy
-
     def send(self, body: bytes, timeout: float, done: Done) -> bool:
-        """Send a body; `done` is called once with what became of it. False: it waits for a connection to be free."""
-        self._busy += 1
-        self.most_busy = max(self.most_busy, self._busy)
-
-        def settled(outcome: Outcome) -> None:
-            self._busy -= 1
-            done(outcome)
-
-        return self.start(_Request(self.target.request(body), settled, self._loop.time() + timeout))
+        """Send a body; `done` is called once with its outcome. False: it waits for a connection to be free."""
+        self.serve(_Request(self.target.request(body), done, self._loop.time() + timeout))
+        return len(self._waiting) <= len(self._opening)
 
     async def post(self, body: bytes, timeout: float) -> Outcome:
-        """Send a body and wait for what becomes of it."""
+        """Send a body and wait for its outcome."""
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self.send(body, timeout, lambda outcome: None if future.done() else future.set_result(outcome))
         return await future
 
     async def warm(self, count: int) -> None:
-        """Open connections beforehand, so that a measurement does not begin with handshakes."""
+        """Open connections beforehand, unless the target keeps none: a measurement begins without handshakes."""
+        if not self.target.keep:
+            return
         missing = min(count, self.limit) - len(self._all) - len(self._opening)
         await asyncio.gather(*(self._open() for _ in range(missing)))
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
-        """Cut everything off; what is under way ends as closed."""
+        """Cut all connections; requests under way end as closed."""
         self._sweeper.cancel()
         self._waiting.clear()
         for task in list(self._opening):
@@ -219,46 +191,27 @@ class ConnectionPool:
 
     # -- for the connections ------------------------------------------------------------------------------------------
 
-    def start(self, request: _Request) -> bool:
-        """Give a request to a connection, or keep it until there is one."""
-        while self._idle:
-            connection = self._idle.pop()
+    def serve(self, *requests: _Request) -> None:
+        """Give free connections to the requests that wait, and open others where more may be."""
+        self._waiting.extend(requests)
+        while self._waiting and self.idle:
+            connection = self.idle.pop()
             if connection.transport is not None and not connection.transport.is_closing():
-                connection.send(request)
-                return True
-        self._waiting.append(request)
-        return self._one_is_coming()
-
-    def free(self, connection: _Connection) -> None:
-        """It can carry another request."""
-        self._idle.append(connection)
+                connection.send(self._waiting.popleft())
+        while len(self._waiting) > len(self._opening) < self.limit - len(self._all):
+            task = self._loop.create_task(self._open())
+            self._opening.add(task)
+            task.add_done_callback(self._opened)
 
     def forget(self, connection: _Connection) -> None:
-        """It is gone."""
+        """Drop a connection that is gone or is being closed."""
         self._all.discard(connection)
         with suppress(ValueError):
-            self._idle.remove(connection)
-
-    def go_on(self) -> None:
-        """Let waiting requests have what is free."""
-        while self._waiting and self._idle:
-            self.start(self._waiting.popleft())
-        self._one_is_coming()
-
-    def _one_is_coming(self) -> bool:
-        """Whether a connection is being opened for each request that waits; opens another where one more may be."""
-        if len(self._waiting) <= len(self._opening):
-            return True
-        if len(self._all) + len(self._opening) >= self.limit:
-            return False
-        task = self._loop.create_task(self._open())
-        self._opening.add(task)
-        task.add_done_callback(self._opened)
-        return True
+            self.idle.remove(connection)
 
     def _opened(self, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)
-        self.go_on()  # where it failed, others may be waiting for it
+        self.serve()  # where it failed, others may be waiting for it
 
     async def _open(self) -> None:
         try:
@@ -272,15 +225,14 @@ class ConnectionPool:
             return
         self.opened += 1
         self._all.add(connection)
-        if self._waiting:
-            connection.send(self._waiting.popleft())
-        else:
-            self.free(connection)
+        self.idle.append(connection)
+        self.serve()
 
     def _sweep(self) -> None:
         now = self._loop.time()
         for connection in list(self._all):
-            connection.expire(now)
+            if connection.request is not None and connection.request.deadline <= now:
+                connection.end("timeout")
         while self._waiting and self._waiting[0].deadline <= now:
             self._waiting.popleft().done("timeout")
         self._sweeper = self._loop.call_later(_SWEEP, self._sweep)

@@ -1,15 +1,16 @@
-"""Replies of HTTP/1.1 from the bytes of a connection: only what a load generator needs, and fast.
+"""Reads HTTP/1.1 replies from the bytes of a connection: only what a load generator needs, and fast.
 
-Lengths by Content-Length, chunks, or the end of the connection (RFC 9112 section 6.3).
+The length of a body is told by Content-Length, by chunks, or by the end of the connection (RFC 9112 section 6.3).
 """
 
 from __future__ import annotations
 
 import zlib
+from math import inf
 
 from msgspec import Struct
 
-_END = b"\r\n\r\n"
+_LINE, _END = b"\r\n", b"\r\n\r\n"
 _LONGEST_HEAD = 65536
 
 
@@ -21,102 +22,96 @@ class LoadReply(Struct, frozen=True, gc=False):
     cache: str = ""
     """The value of X-Rpcaccel-Cache; empty where there is none."""
     keep: bool = True
-    """May the connection carry another request?"""
+    """Whether the connection may carry another request."""
 
 
 class Malformed(Exception):
-    """What came is no HTTP/1.1 reply."""
+    """The bytes are no HTTP/1.1 reply."""
 
 
 class ReplyReader:
     """Puts one reply after the other together from pieces of bytes."""
 
-    __slots__ = ("_head_end", "_length", "_need", "_parts", "_size", "_tail")
+    __slots__ = ("_at", "_body", "_chunked", "_data", "_need")
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._need = 0
-        self._head_end = -1
-        self._length = -1
-        """Of the body; -1 not known yet, -2 in chunks, -3 until the connection ends."""
-        self._tail = b""
+        self._data = bytearray()
+        self._need: float = 0
+        """Bytes without which nothing can be decided; infinite for a body that ends with the connection."""
+        self._at = 0
+        """Where the body begins, or its next chunk; 0 until the head is read."""
+        self._chunked = False
+        self._body = bytearray()
+        """The chunks so far."""
 
     @property
     def begun(self) -> bool:
-        """Has any byte of a reply come?"""
-        return self._size > 0
+        """Whether any byte of a reply has come."""
+        return bool(self._data)
 
     def feed(self, data: bytes) -> LoadReply | None:
         """The reply that `data` completes, None while it is not whole. Raises Malformed.
 
         A generator sends one request at a time on a connection, so bytes after a reply are a fault.
         """
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size < self._need:
+        self._data += data
+        if len(self._data) < self._need or not (self._at or self._read_head()):
             return None
-        if self._length == -3 or (self._length == -2 and not self._maybe_last(data)):
+        if self._chunked and not self._read_chunks():
             return None
-        whole = self._whole()
-        if self._head_end < 0 and not self._read_head(whole):
-            return None
-        if self._length >= 0:
-            if self._size < self._need:
-                return None
-            if self._size > self._need:
-                raise Malformed("more bytes than the reply has")
-            return self._done(whole, whole[self._head_end :])
-        if self._length == -2 and (body := _unchunked(whole, self._head_end)) is not None:
-            return self._done(whole, body)
-        return None
+        if len(self._data) > self._need:
+            raise Malformed("more bytes than the reply has")
+        return self._done() if len(self._data) == self._need else None
 
     def close(self) -> LoadReply | None:
-        """The connection ended: the reply that ends with it, None when there was none or a part is missing."""
-        if self._length != -3:
-            return None
-        whole = self._whole()
-        return self._done(whole, whole[self._head_end :])
+        """The reply that ends with the connection; None when there was none or a part is missing."""
+        return self._done() if self._at and self._need == inf else None
 
-    def _whole(self) -> bytes:
-        if len(self._parts) > 1:
-            self._parts = [b"".join(self._parts)]
-        return self._parts[0]
-
-    def _maybe_last(self, data: bytes) -> bool:
-        self._tail = (self._tail + data)[-4:]
-        return self._tail == _END
-
-    def _read_head(self, whole: bytes) -> bool:
-        end = whole.find(_END)
+    def _read_head(self) -> bool:
+        end = self._data.find(_END)
         if end < 0:
-            if len(whole) > _LONGEST_HEAD:
+            if len(self._data) > _LONGEST_HEAD:
                 raise Malformed("a head without an end")
             return False
-        if not whole.startswith(b"HTTP/1."):
+        if not self._data.startswith(b"HTTP/1."):
             raise Malformed("no HTTP/1.1")
-        self._head_end = end + 4
-        head = whole[:end].lower()
-        if head[9:12] in (b"204", b"304"):
-            self._length = 0
-        elif b"\r\ntransfer-encoding:" in head:
-            self._length = -2
-            self._tail = whole[-4:]
-        else:
-            length = _header(head, b"content-length")
-            self._length = int(length) if length.isdigit() else -3
-        self._need = self._head_end + max(0, self._length)
+        self._at = end + 4
+        head = bytes(self._data[: end + 2]).lower()
+        self._chunked = b"\r\ntransfer-encoding:" in head
+        length = b"0" if head[9:12] in (b"204", b"304") else _header(head, b"content-length")
+        self._need = self._at + int(length) if length.isdigit() else self._at if self._chunked else inf
         return True
 
-    def _done(self, whole: bytes, body: bytes) -> LoadReply:
-        head = whole[: self._head_end]
+    def _read_chunks(self) -> bool:
+        """Take the chunks that are there; whether the last one is among them."""
+        while True:
+            line = self._data.find(_LINE, self._at)
+            if line < 0:
+                self._need = len(self._data) + 1
+                return False
+            try:
+                size = int(self._data[self._at : line].partition(b";")[0], 16)
+            except ValueError:
+                raise Malformed("a chunk without a size") from None
+            if size == 0:
+                end = self._data.find(_END, line)
+                self._need = end + 4 if end >= 0 else len(self._data) + 1
+                return end >= 0
+            start, self._need = line + 2, line + 2 + size + 2
+            if len(self._data) < self._need:
+                return False
+            self._body += self._data[start : start + size]
+            self._at = start + size + 2
+
+    def _done(self) -> LoadReply:
+        whole = bytes(self._data)
+        head = whole[: whole.index(_END) + 2]
         lower = head.lower()
-        keep = self._length != -3 and b"\r\nconnection: close" not in lower and not lower.startswith(b"http/1.0")
-        start = lower.find(b"\r\nx-rpcaccel-cache:")
-        cache = head[start + 19 : head.index(b"\r\n", start + 19)].strip().decode("latin-1") if start >= 0 else ""
+        body = bytes(self._body) if self._chunked else whole[self._at :]
+        keep = self._need != inf and b"\r\nconnection: close" not in lower and not lower.startswith(b"http/1.0")
         try:
             if b"\r\ncontent-encoding: gzip" in lower:
                 body = zlib.decompress(body, 31)
@@ -124,7 +119,7 @@ class ReplyReader:
         except (zlib.error, ValueError):
             raise Malformed("a head or body that cannot be read") from None
         self._begin()
-        return LoadReply(status, body, cache, keep)
+        return LoadReply(status, body, _header(lower, b"x-rpcaccel-cache").decode("latin-1"), keep)
 
 
 def _header(head: bytes, name: bytes) -> bytes:
@@ -133,25 +128,4 @@ def _header(head: bytes, name: bytes) -> bytes:
     if start < 0:
         return b""
     start += len(name) + 3
-    end = head.find(b"\r\n", start)
-    return head[start : end if end >= 0 else len(head)].strip()
-
-
-def _unchunked(whole: bytes, at: int) -> bytes | None:
-    """The body that comes in chunks from `at` on; None while the last one is missing. Raises Malformed."""
-    parts: list[bytes] = []
-    while True:
-        line = whole.find(b"\r\n", at)
-        if line < 0:
-            return None
-        try:
-            size = int(whole[at:line].partition(b";")[0], 16)
-        except ValueError:
-            raise Malformed("a chunk without a size") from None
-        at = line + 2
-        if size == 0:
-            return b"".join(parts) if whole.endswith(_END) or whole.endswith(b"\r\n\r\n", at - 2) else None
-        if len(whole) < at + size + 2:
-            return None
-        parts.append(whole[at : at + size])
-        at += size + 2
+    return head[start : head.index(_LINE, start)].strip()

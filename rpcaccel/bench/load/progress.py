@@ -1,4 +1,4 @@
-"""A measurement that people wait for: how far it is, and the wish to end it early."""
+"""The progress of a measurement that people wait for, and their wish to end it early."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ Progress = Callable[[str, float], None]
 """What is being done, and the share of all that is done (0..1)."""
 
 
-def silent(_text: str, _share: float) -> None:
-    """Say nothing."""
-
-
 class StoppedError(Exception):
-    """It was stopped before there was anything to report."""
+    """The measurement was stopped before there was anything to report."""
 
 
 class Watch:
     """One measurement's progress; `stop` is set when what was measured so far shall be enough."""
 
-    def __init__(self, progress: Progress = silent, stop: asyncio.Event | None = None) -> None:
+    def __init__(self, progress: Progress = lambda _text, _share: None, stop: asyncio.Event | None = None) -> None:
         self.stop = stop or asyncio.Event()
         self._progress = progress
         self._text = ""
@@ -36,16 +32,16 @@ class Watch:
 
     @property
     def stopped(self) -> bool:
-        """Shall it end?"""
+        """Whether the measurement shall end."""
         return self.stop.is_set()
 
     def part(self, text: str, number: int, of: int) -> None:
-        """Part `number` (from 0) of so many begins."""
+        """Begin part `number` (from 0) of so many."""
         self._text, self._from, self._to = text, number / of, (number + 1) / of
         self.at(0.0)
 
     def at(self, share: float) -> None:
-        """So much of the part is done (0..1)."""
+        """Tell how much of the part is done (0..1)."""
         self._progress(self._text, self._from + (self._to - self._from) * min(1.0, share))
 
     @contextlib.contextmanager
@@ -64,7 +60,7 @@ class Watch:
             loop.remove_signal_handler(signal.SIGINT)
 
     async def unless_stopped(self, first: Coroutine[Any, Any, T]) -> T:
-        """What has to be known before anything is measured. Raises StoppedError when it is stopped meanwhile."""
+        """What has to be known before anything is measured. Raises StoppedError when stopped meanwhile."""
         task, stopped = asyncio.create_task(first), asyncio.create_task(self.stop.wait())
         try:
             await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -77,10 +73,8 @@ class Watch:
             await asyncio.gather(task, stopped, return_exceptions=True)
 
     async def pause(self, seconds: float) -> bool:
-        """Wait; True when it was stopped meanwhile."""
-        try:
+        """Wait; whether the measurement was stopped meanwhile."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stop.wait()
-        except TimeoutError:
-            return False
-        return True
+        return self.stopped

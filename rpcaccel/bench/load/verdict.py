@@ -1,4 +1,4 @@
-"""Is a reply a good answer to a call? Not HTTP 200 but the answer inside counts (JSON-RPC 2.0, section 5)."""
+"""Judges whether a reply is a good answer to a call: HTTP 200 is not enough (JSON-RPC 2.0, section 5)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def verdict(outcome: Outcome, call_id: bytes) -> str:
 
 
 def batch_verdict(outcome: Outcome, ids: list[bytes]) -> str:
-    """As `verdict`, of a batch: every call must have its answer."""
+    """The verdict on a batch, in which every call must have its answer."""
     if isinstance(outcome, str):
         return outcome
     try:

@@ -1,8 +1,8 @@
-"""What is called: the seed study's ten methods for Harmony, their like for Ethereum, about things that exist there.
+"""The calls that are made: the ten methods of the seed study's table, or what DApps and wallets call.
 
-What DApps and wallets call: popular contracts and addresses far more often, mostly at the newest block.
-
-Shares follow what public endpoints report: reads of contracts above all, then heights, balances, blocks.
+Both are about blocks, addresses and contracts that the measured chain has. DApps call popular contracts and addresses
+far more often than others, mostly at the newest block; the shares of methods follow what public endpoints report: reads
+of contracts above all, then heights, balances and blocks.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, repeat
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,35 +22,24 @@ from rpcaccel.bench.load.verdict import result_of
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 HARMONY = (
-    "hmyv2_blockNumber",
-    "hmyv2_getBlockSigners",
-    "hmyv2_getBlocks",
-    "hmyv2_getBalanceByBlockNumber",
-    "hmyv2_getValidatorInformation",
-    "hmyv2_call",
-    "net_peerCount",
-    "hmyv2_getNodeMetadata",
-    "hmyv2_getCurrentTransactionErrorSink",
-    "hmyv2_getCurrentUtilityMetrics",
-)
+    "hmyv2_blockNumber", "hmyv2_getBlockSigners", "hmyv2_getBlocks", "hmyv2_getBalanceByBlockNumber",
+    "hmyv2_getValidatorInformation", "hmyv2_call", "net_peerCount", "hmyv2_getNodeMetadata",
+    "hmyv2_getCurrentTransactionErrorSink", "hmyv2_getCurrentUtilityMetrics",
+)  # fmt: skip
+"""The ten methods of the seed study's table."""
 ETHEREUM = (
-    "eth_blockNumber",
-    "eth_chainId",
-    "eth_gasPrice",
-    "eth_getBalance",
-    "eth_getBlockByNumber",
-    "eth_getTransactionCount",
-    "eth_getCode",
-    "eth_call",
-    "eth_getLogs",
-    "net_peerCount",
-)
+    "eth_blockNumber", "eth_chainId", "eth_gasPrice", "eth_getBalance", "eth_getBlockByNumber",
+    "eth_getTransactionCount", "eth_getCode", "eth_call", "eth_getLogs", "net_peerCount",
+)  # fmt: skip
+"""Ten methods like these of an Ethereum node."""
 REACH = 100
 """Blocks under the head that calls are about: no node has pruned them."""
 _TIMEOUT = 30.0
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _encode = msgspec.json.Encoder().encode
 
+T = TypeVar("T")
+Mix = Literal["table", "dapp"]
 Ask = Callable[[str, list[Any]], Awaitable[Any]]
 """A call's result, decoded; None when there is none."""
 
@@ -81,17 +70,45 @@ def written(text: str) -> LoadCall:
     return LoadCall(found.method, bytes(found.params))
 
 
+class CallChoice(Struct, frozen=True, kw_only=True):
+    """Which calls a measurement makes."""
+
+    methods: tuple[str, ...] = ()
+    """These methods of the table in turn; all ten when none is named."""
+    call: LoadCall | None = None
+    """The only call to make, instead of many."""
+    mix: Mix = "table"
+    """The methods of the table, or what DApps call; methods that are named win."""
+    seed: int = 1
+
+    @property
+    def named(self) -> str:
+        """What is called, in the words of a report."""
+        usual = "what DApps call" if self.mix == "dapp" else "the table's ten methods in turn"
+        return self.call.method if self.call else ", ".join(self.methods) or usual
+
+    async def world(self, pool: ConnectionPool) -> World:
+        """What the calls are about. Raises NoEndpointError."""
+        return World("", 0, "", ()) if self.call else await learn(asking(pool), pool.target.shown)
+
+    def calls(self, world: World, run: int = 0) -> Iterator[LoadCall]:
+        """The calls, without end; others in each run."""
+        rng = Random(self.seed + run)
+        if self.call is not None:
+            return repeat(self.call)
+        visited = self.mix == "dapp" and not self.methods
+        return iter(Visitors(world, rng)) if visited else mixed(world, rng, self.methods)
+
+
 class World(Struct, frozen=True):
-    """What a chain has that calls can be about."""
+    """What a chain has that calls can be about; addresses are 0x…"""
 
     chain: str
     head: int
     contract: str
-    """0x…"""
     addresses: tuple[str, ...]
-    """0x…"""
     validators: tuple[str, ...] = ()
-    """one1…, Harmony only."""
+    """Addresses as one1…, on Harmony only."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -149,27 +166,37 @@ async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
     return ()
 
 
+def _about(
+    method: str, *, block: str, span: tuple[int, int], address: str, contract: str, holder: str, validator: str = ""
+) -> LoadCall:
+    """A call of `method` about these: at `block`, or about the blocks of `span`; `holder` is in hex without 0x."""
+    first, last = span
+    query = {"to": contract, "data": f"0x70a08231{holder:0>64}"}  # balanceOf
+    params: dict[str, list[Any]] = {
+        "hmyv2_getBlockSigners": [last],
+        "hmyv2_getBlocks": [first, last, {"withSigners": False, "fullTx": False, "inclStaking": True}],
+        "hmyv2_getBalanceByBlockNumber": [validator, last],
+        "hmyv2_getValidatorInformation": [validator],
+        "hmyv2_call": [query, last],
+        "eth_getBalance": [address, block],
+        "eth_getBlockByNumber": [block, False],
+        "eth_getTransactionCount": [address, block],
+        "eth_getCode": [contract, block],
+        "eth_call": [query, block],
+        "eth_getLogs": [{"address": contract, "fromBlock": hex(first), "toBlock": hex(last)}],
+    }
+    return LoadCall(method, msgspec.json.encode(params.get(method, [])))
+
+
 def draw(method: str, world: World, rng: Random) -> LoadCall:
     """A call of `method` about something that exists, different each time where the method lets it."""
     number = max(1, world.head - rng.randrange(2, REACH))
     validator = rng.choice(world.validators) if world.validators else ""
-    address = rng.choice(world.addresses)
-    query = {"to": world.contract, "data": f"0x70a08231{rng.getrandbits(160):064x}"}
-    first = max(1, number - 4)
-    params: dict[str, list[Any]] = {
-        "hmyv2_getBlockSigners": [number],
-        "hmyv2_getBlocks": [first, number, {"withSigners": False, "fullTx": False, "inclStaking": True}],
-        "hmyv2_getBalanceByBlockNumber": [validator, number],
-        "hmyv2_getValidatorInformation": [validator],
-        "hmyv2_call": [query, number],
-        "eth_getBalance": [address, hex(number)],
-        "eth_getBlockByNumber": [hex(number), False],
-        "eth_getTransactionCount": [address, hex(number)],
-        "eth_getCode": [world.contract, hex(number)],
-        "eth_call": [query, hex(number)],
-        "eth_getLogs": [{"address": world.contract, "fromBlock": hex(first), "toBlock": hex(number)}],
-    }
-    return LoadCall(method, msgspec.json.encode(params.get(method, [])))
+    address, holder, span = rng.choice(world.addresses), f"{rng.getrandbits(160):x}", (max(1, number - 4), number)
+    return _about(
+        method, block=hex(number), span=span, address=address, contract=world.contract, holder=holder,
+        validator=validator,
+    )  # fmt: skip
 
 
 def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[LoadCall]:
@@ -180,38 +207,22 @@ def mixed(world: World, rng: Random, methods: Sequence[str] = ()) -> Iterator[Lo
             yield draw(method, world, rng)
 
 
-T = TypeVar("T")
-
 READS = {
-    "eth_call": 40,
-    "eth_getBalance": 12,
-    "eth_blockNumber": 12,
-    "eth_getBlockByNumber": 10,
-    "eth_getLogs": 6,
-    "eth_getTransactionCount": 6,
-    "eth_gasPrice": 5,
-    "eth_getCode": 4,
-    "eth_chainId": 5,
-}
+    "eth_call": 40, "eth_getBalance": 12, "eth_blockNumber": 12, "eth_getBlockByNumber": 10, "eth_getLogs": 6,
+    "eth_getTransactionCount": 6, "eth_gasPrice": 5, "eth_getCode": 4, "eth_chainId": 5,
+}  # fmt: skip
+"""What DApps call, and how many of a hundred calls."""
 PEOPLE, CONTRACTS = 2000, 200
 NEWEST = 0.9
 """Share of calls that are about the newest block; the others go back exponentially, 50 blocks on average."""
+_ALWAYS_NEWEST = ("eth_getTransactionCount", "eth_getCode")
 _METHODS, _WEIGHTS = tuple(READS), tuple(accumulate(READS.values()))
-_POINT = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
-"""x of a point on the curve (SEC 2, the generator of secp256k1): any signature with it recovers to some address."""
-_HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 
-class Zipf(Generic[T]):
-    """Draws from `items`, the first ones far more often: rank to the power of -s."""
-
-    def __init__(self, items: Sequence[T], s: float = 1.1) -> None:
-        self._items = items
-        self._weights = tuple(accumulate(rank**-s for rank in range(1, len(items) + 1)))
-
-    def draw(self, rng: Random) -> T:
-        """One of them."""
-        return rng.choices(self._items, cum_weights=self._weights)[0]
+def zipf(items: Sequence[T], rng: Random, s: float = 1.1) -> Callable[[], T]:
+    """A function that draws from `items`, the first ones far more often: rank to the power of -s."""
+    weights = tuple(accumulate(rank**-s for rank in range(1, len(items) + 1)))
+    return lambda: rng.choices(items, cum_weights=weights)[0]
 
 
 class Visitors:
@@ -220,9 +231,9 @@ class Visitors:
     def __init__(self, world: World, rng: Random) -> None:
         self._head = world.head
         self._rng = rng
-        known = list(world.addresses)
-        self._people = Zipf([*known, *(made_up("person", number) for number in range(PEOPLE - len(known)))])
-        self._contracts = Zipf([world.contract, *(made_up("contract", number) for number in range(CONTRACTS - 1))])
+        others = (made_up("person", number) for number in range(PEOPLE - len(world.addresses)))
+        self._person = zipf([*world.addresses, *others], rng)
+        self._contract = zipf([world.contract, *(made_up("contract", number) for number in range(CONTRACTS - 1))], rng)
 
     def __iter__(self) -> Iterator[LoadCall]:
         while True:
@@ -230,68 +241,19 @@ class Visitors:
 
     def read(self) -> LoadCall:
         """One read."""
-        method = self._rng.choices(_METHODS, cum_weights=_WEIGHTS)[0]
-        return LoadCall(method, msgspec.json.encode(self._params(method)))
+        rng, block = self._rng, "latest"
+        method = rng.choices(_METHODS, cum_weights=_WEIGHTS)[0]
+        if method not in _ALWAYS_NEWEST and rng.random() >= NEWEST:
+            block = hex(max(1, self._head - int(rng.expovariate(0.02))))
+        person, contract = self._person(), self._contract()
+        span = (max(1, self._head - rng.choice((5, 20, 100))), self._head)
+        return _about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
 
     def page(self) -> list[LoadCall]:
         """What a page asks for when it opens, in one batch."""
         return [self.read() for _ in range(self._rng.randrange(3, 15))]
 
-    def _params(self, method: str) -> list[Any]:
-        rng = self._rng
-        match method:
-            case "eth_call":
-                data = f"0x70a08231{self._people.draw(rng)[2:]:0>64}"  # balanceOf
-                return [{"to": self._contracts.draw(rng), "data": data}, self._block()]
-            case "eth_getBalance":
-                return [self._people.draw(rng), self._block()]
-            case "eth_getTransactionCount":
-                return [self._people.draw(rng), "latest"]
-            case "eth_getCode":
-                return [self._contracts.draw(rng), "latest"]
-            case "eth_getBlockByNumber":
-                return [self._block(), False]
-            case "eth_getLogs":
-                first = max(1, self._head - rng.choice((5, 20, 100)))
-                place = {"fromBlock": hex(first), "toBlock": hex(self._head)}
-                return [{"address": self._contracts.draw(rng), **place}]
-        return []
-
-    def _block(self) -> str:
-        if self._rng.random() < NEWEST:
-            return "latest"
-        return hex(max(1, self._head - int(self._rng.expovariate(0.02))))
-
 
 def made_up(kind: str, number: int) -> str:
     """An address that is the same in every process."""
     return "0x" + blake2b(f"{kind} {number}".encode(), digest_size=20).hexdigest()
-
-
-def transaction(rng: Random, chain_id: int) -> str:
-    """A well-formed transfer with a made-up signature (EIP-155): its sender is an address that nobody has used, so a
-    real node refuses it for want of funds."""
-    to = bytes.fromhex(made_up("person", rng.randrange(PEOPLE))[2:])
-    before, after = (
-        (0, 100_000_000_000, 21_000),
-        (35 + 2 * chain_id + rng.randrange(2), _POINT, rng.randrange(1, _HALF)),
-    )
-    fields = (*map(_number, before), to, _number(1), b"", *map(_number, after))
-    body = b"".join(_string(field) for field in fields)
-    return "0x" + (_length(len(body), 0xC0) + body).hex()
-
-
-def _number(value: int) -> bytes:
-    return value.to_bytes((value.bit_length() + 7) // 8, "big")
-
-
-def _string(data: bytes) -> bytes:
-    """RLP of a string (yellow paper, appendix B)."""
-    return data if len(data) == 1 and data[0] < 0x80 else _length(len(data), 0x80) + data
-
-
-def _length(size: int, base: int) -> bytes:
-    if size < 56:
-        return bytes([base + size])
-    number = _number(size)
-    return bytes([base + 55 + len(number)]) + number

@@ -1,1 +1,1 @@
-"""Output of measurements: tables, charts and statistics."""
+"""Reports of measurements: figures, tables and plots, in the forms they are shown and written in."""

@@ -1,4 +1,4 @@
-"""A report in its forms: terminal, Markdown, JSON, and one HTML page with nothing beside it."""
+"""Renders a report for the terminal, as Markdown, as JSON, or as one HTML page that needs no other file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plain(text: str) -> str:
 
 
 def terminal(report: Report, console: Console) -> None:
-    """Print it."""
+    """Print the report."""
     console.print(f"[bold]{plain(report.title)}[/bold]", highlight=False)
     for name, value in report.facts.items():
         console.print(f"  {name}: {plain(value)}", highlight=False)
@@ -48,7 +48,7 @@ def terminal(report: Report, console: Console) -> None:
         if table.note:
             console.print(plain(table.note), style="dim", highlight=False)
     for plot in report.plots:
-        if isinstance(plot, Bars) and len(plot.series) == 1 and plot.groups:
+        if len(plot.series) == 1 and plot.groups:
             console.print()
             console.print("\n".join(_sparks(plot)), highlight=False, markup=False)
     for remark in report.remarks:
@@ -70,21 +70,17 @@ def _sparks(plot: Bars) -> Iterator[str]:
     top = max((value or 0.0 for value in line), default=0.0) or 1.0
     width = max((len(group) for group in plot.groups), default=0)
     for group, value in zip(plot.groups, line, strict=True):
-        said = "–" if value is None else _plain(value)
+        # A count is told as it is, anything else in three digits.
+        said = "–" if value is None else f"{value:g}" if value == int(value) else f"{value:.3g}"
         yield f"  {group:>{width}} {'█' * round(40 * (value or 0.0) / top):<40} {said}"
 
 
-def _plain(value: float) -> str:
-    """A count as it is, anything else in three digits."""
-    return f"{value:g}" if value == int(value) else f"{value:.3g}"
-
-
-def markdown(report: Report, *, level: int = 1) -> str:
-    """As Markdown; `level` is that of its heading."""
-    lines = ["#" * level + " " + report.title, ""]
+def markdown(report: Report) -> str:
+    """The report as Markdown."""
+    lines = [f"# {report.title}", ""]
     lines += [f"- {name}: {value}" for name, value in report.facts.items()]
     for table in report.tables:
-        lines += ["", "#" * (level + 1) + " " + table.title, "", *markdown_table(table)]
+        lines += ["", f"## {table.title}", "", *markdown_table(table)]
         lines += ["", table.note] if table.note else []
     lines += ["", *(f"> {remark}" for remark in report.remarks)] if report.remarks else []
     return "\n".join(lines) + "\n"
@@ -97,31 +93,26 @@ def markdown_table(table: Table) -> list[str]:
 
 
 def as_json(report: Report) -> str:
-    """As JSON: title, facts, remarks and the figures themselves (seconds, bytes)."""
+    """The report as JSON: title, facts, remarks and the figures themselves (seconds, bytes)."""
     document = {"title": report.title, "facts": report.facts, "remarks": report.remarks, **report.data}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def html(report: Report) -> str:
-    """As one page."""
-    return "".join(
-        (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width">',
-            f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(report.title)}</h1>",
-            "<dl>",
-            *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
-            "</dl>",
-            *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
-            *(
-                f"<h2>{escape(plot.title)}</h2>{draw(plot)}"
-                for plot in report.plots
-                if not isinstance(plot, Bars) or plot.groups
-            ),
-            *(_html_table(table) for table in report.tables),
-            "</body></html>\n",
-        )
-    )
+    """The report as one page."""
+    title = escape(report.title)
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width">',
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1><dl>",
+        *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts.items()),
+        "</dl>",
+        *(f'<p class="remark">⚠ {escape(remark)}</p>' for remark in report.remarks),
+        *(f"<h2>{escape(plot.title)}</h2>{draw(plot)}" for plot in report.plots if plot.groups),
+        *(_html_table(table) for table in report.tables),
+        "</body></html>\n",
+    ]
+    return "".join(parts)
 
 
 def _html_table(table: Table) -> str:
@@ -135,12 +126,12 @@ FORMS: dict[str, Callable[[Report], str]] = {".md": markdown, ".json": as_json, 
 
 
 def write(report: Report, file: Path) -> None:
-    """Into a file, in the form that its name ends on. Raises ValueError for another, OSError."""
+    """Write the report into a file, in the form that its name ends on. Raises ValueError for another, OSError."""
     file.write_text(form(file)(report), encoding="utf-8")
 
 
 def form(file: Path) -> Callable[[Report], str]:
-    """How a file of this name is written. Raises ValueError."""
+    """The function that makes the text of a file of this name. Raises ValueError."""
     try:
         return FORMS[file.suffix.lower()]
     except KeyError:

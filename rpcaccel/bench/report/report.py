@@ -1,9 +1,10 @@
-"""What a measurement has to say, before it has a form: facts, tables, plots and remarks."""
+"""A report on a measurement, before it has a form: facts, tables, plots and remarks."""
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from msgspec import Struct, field
 
 from rpcaccel import __version__
 from rpcaccel.bench.report.statistics import Summary
+
+FIGURES = ("calls", "good/s", "mean", "p50", "p90", "p99", "p99.9", "max", "failures", "hits")
+"""The columns that `figures` fills; times are milliseconds."""
 
 
 class Table(Struct, frozen=True):
@@ -24,26 +28,12 @@ class Table(Struct, frozen=True):
 
 
 class Bars(Struct, frozen=True):
-    """A bar for each group and series; None leaves one out."""
+    """A plot with a bar for each group and series; None leaves one out."""
 
     title: str
     unit: str
     groups: tuple[str, ...]
     series: dict[str, list[float | None]]
-
-
-class Curve(Struct, frozen=True):
-    """Lines through points."""
-
-    title: str
-    x_label: str
-    y_label: str
-    series: dict[str, list[tuple[float, float]]]
-    ticks: tuple[tuple[float, str], ...] = ()
-    """Marks of the x axis, by their position; of its own choice when empty."""
-
-
-Plot = Bars | Curve
 
 
 class Report(Struct, frozen=True):
@@ -52,14 +42,14 @@ class Report(Struct, frozen=True):
     title: str
     facts: dict[str, str]
     tables: list[Table] = field(default_factory=list)
-    plots: list[Plot] = field(default_factory=list)
+    plots: list[Bars] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     """The figures themselves, for programs. Seconds and bytes."""
 
 
 def machine() -> dict[str, str]:
-    """What was measured on: a figure without it says nothing."""
+    """When and on what something was measured: a figure without these says nothing."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -77,8 +67,29 @@ def _processor() -> str:
     return next(named, platform.machine())
 
 
+def means(methods: Sequence[str], columns: Mapping[str, Mapping[str, Summary | None]]) -> Bars:
+    """Mean latency by method, with a bar for each column."""
+    bars: dict[str, list[float | None]] = {}
+    for name, by_method in columns.items():
+        found = (by_method.get(method) for method in methods)
+        bars[name] = [None if one is None or one.mean is None else one.mean * 1000 for one in found]
+    return Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
+
+
+def figures(found: Summary) -> tuple[str, ...]:
+    """The cells of FIGURES."""
+    times = (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)
+    return count(found.calls), count(found.rate), *map(milliseconds, times), failures(found), percent(found.hit_ratio)
+
+
+def remarks(dead: Iterable[str], *, stopped: bool) -> list[str]:
+    """What is to be said first: that the measurement was `stopped`, and the endpoints of which every call failed."""
+    said = ["interrupted: what was measured until then"] if stopped else []
+    return said + [f"every call to {name} failed" for name in dead]
+
+
 def milliseconds(seconds: float | None) -> str:
-    """With as many digits as mean something; a dash for what is not known."""
+    """Milliseconds with as many digits as mean something; a dash for what is not known."""
     if seconds is None:
         return "–"
     value = seconds * 1000
@@ -98,7 +109,7 @@ def percent(share: float | None) -> str:
 
 
 def failures(summary: Summary) -> str:
-    """How many failed, and how."""
+    """How many calls failed, and how."""
     if not summary.failures:
         return "0"
     return f"{summary.failures} ({', '.join(f'{kind}: {number}' for kind, number in summary.errors.items())})"

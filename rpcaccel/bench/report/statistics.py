@@ -1,6 +1,6 @@
-"""Means with their spread, and ratios with an interval: is a difference larger than the noise?
+"""Figures of what was measured: percentiles of calls, and ratios of runs with an interval.
 
-What was measured: every latency kept, so that percentiles are exact up to the last nines.
+Every latency is kept, so that percentiles are exact up to the last nines.
 """
 
 from __future__ import annotations
@@ -9,19 +9,14 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil, exp, inf, log, sqrt
+from statistics import fmean, stdev
 
 from msgspec import Struct, field
 
 _T95 = (inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 """Student's t, two-sided 95 %, by degrees of freedom."""
-
-
-class Spread(Struct, frozen=True):
-    """Mean and standard deviation of a sample of runs."""
-
-    mean: float
-    deviation: float
-    runs: int
+HITS = frozenset({"local", "memory", "redis"})
+"""Words of X-Rpcaccel-Cache for answers that cost no node anything."""
 
 
 class Ratio(Struct, frozen=True):
@@ -33,18 +28,8 @@ class Ratio(Struct, frozen=True):
 
     @property
     def certain(self) -> bool:
-        """Is the difference larger than the noise?"""
+        """Whether the difference is larger than the noise."""
         return self.low > 1 or self.high < 1
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    """Mean ± standard deviation (of the sample, n - 1); None of nothing."""
-    count = len(values)
-    if not count:
-        return None
-    mean = sum(values) / count
-    deviation = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1)) if count > 1 else 0.0
-    return Spread(mean, deviation, count)
 
 
 def ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
@@ -55,21 +40,17 @@ def ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
     pairs = list(zip(before, after, strict=True))
     if not pairs or any(value <= 0 for pair in pairs for value in pair):
         return None
-    logs = spread([log(b / a) for a, b in pairs])
-    assert logs is not None
-    if logs.runs == 1:
-        return Ratio(exp(logs.mean), 0.0, inf)
-    reach = student(logs.runs - 1) * logs.deviation / sqrt(logs.runs)
-    return Ratio(exp(logs.mean), exp(logs.mean - reach), exp(logs.mean + reach))
+    logs = [log(b / a) for a, b in pairs]
+    mean, runs = fmean(logs), len(logs)
+    if runs == 1:
+        return Ratio(exp(mean), 0.0, inf)
+    reach = student(runs - 1) * stdev(logs) / sqrt(runs)
+    return Ratio(exp(mean), exp(mean - reach), exp(mean + reach))
 
 
 def student(freedom: int) -> float:
     """Student's t for a two-sided 95 % interval."""
     return _T95[freedom] if freedom < len(_T95) else 1.96 + 2.5 / freedom
-
-
-HITS = frozenset({"local", "memory", "redis"})
-"""Words of X-Rpcaccel-Cache for answers that cost no node anything."""
 
 
 class Summary(Struct, frozen=True):
@@ -79,7 +60,7 @@ class Summary(Struct, frozen=True):
     failures: int
     errors: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
-    """By X-Rpcaccel-Cache; empty for an endpoint that says nothing."""
+    """Answers by X-Rpcaccel-Cache; empty for an endpoint that says nothing."""
     elapsed: float = 0.0
     mean: float | None = None
     p50: float | None = None
@@ -101,13 +82,8 @@ class Summary(Struct, frozen=True):
 
     @property
     def dead(self) -> bool:
-        """Were calls made, and did every one fail? A wrong address, most likely."""
+        """Whether calls were made and every one failed: a wrong address, most likely."""
         return 0 < self.calls == self.failures
-
-    @property
-    def error_share(self) -> float:
-        """0..1."""
-        return self.failures / self.calls if self.calls else 0.0
 
 
 class Series:
@@ -122,15 +98,15 @@ class Series:
         self.sources: Counter[str] = Counter()
 
     def __repr__(self) -> str:
-        return f"<Series {self.calls} calls, {sum(self.errors.values())} failed>"
+        return f"<Series {self.calls} calls, {self.errors.total()} failed>"
 
     @property
     def calls(self) -> int:
         """How many ended, well or not."""
-        return len(self.seconds) + sum(self.errors.values()) - self.errors["timeout"]
+        return len(self.seconds) + self.errors.total() - self.errors["timeout"]
 
     def add(self, seconds: float, failure: str, source: str = "") -> None:
-        """A call ended; `failure` is empty when it was answered."""
+        """Count a call that ended; `failure` is empty when it was answered."""
         if failure:
             self.errors[failure] += 1
             if failure != "timeout":
@@ -142,19 +118,10 @@ class Series:
     def summary(self, elapsed: float) -> Summary:
         """The figures, over `elapsed` seconds."""
         ordered = sorted(self.seconds)
-        return Summary(
-            calls=self.calls,
-            failures=sum(self.errors.values()),
-            errors={kind: count for kind, count in self.errors.most_common() if count},
-            sources=dict(self.sources.most_common()),
-            elapsed=elapsed,
-            mean=sum(ordered) / len(ordered) if ordered else None,
-            p50=percentile(ordered, 0.5),
-            p90=percentile(ordered, 0.9),
-            p99=percentile(ordered, 0.99),
-            p999=percentile(ordered, 0.999),
-            max=ordered[-1] if ordered else None,
-        )
+        errors, sources = (dict(counted.most_common()) for counted in (+self.errors, self.sources))
+        mean = sum(ordered) / len(ordered) if ordered else None
+        shares = (percentile(ordered, share) for share in (0.5, 0.9, 0.99, 0.999, 1.0))
+        return Summary(self.calls, self.errors.total(), errors, sources, elapsed, mean, *shares)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

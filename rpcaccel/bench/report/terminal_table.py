@@ -1,4 +1,4 @@
-"""Tables on terminals of any width: a number that is cut off says something else."""
+"""Prints tables on terminals of any width without cutting a cell: a number that is cut off is another number."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Measurements: what is run against which endpoint, and compared with what."""
+"""The measurements of `rpcaccel bench` and `rpcaccel replay`: what is run against which endpoint, and its report."""

@@ -1,4 +1,4 @@
-"""CPU and resident memory of processes, from Linux' /proc; elsewhere nothing is known, and that is said."""
+"""Reads CPU time and resident memory of processes from Linux' /proc; on other systems both are unknown."""
 
 from __future__ import annotations
 
@@ -17,29 +17,25 @@ _LISTENING = "0A"
 
 
 class Use(Struct, frozen=True):
-    """What some processes have used until a moment."""
+    """What some processes have used, until a moment or in some time."""
 
     at: float
-    """Monotonic seconds."""
+    """Monotonic seconds, or how many have passed."""
     cpu: float
     """Seconds of user and system time."""
     resident: int
-    """Bytes."""
-
-
-class ProcessorTime(Struct, frozen=True):
-    """What some processes used between two moments."""
-
-    cores: float
-    """Cores busy, on average: 1.0 is one core all the time."""
-    resident: int
     """Bytes at the end."""
+
+    @property
+    def cores(self) -> float:
+        """Cores busy, on average: 1.0 is one core all the time."""
+        return self.cpu / self.at
 
 
 def listeners(port: int) -> list[int]:
     """The ids of this machine's processes that listen on a TCP port, as far as they may be seen."""
-    sockets = _sockets(port)
-    return sorted(pid for pid in _pids() if sockets and sockets & _held(pid)) if sockets else []
+    wanted = sockets(port, _LISTENING)
+    return sorted(pid for pid in _pids() if wanted & held(pid)) if wanted else []
 
 
 def with_children(pids: Iterable[int]) -> list[int]:
@@ -59,21 +55,16 @@ def with_children(pids: Iterable[int]) -> list[int]:
 
 def use(pids: Iterable[int]) -> Use | None:
     """What the processes have used so far; None when none of them can be seen."""
-    cpu, resident, seen = 0.0, 0, False
-    for pid in pids:
-        stat = _stat(pid)
-        if stat is not None:
-            seen = True
-            cpu += (int(stat[11]) + int(stat[12])) / _TICK
-            resident += int(stat[21]) * _PAGE
-    return Use(time.monotonic(), cpu, resident) if seen else None
+    stats = [stat for pid in pids if (stat := _stat(pid)) is not None]
+    cpu = sum(int(stat[11]) + int(stat[12]) for stat in stats) / _TICK
+    return Use(time.monotonic(), cpu, sum(int(stat[21]) for stat in stats) * _PAGE) if stats else None
 
 
-def spent(before: Use | None, after: Use | None) -> ProcessorTime | None:
+def spent(before: Use | None, after: Use | None) -> Use | None:
     """What lies between; None when one of them is not known."""
     if before is None or after is None or after.at <= before.at:
         return None
-    return ProcessorTime((after.cpu - before.cpu) / (after.at - before.at), after.resident)
+    return Use(after.at - before.at, after.cpu - before.cpu, after.resident)
 
 
 def _pids() -> list[int]:
@@ -88,21 +79,17 @@ def _stat(pid: int) -> list[str] | None:
         return None
 
 
-def _sockets(port: int) -> set[str]:
+def sockets(port: int, state: str) -> set[str]:
+    """The TCP sockets of this port in a state of proc(5)'s net/tcp, as links of open files name them."""
     found: set[str] = set()
     for name in ("tcp", "tcp6"):
-        try:
-            lines = (_PROC / "net" / name).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        fields = (line.split() for line in lines)
-        found |= {
-            f"socket:[{line[9]}]" for line in fields if line[3] == _LISTENING and line[1].endswith(f":{port:04X}")
-        }
+        with suppress(OSError):
+            lines = (line.split() for line in (_PROC / "net" / name).read_text().splitlines()[1:])
+            found |= {f"socket:[{line[9]}]" for line in lines if line[3] == state and line[1].endswith(f":{port:04X}")}
     return found
 
 
-def _held(pid: int) -> set[str]:
+def held(pid: int) -> set[str]:
     """What the process has open. One that may not be looked into holds nothing; a file may close meanwhile."""
     found: set[str] = set()
     with suppress(OSError):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from random import Random
-from typing import Literal
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.constant_rate import ConstantRate, RateHeld
+from rpcaccel.bench.load.generator import Generator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.workload import LoadCall, Visitors, asking, learn, mixed
-from rpcaccel.bench.report.report import Bars, Curve, Report, Table, count, failures, machine, milliseconds, percent
+from rpcaccel.bench.load.workload import CallChoice
+from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, figures, machine, remarks
 from rpcaccel.bench.report.statistics import Series, Summary, percentile
 
-_STEPS = (1, 2, 3, 5)
+_BOUNDS = [step * 10.0**power for power in range(-5, 3) for step in (1, 2, 3, 5)]
+"""Seconds at which the bars of the histogram end."""
 _TAIL = ((0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"))
+_NOTE = "Milliseconds from the moment a call was due. Calls that timed out count with the time they were waited for."
 
 
-Mix = Literal["table", "dapp"]
-
-
-class RateOptions(Struct, frozen=True):
+class RateOptions(CallChoice, frozen=True):
     """What is measured."""
 
     target: LoadTarget
@@ -30,52 +29,22 @@ class RateOptions(Struct, frozen=True):
     duration: float
     connections: int = 512
     timeout: float = 10.0
-    methods: tuple[str, ...] = ()
-    call: LoadCall | None = None
-    """This call alone, instead of many."""
-    mix: Mix = "table"
-    """The ten methods of the table in turn, or what DApps call."""
-    seed: int = 1
     spin: bool = True
 
 
 async def rate(asked: RateOptions, watch: Watch) -> tuple[Report, bool]:
-    """The report, and whether all is well: the generator held the rate, without which there are no latencies in it, and
+    """The report, and whether all is well: the generator held the rate, without which the report has no latencies, and
     not every call failed.
 
     Raises NoEndpointError.
     """
-    pool = ConnectionPool(asked.target, asked.connections)
-    try:
-        calls = await watch.unless_stopped(_calls(asked, pool))
+    async with ConnectionPool(asked.target, asked.connections) as pool:
+        calls = asked.calls(await watch.unless_stopped(asked.world(pool)))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
-        run = ConstantRate(pool, calls, rate=asked.rate, timeout=asked.timeout, spin=asked.spin)
-        await run.run(watch, asked.duration)
+        run = Generator(pool, timeout=asked.timeout, spin=asked.spin)
+        series = await run.run(constant(calls, rate=asked.rate, seconds=asked.duration), watch)
         found, held = run.summary(), run.held
-        return reported(asked, run.series, found, held, stopped=watch.stopped), held.yes and not found.dead
-    finally:
-        await pool.close()
-
-
-async def _calls(asked: RateOptions, pool: ConnectionPool) -> Iterator[LoadCall]:
-    if asked.call is not None:
-        return _same(asked.call)
-    world, rng = await learn(asking(pool), pool.target.shown), Random(asked.seed)
-    if asked.mix == "dapp" and not asked.methods:
-        return iter(Visitors(world, rng))
-    return mixed(world, rng, asked.methods)
-
-
-def _named(asked: RateOptions) -> str:
-    if asked.call is not None:
-        return asked.call.method
-    usual = "what DApps call" if asked.mix == "dapp" else "the table's ten methods in turn"
-    return ", ".join(asked.methods) or usual
-
-
-def _same(call: LoadCall) -> Iterator[LoadCall]:
-    while True:
-        yield call
+        return reported(asked, series, found, held, stopped=watch.stopped), held.yes and not found.dead
 
 
 def reported(asked: RateOptions, series: Series, found: Summary, held: RateHeld, *, stopped: bool = False) -> Report:
@@ -83,45 +52,30 @@ def reported(asked: RateOptions, series: Series, found: Summary, held: RateHeld,
     facts = machine() | {
         "target": asked.target.shown,
         "load": f"{asked.rate:g} calls/s for {asked.duration:g} s, open loop, at most {asked.connections} connections",
-        "calls": _named(asked),
-        "generator": f"{held.busy * 100:.0f} % of a core, 99 % of calls left within {held.late * 1000:.2f} ms",
+        "calls": asked.named,
+        "generator": held.effort,
     }
     title = f"{asked.rate:g} calls a second"
-    remarks = ["interrupted: what was measured until then"] if stopped else []
-    remarks += [f"every call to {asked.target.shown} failed"] if found.dead else []
+    said = remarks([asked.target.shown] if found.dead else [], stopped=stopped)
     data = {"held": to_builtins(held) | {"yes": held.yes}, "summary": to_builtins(found)}
     if not held.yes:
         reason = f"not reported: the generator did not hold the rate. {held.reason(asked.connections)}"
-        return Report(title, facts, remarks=[*remarks, reason], data={"held": data["held"]})
+        return Report(title, facts, remarks=[*said, reason], data={"held": data["held"]})
     ordered = sorted(series.seconds)
-    return Report(title, facts, [_table(found)], [_histogram(ordered), _tail(ordered)], remarks, data)
-
-
-def _table(found: Summary) -> Table:
-    times = [milliseconds(value) for value in (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)]
-    row = (count(found.calls), count(found.rate), *times, failures(found), percent(found.hit_ratio))
-    columns = ("calls", "good/s", "mean", "p50", "p90", "p99", "p99.9", "max", "failures", "hits")
-    note = "Milliseconds from the moment a call was due. Calls that timed out count with the time they were waited for."
-    return Table("Latency", columns, [row], note)
+    table = Table("Latency", FIGURES, [figures(found)], _NOTE)
+    return Report(title, facts, [table], [_histogram(ordered), _tail(ordered)], said, data)
 
 
 def _histogram(ordered: Sequence[float]) -> Bars:
     """Calls by latency, in steps of 1, 2, 3, 5 of each power of ten."""
-    bounds = [step * 10.0**power for power in range(-5, 3) for step in _STEPS]
-    counts: dict[float, int] = {}
-    place = 0
-    for seconds in ordered:
-        while place < len(bounds) - 1 and seconds > bounds[place]:
-            place += 1
-        counts[bounds[place]] = counts.get(bounds[place], 0) + 1
-    used = [bound for bound in bounds if counts and min(counts) <= bound <= max(counts)]
-    groups = tuple(f"≤ {bound * 1000:g} ms" for bound in used)
-    return Bars("Calls by latency", "calls", groups, {"calls": [float(counts.get(bound, 0)) for bound in used]})
+    counts = Counter(min(bisect_left(_BOUNDS, seconds), len(_BOUNDS) - 1) for seconds in ordered)
+    used = range(min(counts), max(counts) + 1) if counts else range(0)
+    groups = tuple(f"≤ {_BOUNDS[place] * 1000:g} ms" for place in used)
+    return Bars("Calls by latency", "calls", groups, {"calls": [float(counts[place]) for place in used]})
 
 
-def _tail(ordered: Sequence[float]) -> Curve:
-    """Latency by percentile, with as much room for each further nine."""
-    points = [share for share, _ in _TAIL if (1 - share) * len(ordered) >= 1]
-    line = [(float(place), (percentile(ordered, share) or 0.0) * 1000) for place, share in enumerate(points)]
-    ticks = tuple((float(place), label) for place, (_, label) in enumerate(_TAIL[: len(points)]))
-    return Curve("Latency by percentile", "share of calls", "ms", {"latency": line}, ticks)
+def _tail(ordered: Sequence[float]) -> Bars:
+    """Latency by percentile, as far as there are calls beyond it."""
+    shown = [(share, label) for share, label in _TAIL if (1 - share) * len(ordered) >= 1]
+    values = [(percentile(ordered, share) or 0.0) * 1000 for share, _ in shown]
+    return Bars("Latency by percentile", "ms", tuple(label for _, label in shown), {"latency": [*values]})

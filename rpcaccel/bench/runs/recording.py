@@ -1,4 +1,4 @@
-"""A file of real calls: JSON lines, the first of which says how they were recorded; and what of it is replayed."""
+"""Reads and writes recordings, which are JSON lines of real calls behind a header, and chooses what is replayed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 VERSION = 1
 NEAR = 128
 """Blocks under the head: a call about one of these is about "now" and may be moved along with the head."""
-
-
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 
@@ -30,7 +28,7 @@ class RecordingError(ValueError):
 
 
 class RecordingHeader(Struct, frozen=True):
-    """The first line."""
+    """The first line of a recording."""
 
     recording: int
     rpcaccel: str = ""
@@ -40,7 +38,7 @@ class RecordingHeader(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call."""
+    """A recorded call."""
 
     at: float
     """Seconds since the recording began."""
@@ -48,17 +46,22 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: Raw = Raw(b"[]")
     network: str = ""
     head: int = -1
-    """The served head it was answered at."""
+    """The served head at which the call was answered."""
     block: int | None = None
-    """The block it was about."""
+    """The block that the call was about, or the last one of a range."""
     first: int | None = None
-    """The first block, of a range."""
+    """The first block of a range."""
     source: str = ""
-    """Where its answer came from."""
+    """Where the answer came from, as X-Rpcaccel-Cache says."""
     ms: float | None = None
-    """What it took."""
+    """Milliseconds until the answer."""
     hashed: bool = False
-    """Are the params a transaction's hash, in place of the transaction?"""
+    """Whether the params are a transaction's hash, in place of the transaction."""
+
+    @property
+    def call(self) -> LoadCall:
+        """The call to make."""
+        return LoadCall(self.method, bytes(self.params))
 
 
 class Chosen(Struct):
@@ -116,33 +119,21 @@ def choose(head: RecordingHeader, lines: Sequence[Line], *, network: str = "", w
 
 @cache
 def is_read(method: str) -> bool:
-    """Does every chain that knows this method, and one at least, say that it only reads?"""
+    """Whether every chain that knows this method, and one at least, says that it only reads."""
     rules = [rule for name in chains.names() if (rule := chains.load(name).rules.get(method)).known]
     return bool(rules) and all(rule.kind == "read" and not rule.deny for rule in rules)
 
 
 def follow(line: Line, head: int) -> Line:
     """The call as far under this head as it was under its own, when it was about a block near that."""
-    if line.head < 0 or head < 0:
+    blocks = [block for block in (line.block, line.first) if block is not None and 0 <= line.head - block <= NEAR]
+    if min(line.head, head) < 0 or not blocks:
         return line
-    moved = {
-        block: max(0, head - (line.head - block))
-        for block in (line.block, line.first)
-        if block is not None and 0 <= line.head - block <= NEAR
-    }
-    if not moved:
-        return line
-    texts = {str(old): str(new) for old, new in moved.items()} | {hex(old): hex(new) for old, new in moved.items()}
-    params = _TOKEN.sub(lambda token: _moved(token[0], texts), bytes(line.params))
-    return replace(line, params=Raw(params))
+    texts = {spell(block): spell(max(0, head - (line.head - block))) for block in blocks for spell in (str, hex)}
+    return replace(line, params=Raw(_TOKEN.sub(lambda token: _moved(token[0], texts), bytes(line.params))))
 
 
 def _moved(token: bytes, texts: dict[str, str]) -> bytes:
     """A string or a number of the params, or what it is moved to, in the same spelling."""
     word = token.strip(b'"').decode("utf-8", "replace")
     return token.replace(word.encode(), texts[word].encode()) if word in texts else token
-
-
-def call(line: Line) -> LoadCall:
-    """The call to make."""
-    return LoadCall(line.method, bytes(line.params))

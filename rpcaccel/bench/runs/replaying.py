@@ -1,19 +1,21 @@
-"""`rpcaccel replay`: recorded calls once more, at their own pace or another; two endpoints are compared."""
+"""`rpcaccel replay`: recorded calls are made again, at their own pace or another; two endpoints are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget, Outcome
-from rpcaccel.bench.load.open_loop import Due, OpenLoop
+from rpcaccel.bench.load.generator import Due, Generator, timed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, asking, learn
-from rpcaccel.bench.report.report import Bars, Plot, Report, Table, count, failures, machine, milliseconds, percent
-from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
+from rpcaccel.bench.report import report as words
+from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, count, failures, figures, milliseconds, percent
+from rpcaccel.bench.report.statistics import Series, Summary
 from rpcaccel.bench.runs.answer_diff import Differences
-from rpcaccel.bench.runs.recording import Chosen, call, follow
+from rpcaccel.bench.runs.recording import Chosen, follow
 
 _NEEDED = 10
 """Calls of a method from which on it has a row of its own in the plot."""
@@ -43,8 +45,8 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
 
     Raises NoEndpointError.
     """
-    pools = [ConnectionPool(target, asked.connections) for target in asked.targets]
-    try:
+    async with AsyncExitStack() as opened:
+        pools = [await opened.enter_async_context(ConnectionPool(one, asked.connections)) for one in asked.targets]
         learning = learn(asking(pools[0]), asked.targets[0].shown) if asked.follow_head else None
         head = (await watch.unless_stopped(learning)).head if learning is not None else -1
         calls = schedule(asked, head)
@@ -55,18 +57,10 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
                 differences.add(sent.method, sent.params, outcomes[0], outcomes[1])
 
         watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
-        run = OpenLoop(pools, timeout=asked.timeout, told=told, spin=asked.spin)
-        await run.run(calls, watch)
-        well = not differences.forbidden and not any(_dead(by_method) for by_method in run.series)
-        return reported(asked, run, differences, stopped=watch.stopped), well
-    finally:
-        for pool in pools:
-            await pool.close()
-
-
-def _dead(by_method: Mapping[str, Series]) -> bool:
-    """Whether calls were made and every one failed."""
-    return together(by_method.values()).summary(1.0).dead
+        run = Generator(*pools, timeout=asked.timeout, told=told, spin=asked.spin)
+        await run.run(timed(calls), watch)
+        dead = any(run.total(place).summary(1.0).dead for place in range(len(pools)))
+        return reported(asked, run, differences, stopped=watch.stopped), not differences.forbidden and not dead
 
 
 def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
@@ -76,70 +70,57 @@ def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
         lines = [follow(line, head) for line in lines]
     began = lines[0].at if lines else 0.0
     due = (
-        Due(number / asked.rate if asked.rate else (line.at - began) / asked.speed, call(line))
+        Due(number / asked.rate if asked.rate else (line.at - began) / asked.speed, line.call)
         for number, line in enumerate(lines)
     )
     return [one for one in due if not asked.duration or one.at < asked.duration]
 
 
-def reported(asked: ReplayOptions, run: OpenLoop, differences: Differences, *, stopped: bool = False) -> Report:
+def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, stopped: bool = False) -> Report:
     """The report on a replay."""
     held = run.held
     names = [target.shown for target in asked.targets]
     if len(set(names)) < len(names):
         names = [f"{name} ({place})" for place, name in zip("AB", names, strict=True)]
     pace = f"{asked.rate:g} calls/s" if asked.rate else "as recorded" if asked.speed == 1 else f"{asked.speed:g}x"
-    facts = machine() | {
+    facts = words.machine() | {
         "recording": f"{len(asked.chosen.lines):,} calls to be replayed, sample of {percent(asked.chosen.head.sample)}",
         "pace": f"{pace}, open loop, at most {asked.connections} connections; latency from the moment a call was due",
-        "generator": f"{held.busy * 100:.0f} % of a core, 99 % of calls left within {held.late * 1000:.2f} ms",
+        "generator": held.effort,
     }
-    remarks = ["interrupted: what was measured until then"] if stopped else []
-    remarks += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
-    totals = [together(by_method.values()).summary(run.elapsed) for by_method in run.series]
-    dead = [name for name, by_method in zip(names, run.series, strict=True) if _dead(by_method)]
-    remarks += [f"every call to {name} failed" for name in dead]
+    totals = [run.total(place).summary(run.elapsed) for place in range(len(names))]
+    said = words.remarks((name for name, total in zip(names, totals, strict=True) if total.dead), stopped=stopped)
+    said += [f"not replayed: {number:,} {why}" for why, number in asked.chosen.left_out.items()]
     tables: list[Table] = []
-    plots: list[Plot] = []
+    plots: list[Bars] = []
     if held.yes:
         tables = [_latencies(asked, names, totals), _methods(names, run.series, run.elapsed)]
         plots = [_plot(names, run.series)]
     else:
-        remarks.append(f"latencies are not reported: the pace was not held. {held.reason(asked.connections)}")
-        remarks += [f"{name}: failed: {failures(one)}" for name, one in zip(names, totals, strict=True) if one.failures]
+        said.append(f"latencies are not reported: the pace was not held. {held.reason(asked.connections)}")
+        said += [f"{name}: failed: {failures(one)}" for name, one in zip(names, totals, strict=True) if one.failures]
     if len(asked.targets) > 1:
         tables += _differences(differences)
-        remarks.append(_said(differences))
+        said.append(_said(differences))
     data = {
         "held": to_builtins(held) | {"yes": held.yes},
         "targets": {name: to_builtins(total) for name, total in zip(names, totals, strict=True)},
         "differences": to_builtins(differences.methods),
     }
-    return Report("Replay", facts, tables, plots, remarks, data)
+    return Report("Replay", facts, tables, plots, said, data)
 
 
 def _latencies(asked: ReplayOptions, names: Sequence[str], totals: Sequence[Summary]) -> Table:
-    rows = [(name, *_row(total)) for name, total in zip(names, totals, strict=True)]
-    before = sorted(line.ms / 1000 for line in asked.chosen.lines if line.ms is not None)
-    if before:
-        mean = sum(before) / len(before)
-        times = (mean, *(percentile(before, share) for share in (0.5, 0.9, 0.99, 0.999, 1.0)))
-        rows.append(("when recorded", count(len(before)), "–", *map(milliseconds, times), "–", _hits(asked)))
-    columns = ("target", "calls", "good/s", "mean", "p50", "p90", "p99", "p99.9", "max", "failures", "hits")
-    note = "Milliseconds. Those of the recording were measured inside the proxy, without the way to it."
-    return Table("Latency", columns, rows, note)
-
-
-def _hits(asked: ReplayOptions) -> str:
-    series = Series()
+    rows = [(name, *figures(total)) for name, total in zip(names, totals, strict=True)]
+    before = Series()
     for line in asked.chosen.lines:
-        series.add(0.0, "", line.source)
-    return percent(series.summary(1.0).hit_ratio)
-
-
-def _row(found: Summary) -> tuple[str, ...]:
-    times = (found.mean, found.p50, found.p90, found.p99, found.p999, found.max)
-    return count(found.calls), count(found.rate), *map(milliseconds, times), failures(found), percent(found.hit_ratio)
+        if line.ms is not None:
+            before.add(line.ms / 1000, "", line.source)
+    if before.calls:
+        calls, _, *times, _, hits = figures(before.summary(1.0))
+        rows.append(("when recorded", calls, "–", *times, "–", hits))
+    note = "Milliseconds. Those of the recording were measured inside the proxy, without the way to it."
+    return Table("Latency", ("target", *FIGURES), rows, note)
 
 
 def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed: float) -> Table:
@@ -153,12 +134,9 @@ def _methods(names: Sequence[str], series: Sequence[dict[str, Series]], elapsed:
 
 
 def _plot(names: Sequence[str], series: Sequence[dict[str, Series]]) -> Bars:
-    groups = sorted(method for method, one in series[0].items() if one.calls >= _NEEDED)
-    bars: dict[str, list[float | None]] = {}
-    for name, one in zip(names, series, strict=True):
-        means = (one[method].summary(1.0).mean if method in one else None for method in groups)
-        bars[name] = [None if mean is None else mean * 1000 for mean in means]
-    return Bars("Mean latency", "ms", tuple(method.partition("_")[2] for method in groups), bars)
+    methods = sorted(method for method, one in series[0].items() if one.calls >= _NEEDED)
+    columns = ({method: one.summary(1.0) for method, one in by_method.items()} for by_method in series)
+    return words.means(methods, dict(zip(names, columns, strict=True)))
 
 
 def _differences(found: Differences) -> list[Table]:

@@ -1,4 +1,4 @@
-"""`rpcaccel bench steps`: where a call's time goes inside the proxy, from its own step timings."""
+"""`rpcaccel bench steps`: where the time of a call goes inside the proxy, from the proxy's own step timings."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rpcaccel.bench.report.report import Bars, Report, Table, machine, milliseconds, percent
+from rpcaccel.bench.report.report import Bars, Report, Table, machine, milliseconds, percent, remarks
 from rpcaccel.core.stats.counters import PARSED_OF, Step
 from rpcaccel.core.stats.histogram import BOUNDS, BUCKETS, Histogram
 
 _METRIC = "rpcaccel_step_seconds"
 ORDER = tuple(map(str, Step))
-"""The way of a call."""
+"""The steps, in the order in which a call takes them."""
 _TIMED_OF = {str(Step.PARSE): PARSED_OF}
-"""How many of a step are as many as one that was timed."""
+"""How many times a step was taken for each time that it was timed, where not each time is."""
 
 
 def read(exposition: str) -> dict[str, Histogram]:
-    """The step timings in what /metrics says. Raises ValueError when it is not the proxy that said it."""
+    """The step timings in the text of /metrics. Raises ValueError when the text is not the proxy's."""
     found: dict[str, Histogram] = {}
     counts: dict[str, list[float]] = {}
     for family in text_string_to_metric_families(exposition):
@@ -59,14 +59,14 @@ def reported(steps: Mapping[str, Histogram], seconds: float, admin: str, *, stop
     table = Table("Steps of a call", ("step", "timed", "mean", "p50", "p99", "share of all"), rows, note)
     shares = [spent[step] / total * 100 if total else 0.0 for step in taken]
     plot = Bars("Share of the time", "%", tuple(taken), {"share": [*shares]})
-    remarks = ["interrupted: what was measured until then"] if stopped else []
+    said = remarks((), stopped=stopped)
     if not taken:
-        remarks.append("no call passed through the proxy in that time")
+        said.append("no call passed through the proxy in that time")
     unused = [step for step in order if not steps[step].count]
     if taken and unused:
-        remarks.append(f"nothing was counted for {', '.join(unused)}")
+        said.append(f"nothing was counted for {', '.join(unused)}")
     data = {"steps": {step: {"count": steps[step].count, "seconds": steps[step].seconds} for step in order}}
-    return Report("Where the time goes", facts, [table], [plot] if taken else [], remarks, data)
+    return Report("Where the time goes", facts, [table], [plot] if taken else [], said, data)
 
 
 def _row(step: str, found: Histogram, share: float | None) -> tuple[str, ...]:

@@ -1,17 +1,18 @@
-"""`rpcaccel bench table`: so many calls of each method (the seed study's protocol), over endpoints side by side."""
+"""`rpcaccel bench table`: the same calls of each method over several endpoints side by side, as in the seed study."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from random import Random
 
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.closed_loop import Loop
+from rpcaccel.bench.load.generator import Generator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, World, asking, draw, learn
-from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, milliseconds, percent
+from rpcaccel.bench.report.report import Report, Table, failures, machine, means, milliseconds, percent, remarks
 from rpcaccel.bench.report.statistics import Series, Summary, together
 
 
@@ -55,8 +56,10 @@ async def table(
     Args:
         before_column: called before a column's turn with each method; it may empty a cache.
     """
-    pools = {column.name: ConnectionPool(column.target, asked.concurrency) for column in asked.columns}
-    try:
+    async with AsyncExitStack() as opened:
+        pools = {column.name: ConnectionPool(column.target, asked.concurrency) for column in asked.columns}
+        for pool in pools.values():
+            await opened.enter_async_context(pool)
         first = asked.columns[0]
         world = await watch.unless_stopped(learn(asking(pools[first.name]), first.target.shown))
         rng = Random(asked.seed)
@@ -67,30 +70,23 @@ async def table(
             for place, column in enumerate(asked.columns):
                 watch.part(f"{method} {column.name}", number * len(asked.columns) + place, len(methods) * len(pools))
                 before_column(column)
-                loop = Loop(pools[column.name], iter(calls), connections=asked.concurrency, timeout=asked.timeout)
-                await loop.run(watch, total=asked.number)
-                found.cells.setdefault(method, {})[column.name] = loop.series
-                found.elapsed[method, column.name] = loop.elapsed
+                run = Generator(pools[column.name], timeout=asked.timeout)
+                plan = closed(iter(calls), at_once=asked.concurrency, total=asked.number)
+                found.cells.setdefault(method, {})[column.name] = await run.run(plan, watch)
+                found.elapsed[method, column.name] = run.elapsed
                 if watch.stopped:
                     return found
         return found
-    finally:
-        for pool in pools.values():
-            await pool.close()
 
 
 def different(method: str, world: World, rng: Random, number: int) -> list[LoadCall]:
-    """So many calls, no two alike as long as the method and the chain let them differ."""
-    calls: list[LoadCall] = []
-    seen: set[bytes] = set()
+    """`number` calls, no two alike as long as the method and the chain let them differ."""
+    calls: dict[bytes, LoadCall] = {}
     for _ in range(number * 20):
-        call = draw(method, world, rng)
-        if call.params not in seen:
-            seen.add(call.params)
-            calls.append(call)
-        if len(calls) == number:
-            return calls
-    return [*calls, *(draw(method, world, rng) for _ in range(number - len(calls)))]
+        if len(calls) < number:
+            call = draw(method, world, rng)
+            calls.setdefault(call.params, call)
+    return [*calls.values(), *(draw(method, world, rng) for _ in range(number - len(calls)))]
 
 
 def reported(found: TableResults, *, stopped: bool = False) -> Report:
@@ -99,18 +95,21 @@ def reported(found: TableResults, *, stopped: bool = False) -> Report:
     names = [column.name for column in asked.columns]
     methods = list(found.cells)
     facts = machine() | {
-        **{column.name: column.target.shown for column in asked.columns},
+        **{column.name: _place(column.target) for column in asked.columns},
         "protocol": f"{asked.number} calls of each method, {asked.concurrency} at once; the same calls in every column",
     }
     cells = {method: {name: found.summary(method, name) for name in names} for method in methods}
     rows = [(method, *(_cell(cells[method][name]) for name in names)) for method in methods]
-    bars = {name: [_mean(cells[method][name]) for method in methods] for name in names}
-    plot = Bars("Mean latency", "ms", tuple(method.partition("_")[2] or method for method in methods), bars)
+    plot = means(methods, {name: {method: cells[method][name] for method in methods} for name in names})
     note = "Milliseconds: mean (p50 / p99)."
-    remarks = ["interrupted: what was measured until then"] if stopped else []
+    said = remarks((), stopped=stopped)
     data = {"cells": to_builtins(cells)}
     first = Table("By method", ("method", *names), rows, note)
-    return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], remarks, data)
+    return Report("JSON-RPC latency, side by side", facts, [first, _totals(found, names)], [plot], said, data)
+
+
+def _place(target: LoadTarget) -> str:
+    return target.shown if target.keep else f"{target.shown}, a connection for each call"
 
 
 def _totals(found: TableResults, names: list[str]) -> Table:
@@ -128,7 +127,3 @@ def _cell(found: Summary | None) -> str:
         return "–"
     times = f"{milliseconds(found.mean)} ({milliseconds(found.p50)} / {milliseconds(found.p99)})"
     return f"{times}, {found.failures} failed" if found.failures else times
-
-
-def _mean(found: Summary | None) -> float | None:
-    return None if found is None or found.mean is None else found.mean * 1000

@@ -1,1 +1,1 @@
-"""The simulated chain: blocks, accounts, transactions and time."""
+"""The simulated chain: its blocks, accounts and transactions, its clock, and the knobs of a node."""

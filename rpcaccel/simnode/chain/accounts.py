@@ -1,6 +1,7 @@
-"""Accounts at a block: balance, nonce, code, storage and calls, each a closed form of the block number.
+"""Computes what accounts hold at a block: balance, nonce, code, storage and the results of calls.
 
-Every answer differs from block to block, so that an answer from another height than the one asked for is caught.
+Each is a closed form of the block number and differs from block to block, so that an answer from another height than
+the one asked for is caught.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Account addresses in Harmony's two spellings: 0x hex and one1 bech32 (BIP-173)."""
+"""Reads and writes account addresses in Harmony's two spellings: 0x hex and one1 bech32 (BIP-173)."""
 
 from __future__ import annotations
 

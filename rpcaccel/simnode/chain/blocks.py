@@ -1,7 +1,8 @@
-"""What a simulated chain consists of, made lazily: every block is a pure function of (spec, fork, number).
+"""Makes the blocks and transactions of a simulated chain when they are asked for.
 
-Nothing is stored, so block 50,000,000 costs what block 5 costs, and two nodes cannot disagree. Hashes carry the
-(fork, number, index) they stand for in masked form, so that any hash can be followed back without an index.
+Every block is a pure function of (spec, fork, number). Nothing is stored, so block 50,000,000 costs what block 5 costs,
+and two nodes cannot disagree. Hashes carry the (fork, number, index) that they stand for in masked form, so that any
+hash can be followed back without an index.
 """
 
 from __future__ import annotations

@@ -53,6 +53,11 @@ class ManualClock:
         """The time that was set, in seconds."""
         return self._now
 
+    @property
+    def waiting(self) -> int:
+        """How many timers have not fired yet."""
+        return len(self._timers)
+
     def call_at(self, when: float, callback: Callable[[], None]) -> None:
         """Run `callback` when the clock is moved to or past `when`."""
         heapq.heappush(self._timers, (when, next(self._count), callback))

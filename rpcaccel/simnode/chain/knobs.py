@@ -1,6 +1,6 @@
-"""What can be turned on a simulated node while it runs: speed, lag, roles, and faults.
+"""The settings of a simulated node that can change while it runs: speed, lag, roles and faults.
 
-Set fields in a test (`node.knobs.lag = 3`), or POST any of them as JSON to /simnode/knobs.
+Tests set fields (`node.knobs.lag = 3`); a POST to /simnode/knobs sets any of them from JSON.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ NONE = Latency()
 class Knobs:
     """The position of every knob. `on_change` is called before a field takes a new value."""
 
+    connect: Latency = NONE
+    """The round trips of TCP and TLS until a connection is open: once for each connection."""
     latency: Latency = NONE
     """The way there and back: once for each HTTP request."""
     work: Latency = NONE

@@ -1,16 +1,16 @@
-"""Reading the raw transactions that wallets send: RLP, the typed envelopes, and who signed.
+"""Reads the raw transactions that wallets send: RLP, typed envelopes, hashes and the address that signed.
 
-Sources: Ethereum yellow paper appendix B (RLP), EIP-155, EIP-2718/2930/1559; Harmony's own form has shardID and
-toShardID after the gas limit (transactions of both forms are accepted).
+Sources: Ethereum yellow paper appendix B (RLP), EIP-155, EIP-2718, EIP-2930 and EIP-1559. Harmony's own form has
+shardID and toShardID after the gas limit; transactions of both forms are accepted.
 """
 
 from __future__ import annotations
 
+from random import Random
 from typing import TypeAlias
 
+from Crypto.Hash import keccak
 from msgspec import Struct
-
-from rpcaccel.simnode.chain.keccak import keccak256
 
 _P = 2**256 - 2**32 - 977
 _N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -20,6 +20,11 @@ _G = (
 )
 Item: TypeAlias = "bytes | list[Item]"
 Point = tuple[int, int] | None
+
+
+def keccak256(data: bytes) -> bytes:
+    """The 32-byte Keccak-256 digest of `data`, by which Ethereum and Harmony name transactions and addresses."""
+    return keccak.new(data=data, digest_bits=256).digest()
 
 
 class RawTransaction(Struct, frozen=True, kw_only=True):
@@ -225,3 +230,13 @@ def _multiply(point: Point, times: int) -> Point:
         point = _sum(point, point)
         times >>= 1
     return total
+
+
+def unfunded(rng: Random, to: bytes, chain_id: int) -> bytes:
+    """A well-formed transfer with a made-up signature (EIP-155).
+
+    Any x of a point on the curve recovers to some address. Nobody has used it, so a real node refuses the transfer.
+    """
+    numbers = (0, 100_000_000_000, 21_000, 1, 35 + 2 * chain_id + rng.randrange(2), _G[0], rng.randrange(1, _N // 2))
+    nonce, gas_price, gas, value, *signature = (number_bytes(number) for number in numbers)
+    return encode([nonce, gas_price, gas, to, value, b"", *signature])

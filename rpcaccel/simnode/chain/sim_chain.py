@@ -1,4 +1,4 @@
-"""One truth for several simulated nodes: the head, the forks, and the transactions that clients sent."""
+"""The state that several simulated nodes share: the head, the forks, and the transactions that clients sent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How nodes read block references, with their very error texts (docs/harmony.md section 6).
+"""Reads the block references of calls as nodes do, with the nodes' own error texts (docs/harmony.md section 6).
 
-Three readers, as in Harmony's Go types: `number` (ByNumber methods, all namespaces), `number_or_hash` (call, getCode
-and the like) and `hex_or_tag` (getLogs fields, and every number argument of geth).
+There are three readers, as in Harmony's Go types: `number` (ByNumber methods, all namespaces), `number_or_hash` (call,
+getCode and the like) and `hex_or_tag` (getLogs fields, and every number argument of geth).
 """
 
 from __future__ import annotations

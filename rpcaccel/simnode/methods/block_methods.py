@@ -1,4 +1,4 @@
-"""Harmony's block and header methods, with what they answer above the head (docs/harmony.md sections 6 and 7)."""
+"""Harmony's block and header methods, with their answers above the head (docs/harmony.md sections 6 and 7)."""
 
 from __future__ import annotations
 

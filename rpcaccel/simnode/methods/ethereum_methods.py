@@ -1,5 +1,6 @@
-"""A geth-like node: optional block arguments, finalized and safe tags, error data on reverts, geth's texts.
+"""The methods of a geth-like node that are not about accounts.
 
+Such a node has optional block arguments, finalized and safe tags, error data on reverts, and geth's error texts.
 Source: go-ethereum's eth API (docs/harmony.md section 11).
 """
 
@@ -11,7 +12,7 @@ from typing import Any
 from msgspec import Raw
 
 from rpcaccel.simnode.chain import accounts as state
-from rpcaccel.simnode.chain.keccak import keccak256
+from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import filter_methods, json_views, lookup
 from rpcaccel.simnode.methods.block_args import (

@@ -1,4 +1,4 @@
-"""A geth-like node's account methods: unlike Harmony it refuses what lies above its head.
+"""The account methods of a geth-like node, which unlike Harmony refuses calls about blocks above its head.
 
 Source: go-ethereum's eth API (docs/harmony.md section 11).
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
-from rpcaccel.simnode.chain.keccak import keccak256
+from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods.block_args import LATEST, PENDING, Reference, geth_number_or_hash
 from rpcaccel.simnode.methods.ethereum_methods import address, height_of, serve
 from rpcaccel.simnode.methods.json_views import hex0

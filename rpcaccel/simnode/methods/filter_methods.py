@@ -1,4 +1,4 @@
-"""Logs and filters, as Harmony's hmy and eth namespaces and geth serve them; filters live on one node only."""
+"""The methods for logs and filters of Harmony's hmy and eth namespaces and of geth; a filter lives on one node only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Blocks, transactions, receipts and logs as JSON, in the four dialects: v1, v2, eth (Harmony's) and geth.
+"""Writes blocks, transactions, receipts and logs as JSON in four dialects: v1, v2, eth (Harmony's) and geth.
 
-Shapes, key order and sizes are those a Harmony node answered with (docs/harmony.md section 9).
+Shapes, key order and sizes are those of a real Harmony node's answers (docs/harmony.md section 9).
 """
 
 from __future__ import annotations

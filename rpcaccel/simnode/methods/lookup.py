@@ -1,4 +1,4 @@
-"""Finding transactions and logs on the part of a chain that a node can see."""
+"""Finds transactions and logs on the part of a chain that a node can see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs from node to node although the chain is one: identity, peers, filters, rejected transactions."""
+"""The state that each node of a chain has for itself: identity, peers, filters and rejected transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Harmony node says of itself: ids, peers, metadata, sync; most of it differs from node to node."""
+"""The methods that tell about a Harmony node itself: ids, peers, metadata, sync; most answers differ by node."""
 
 from __future__ import annotations
 

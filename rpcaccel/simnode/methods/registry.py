@@ -1,8 +1,7 @@
-"""A node's methods: name, arguments and what runs; argument errors are worded as the node words them.
+"""The method tables of a Harmony and of a geth-like node, and how calls are checked against them.
 
-Source: go-ethereum's rpc package, which Harmony forked (docs/harmony.md sections 4 and 5).
-
-The method tables of a Harmony and of a geth-like node, which the methods_*.py files fill, and what they share.
+The other files of this package register their methods here, each with its name, its arguments and the function to run.
+Argument errors are worded as in go-ethereum's rpc package, which Harmony forked (docs/harmony.md sections 4 and 5).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Harmony's staking and supply methods, which only the beacon shard answers (docs/harmony.md section 9).
+"""Harmony's staking methods and its network-wide figures: supply, total stake, committees, utility metrics, medians.
 
-`current-epoch-performance` follows the answering node's head even in the ...ByBlockNumber forms (section 1, fact 3).
-
-Harmony's network-wide figures: supply, total stake, committees, utility metrics, medians.
+Only the beacon shard answers them (docs/harmony.md section 9). `current-epoch-performance` follows the answering node's
+head even in the ...ByBlockNumber forms (section 1, fact 3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Harmony's account methods: balances, nonces, code, storage, calls, proofs, gas."""
+"""Harmony's account methods: balances, nonces, code, storage, calls, proofs and gas."""
 
 from __future__ import annotations
 

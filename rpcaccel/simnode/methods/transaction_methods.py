@@ -1,6 +1,6 @@
-"""Harmony's transaction methods: lookups, counts, receipts, the pool and sending.
+"""Harmony's transaction methods: lookups, counts, receipts, the pool, and sending.
 
-Taking a signed transaction in: what a node checks, and how it refuses (docs/harmony.md section 5).
+A signed transaction that is sent is checked, taken or refused as a node does (docs/harmony.md section 5).
 """
 
 from __future__ import annotations

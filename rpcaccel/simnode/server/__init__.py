@@ -1,1 +1,1 @@
-"""The HTTP side of a simulated node, with its faults and limits."""
+"""The HTTP side of a simulated node: connections, envelopes, faults, rate limits and counters."""

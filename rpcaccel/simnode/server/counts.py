@@ -1,4 +1,4 @@
-"""What a simulated node was asked, so that a test can assert node calls."""
+"""Counts the connections, requests and calls of a simulated node, so that a test can assert what a node was asked."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""JSON-RPC as a Go node reads and writes it, bytes in and bytes out (docs/harmony.md section 4).
+"""Reads and writes JSON-RPC over HTTP as a Go node does, bytes in and bytes out (docs/harmony.md section 4).
 
-Ids are echoed byte for byte; key order is jsonrpc, id, result|error; `jsonrpc` is not checked; what stands behind
-the first JSON value is ignored.
-
-Putting a body on the wire as a Go node does: lengths below 2 kB, chunks above, gzip for those who accept it.
+Ids are echoed byte for byte, the order of keys is jsonrpc, id, result or error, `jsonrpc` is not checked, and the text
+behind the first JSON value is ignored. A body below 2 kB has a length, a longer one comes in chunks, and both are
+compressed with gzip for clients that accept it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Short ways to the usual arrangements of simulated nodes, for tests and for the demo."""
+"""Makes the usual arrangements of simulated nodes, for tests and for the demo."""
 
 from __future__ import annotations
 

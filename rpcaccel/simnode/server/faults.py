@@ -1,4 +1,4 @@
-"""The ways in which a simulated node fails (knobs.FAULTS), each as it looks on the wire."""
+"""The faults of a simulated node (knobs.FAULTS), each as it looks on the wire."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rate limiters of a Harmony node (docs/harmony.md section 3).
 
-Each call asks `Allow()` and then `Wait()`, so an unloaded call burns two tokens; a wait above five seconds is
-refused at once.
+Each call asks `Allow()` and then `Wait()`, so a call on an idle node takes two tokens; a call that would wait longer
+than five seconds is refused at once.
 """
 
 from __future__ import annotations

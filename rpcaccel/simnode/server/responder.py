@@ -1,4 +1,4 @@
-"""A simulated node without its sockets: its view of the chain, and the answer to each call."""
+"""A simulated node without its sockets: its view of the chain, and its answer to each call."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ HTTP behaviour: docs/harmony.md section 4.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Any, cast
+from weakref import WeakSet
 
 import msgspec
 from aiohttp import web
@@ -22,14 +24,14 @@ from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.counts import Counts
 from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConnection, Parsed, cut, parse, plain, send
 from rpcaccel.simnode.server.faults import Faulty
+from rpcaccel.simnode.server.opening import Opening
 from rpcaccel.simnode.server.responder import Responder
 
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 MAX_BODY = 5 << 20
 """Bytes of a request that a node takes."""
-
-
 MAX_ADVANCE = 1_000_000
+"""Blocks by which one request may move the chain on."""
 
 
 async def close_listener(server: asyncio.Server) -> None:
@@ -67,13 +69,17 @@ class SimNode:
         port: int = 0,
         knobs: Knobs | None = None,
         clock: Clock | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """With `tls`, a server's context, the node serves HTTPS instead of HTTP."""
         self.chain = chain or SimChain()
         self.name = name
         self.port = port
         self.knobs = knobs or Knobs()
         self.clock: Clock = clock or WallClock()
         self.brain = Responder(self.chain, name, self.knobs, self.clock)
+        self._tls = tls
+        self._opening: WeakSet[Opening] = WeakSet()
         self._faulty = Faulty(self.brain)
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None
@@ -85,7 +91,7 @@ class SimNode:
     @property
     def url(self) -> str:
         """Where it serves; any path will do."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     @property
     def head(self) -> int:
@@ -120,10 +126,16 @@ class SimNode:
         return self.url
 
     def _accept(self) -> asyncio.Protocol:
-        if self._web is None:  # it was accepted just before the node stopped
-            return _Aborts()
         self.counts.connections += 1
-        return self._web()
+        if self._tls is None and not self.knobs.connect.mean:
+            return self._serving()
+        opening = Opening(self._serving, lambda: self.knobs.connect.draw(self.brain.rng), self.clock, self._tls)
+        self._opening.add(opening)
+        return opening
+
+    def _serving(self) -> asyncio.Protocol:
+        """HTTP on a connection; the connection is cut where the node stopped since it was accepted."""
+        return _Aborts() if self._web is None else self._web()
 
     async def stop(self) -> None:
         """Stop serving: running calls get a moment to finish, connections are closed in order."""
@@ -140,6 +152,8 @@ class SimNode:
         if listener is None or server is None:
             return
         await close_listener(listener)
+        for opening in list(self._opening):
+            opening.abort()
         if grace is None:
             for connection in server.connections:
                 if connection.transport is not None:

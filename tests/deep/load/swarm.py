@@ -44,6 +44,11 @@ class Lab:
         for number in numbers or range(NODES):
             _send(f"{self.nodes[number]}/simnode/knobs", knobs)
 
+    def connections(self, number: int) -> int:
+        """How many connections a node has accepted so far."""
+        with build_opener(ProxyHandler({})).open(f"{self.nodes[number]}/simnode/counts", timeout=10.0) as reply:
+            return int(json.load(reply)["connections"])
+
     def well(self) -> None:
         """All nodes as they were at the start, back in the choice, and the proxy's cache empty."""
         self.turn(latency="1ms", faults={})

@@ -62,6 +62,17 @@ def test_gates_are_kept_by_nodes_that_are_well(lab: Lab) -> None:
         assert re.search(r"rpcaccel.load: [1-9]\d* calls, .* 0 failed, hit ratio \d", said), f"{name}: {said}"
 
 
+def test_the_studys_table_has_every_way_and_only_one_opens_a_connection_for_each_call(lab: Lab) -> None:
+    ways = {"RPCACCEL_DIRECT": lab.nodes[0], "RPCACCEL_BALANCED": lab.nodes[1], "RPCACCEL_REDIS_PROXY": lab.nodes[2]}
+    before = [lab.connections(number) for number in range(2)]
+    code, said = lab.run("seed_table", *LOOSE, "-t", "5m", env={**COUNTED, **ways, "RPCACCEL_ENOUGH": "140"})
+    assert code == 0, said
+    told = dict(re.findall(r"rpcaccel.load: ([a-zR, ]+): (\d+) calls, mean .* 0 failed, hits ", said))
+    assert list(told) == ["direct", "kept alive", "balanced", "cold", "warm", "warm, Redis"]
+    opened = [lab.connections(number) - before[number] for number in range(2)]
+    assert opened[0] >= int(told["direct"]) > 20 > opened[1]
+
+
 def test_a_lie_is_a_failed_call_in_every_swarm_and_misses_the_gate_beside_all_else_that_is_wrong(lab: Lab) -> None:
     """All of them in one process, over a node that answers HTTP 200 with another caller's id: no status tells it."""
     direct = lab.nodes[0]

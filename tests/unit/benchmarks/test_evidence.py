@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks import evidence, growth, overhead, seed, sustained
+from benchmarks import evidence, growth, misses, overhead, seed, sustained
 from benchmarks.responder import FORMS, Responder
 from benchmarks.sustained import Stage
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.report.report import Report, Table
+from rpcaccel.simnode.chain.knobs import Latency
 
 REPORT = Report("T", {"machine": "m"}, [Table("U", ("x",), [("1",)])])
 
@@ -21,12 +23,13 @@ def cells(report: Report) -> list[tuple[str, ...]]:
 
 @pytest.mark.deep
 def test_the_seed_table_has_every_method_and_every_way() -> None:
-    report = seed.measure(Watch(), number=2, concurrency=2, scale=0.01, nodes=1)
+    report = seed.measure(Watch(), number=2, concurrency=2, scale=0.01)
     assert report.tables[0].columns[1:] == (
-        "direct", "balanced", "proxy cold", "proxy warm, memory", "proxy warm, Redis",
+        "direct", "kept alive", "refusing node", "balanced", "proxy cold", "proxy warm, memory", "proxy warm, Redis",
     )  # fmt: skip
-    assert [row[0] for row in report.tables[0].rows] == list(seed.latencies())
+    assert {row[0] for row in report.tables[0].rows} == set(seed.latencies())
     totals = {row[0]: row for row in report.tables[1].rows}
+    assert "http 429" in totals.pop("refusing node")[5]
     assert {row[5] for row in totals.values()} == {"0"}  # none failed
     assert totals["balanced"][-1] == "10.0 %"  # heights alone
     assert totals["proxy warm, memory"][-1] not in ("10.0 %", "–")
@@ -47,17 +50,35 @@ def test_overhead_is_told_of_misses_and_hits() -> None:
 @pytest.mark.deep
 def test_growth_is_told_of_each_thing() -> None:
     report = growth.measure(Watch(), growth.Size((2,), (300,), (1_000,), (1,), 0.05, 1, 1_000))
-    assert [table.title for table in report.tables] == ["Nodes", "Methods called", "Kept answers", "Workers"]
-    assert all(row[1].endswith("µs") for row in cells(report))
+    assert [row[0] for row in cells(report)] == ["nodes: 2", "methods called: 300", "workers: 1", "1,000"]
+    assert [[cell for cell in row if cell.endswith("µs")] != [] for row in cells(report)] == [True] * 4
+
+
+@pytest.mark.deep
+def test_misses_are_told_before_each_kind_of_node() -> None:
+    (table,) = misses.measure(Watch(), seconds=0.2, runs=1, connections=(4,)).tables
+    assert [row[:2] for row in table.rows] == [("static", "4"), ("100 µs a call", "4")]
+    assert all(row[2].endswith("/s") and float(row[4]) > 0 for row in table.rows)
+
+
+def test_a_node_that_costs_something_takes_its_processor_time_for_each_call_of_a_batch() -> None:
+    responder = Responder(100, work=0.005)
+    began = time.thread_time()
+    responder.answer(b'[{"id":1,"method":"eth_chainId"},{"id":2,"method":"eth_chainId"}]')
+    assert 0.01 <= time.thread_time() - began < 0.1
 
 
 def test_there_are_so_many_methods_that_the_proxy_knows() -> None:
     assert len({call.method for call in growth.known(300)}) == 300
 
 
-def test_the_means_lie_in_the_range_that_the_study_found() -> None:
-    found = list(seed.latencies().values())
-    assert (found[0], found[-1]) == ("uniform:938ms-1406ms", "uniform:1852ms-2778ms")
+def test_the_means_lie_in_the_range_that_the_study_found_behind_its_proxy() -> None:
+    means = {method: Latency.parse(text).mean * 1000 for method, text in seed.latencies().items()}
+    blocks = means.pop("hmyv2_getBlocks")
+    for factor in seed.FACTORS:
+        assert min(means.values()) * factor >= 85
+        assert max(means.values()) * factor <= 265
+        assert blocks * factor <= 1612
 
 
 def test_a_method_that_answers_no_object_gets_none() -> None:

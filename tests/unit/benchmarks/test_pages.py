@@ -20,8 +20,8 @@ def test_a_section_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     for _ in range(2):  # as often as one likes
         pages.put(REPORT, page, "a")
     text = page.read_text()
-    assert text.startswith("# Figures\n\nwords\n\n<!-- measured: a -->\n\n*machine*: m  \n\n| x | y |\n")
-    assert text.endswith("- r\n\n<!-- end of a -->\n\nmore words\n")
+    assert text.startswith("# Figures\n\nwords\n\n<!-- measured: a -->\n*machine*: m\n\n| x | y |\n")
+    assert text.endswith("- r\n<!-- end of a -->\n\nmore words\n")
     assert "old" not in text
 
 

@@ -33,7 +33,8 @@ def test_every_measurement_has_help_with_examples(command: str, capsys: pytest.C
 def test_a_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, figures = tmp_path / "t.html", tmp_path / "t.json"
     with responding_apart() as direct, responding_apart(Responder(latency=0.01)) as slow:
-        arguments = ["--direct", direct, "--also", f"slow={slow}", "--redis-proxy", direct, "-n", "4", "-c", "2"]
+        others = ["--also", f"slow={slow}", "--balanced", direct, "--redis-proxy", direct]
+        arguments = ["--direct", direct, *others, "-n", "4", "-c", "2"]
         code = run(["bench", "table", *arguments, "-o", str(page), "-o", str(figures)])
     assert code == 0
     out = capsys.readouterr().out
@@ -41,7 +42,8 @@ def test_a_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFi
     assert re.search(r"proxy, Redis +40 ", out)
     assert page.read_text().startswith("<!doctype html>")
     cells = json.loads(figures.read_text())["cells"]
-    assert cells["hmyv2_call"]["slow"]["mean"] > cells["hmyv2_call"]["direct"]["mean"]
+    assert list(cells["hmyv2_call"]) == ["direct", "kept alive", "slow", "balanced", "proxy, Redis"]
+    assert cells["hmyv2_call"]["slow"]["mean"] > cells["hmyv2_call"]["kept alive"]["mean"]
 
 
 @pytest.mark.deep
@@ -56,6 +58,7 @@ def test_one_command_compares_a_node_with_and_without_the_proxy(
     out, err = capsys.readouterr()
     assert re.search(r"proxy warm +8 ", out)
     assert "is not served" in err
+    assert re.search(r"balanced +8 .* 0.0 %", out) or re.search(r"balanced +8 .* 0 %", out)
     assert "proxy cold" in page.read_text()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,24 @@ def test_a_place_it_cannot_listen_on_is_named_in_a_line(capsys: pytest.CaptureFi
     )
     assert run(["simnode", "--host", "192.0.2.1"]) == 1
     assert "cannot listen on 192.0.2.1:0" in capsys.readouterr().err
+
+
+async def test_it_serves_https_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    pem, stop = tmp_path / "node.pem", asyncio.Event()
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        stop.set()
+
+    node = build("harmony", {}, port=0, tls=pem, connect="5ms")
+    await serve(node, "127.0.0.1", stop=stop, say=say)
+    assert f"https://127.0.0.1:{node.port}" in said[0]
+    assert "BEGIN CERTIFICATE" in pem.read_text()
+
+
+def test_a_certificate_that_cannot_be_used_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simnode", "--tls", str(tmp_path / "nowhere" / "node.pem")]) == 2
+    (tmp_path / "empty.pem").touch()
+    assert run(["simnode", "--tls", str(tmp_path / "empty.pem")]) == 2
+    assert capsys.readouterr().err.count("--tls") == 2

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from benchmarks.responder import Protocol, Responder
+from benchmarks.seed import trusted
 from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
 from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.simnode.server.certificate import server_context
+from rpcaccel.simnode.server.factories import knobs
+from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.services import free_port
 from tests.support.serving import Scripted, http, responding, serving
 
@@ -25,7 +30,8 @@ async def test_many_calls_share_few_connections() -> None:
         pool = ConnectionPool(parse(url), 3)
         outcomes = await asyncio.gather(*(pool.post(BODY, 5.0) for _ in range(50)))
         assert all(b'"id":7' in reply_of(outcome).body for outcome in outcomes)
-        assert (pool.opened, pool.most_busy, pool.busy) == (3, 50, 0)
+        assert pool.opened == 3
+        assert "3 open, 3 idle, 0 waiting" in repr(pool)
         await pool.close()
 
 
@@ -35,6 +41,18 @@ async def test_connections_are_opened_beforehand() -> None:
         pool = ConnectionPool(parse(url), 4)
         await pool.warm(9)
         assert (pool.opened, responder.calls) == (4, 0)
+        await pool.close()
+
+
+async def test_a_target_that_keeps_none_gets_a_connection_for_each_call() -> None:
+    async with responding() as url:
+        pool = ConnectionPool(parse(url, keep=False), 3)
+        await pool.warm(3)
+        assert pool.opened == 0
+        outcomes = await asyncio.gather(*(pool.post(BODY, 5.0) for _ in range(10)))
+        assert all(b'"id":7' in reply_of(outcome).body for outcome in outcomes)
+        assert pool.opened == 10
+        assert "0 open, 0 idle, 0 waiting" in repr(pool)
         await pool.close()
 
 
@@ -105,3 +123,15 @@ async def test_a_large_answer_comes_in_pieces() -> None:
         outcome = await pool.post(BODY.replace(b"eth_chainId", b"eth_getBlockByNumber"), 5.0)
         assert len(reply_of(outcome).body) > 3_000_000
         await pool.close()
+
+
+async def test_a_node_is_called_over_tls_where_its_certificate_is_trusted(tmp_path: Path) -> None:
+    pem = tmp_path / "node.pem"
+    async with SimNode(knobs=knobs(connect="20ms"), tls=server_context(pem)) as node:
+        with trusted(pem):
+            async with ConnectionPool(parse(node.url, keep=False), 2) as pool:
+                outcomes = [await pool.post(BODY, 30.0) for _ in range(3)]
+        assert all(reply_of(outcome).status == 200 for outcome in outcomes)
+        assert node.counts.connections == 3
+        async with ConnectionPool(parse(node.url), 2) as pool:
+            assert await pool.post(BODY, 30.0) == "connect"

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from rpcaccel.bench.load.progress import StoppedError, Watch, silent
+from rpcaccel.bench.load.progress import StoppedError, Watch
 
 
 async def test_parts_share_the_whole() -> None:
@@ -19,7 +19,6 @@ async def test_parts_share_the_whole() -> None:
     watch.part("b", 1, 2)
     watch.at(7.0)
     assert said == [("a", 0.0), ("a", 0.25), ("b", 0.5), ("b", 1.0)]
-    silent("", 0.0)
     assert repr(watch) == "<Watch 'b'>"
 
 

@@ -19,7 +19,6 @@ def test_usual_ports_stand_in_no_host_header() -> None:
     target = parse("https://node.example")
     assert (target.port, target.tls) == (443, True)
     assert b"Host: node.example\r\n" in target.head
-    assert target.context() is not None
     assert parse("http://[::1]").head.startswith(b"POST / HTTP/1.1\r\nHost: [::1]\r\n")
 
 
@@ -38,4 +37,4 @@ def test_what_is_no_address_is_said(url: str) -> None:
 def test_loopback_is_this_machine() -> None:
     assert parse("http://localhost:1").local
     assert not parse("http://10.0.0.1:1").local
-    assert parse("http://10.0.0.1:1").context() is None
+    assert not parse("http://10.0.0.1:1").tls

@@ -10,13 +10,16 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.bench.report import render
-from rpcaccel.bench.report.report import Bars, Curve, Report, Table
+from rpcaccel.bench.report.report import Bars, Report, Table
 
 REPORT = Report(
     "A <b> | [x]",
     {"target": "http://a"},
     [Table("Calls", ("name", "ms"), [("m|n", "1.5"), ("<o>", "[red]")], "a note")],
-    [Bars("Histogram", "calls", ("1 ms", "2 ms"), {"calls": [3.0, 6.0]}), Curve("C", "x", "y", {"a": [(0, 1)]})],
+    [
+        Bars("Histogram", "calls", ("1 ms", "2 ms"), {"calls": [3.0, 6.0]}),
+        Bars("C", "y", ("a", "b"), {"a": [1.0, None], "b": [2.0, 3.0]}),
+    ],
     ["take care"],
     {"figures": {"p50": 0.0015}},
 )

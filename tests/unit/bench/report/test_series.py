@@ -14,7 +14,7 @@ def test_figures_of_known_values() -> None:
         series.add(number / 1000, "", "memory" if number <= 250 else "miss")
     found = series.summary(10.0)
     assert (found.p50, found.p90, found.p99, found.p999, found.max) == (0.5, 0.9, 0.99, 0.999, 1.0)
-    assert (found.rate, found.hit_ratio, found.failures, found.error_share) == (100.0, 0.25, 0, 0.0)
+    assert (found.rate, found.hit_ratio, found.failures) == (100.0, 0.25, 0)
 
 
 def test_failures_have_no_latency_but_timeouts_do() -> None:

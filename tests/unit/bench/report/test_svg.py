@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.bench.report.report import Bars, Curve
+from rpcaccel.bench.report.report import Bars
 from rpcaccel.bench.report.svg import draw, nice
 
 
@@ -20,18 +20,8 @@ def test_bars_stand_for_values_and_a_missing_one_is_left_out() -> None:
     assert any("<b>, y: 4 ms" in (title.text or "") for title in root.iter("title"))
 
 
-def test_a_curve_goes_through_its_points() -> None:
-    root = ET.fromstring(draw(Curve("T", "x", "ms", {"a": [(0.0, 1.0), (1.0, 3.0)]}, ((0.0, "50 %"), (1.0, "99 %")))))
-    (line,) = root.iter("polyline")
-    first, last = (tuple(map(float, point.split(","))) for point in (line.get("points") or "").split())
-    assert last[0] > first[0]
-    assert last[1] < first[1]  # upwards
-    assert {"50 %", "99 %", "x"} <= {text.text for text in root.iter("text")}
-
-
 def test_nothing_to_show_is_still_a_picture() -> None:
     ET.fromstring(draw(Bars("T", "ms", (), {"x": []})))
-    ET.fromstring(draw(Curve("T", "x", "y", {"a": []})))
 
 
 @given(st.floats(1e-6, 1e9))

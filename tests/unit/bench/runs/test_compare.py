@@ -47,6 +47,7 @@ def test_a_slower_side_is_told() -> None:
     runs = [made for a, b in rates for made in (run("A side", a), run("B side", b))]
     row = reported(CompareResults(ASKED, runs)).tables[0].rows[0]
     assert row[0] == "good calls (/s)"
+    assert row[1] == "100.7 ± 3.1"
     assert row[-1] == "yes: A is better"
     assert float(row[3]) < 0.5
 

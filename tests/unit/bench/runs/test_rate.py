@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.client import parse
-from rpcaccel.bench.load.constant_rate import RateHeld
+from rpcaccel.bench.load.generator import RateHeld
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Bars
@@ -34,6 +34,9 @@ def test_the_report_has_percentiles_a_histogram_and_errors_by_kind() -> None:
     histogram = report.plots[0]
     assert isinstance(histogram, Bars)
     assert sum(value or 0 for value in histogram.series["calls"]) == 1980
+    tail = report.plots[1]
+    assert tail.groups == ("50 %", "90 %", "99 %", "99.9 %")
+    assert tail.series["latency"][2] == 10.0
     assert report.data["summary"]["p99"] == 0.01
 
 

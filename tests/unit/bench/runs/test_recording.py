@@ -11,7 +11,6 @@ from rpcaccel.bench.runs.recording import (
     Line,
     RecordingError,
     RecordingHeader,
-    call,
     choose,
     encode,
     follow,
@@ -37,7 +36,7 @@ def test_a_file_is_read_in_the_order_in_which_calls_came(tmp_path: Path) -> None
     head, lines = read(written(tmp_path, encode(late), encode(early)))
     assert head == HEAD
     assert lines == [early, late]
-    assert call(lines[1]).body(3) == b'{"jsonrpc":"2.0","id":3,"method":"eth_gasPrice","params":[1e28]}'
+    assert lines[1].call.body(3) == b'{"jsonrpc":"2.0","id":3,"method":"eth_gasPrice","params":[1e28]}'
 
 
 def test_a_last_line_that_was_cut_off_is_left_out_and_any_other_fault_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.wire.tx_hash import hash_of
-from rpcaccel.simnode.chain.keccak import keccak256
+from rpcaccel.simnode.chain.raw_tx import keccak256
 
 
 def params(raw: bytes) -> bytes:

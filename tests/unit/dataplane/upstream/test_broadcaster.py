@@ -9,7 +9,7 @@ import pytest
 from eth_account import Account
 
 from rpcaccel.simnode.chain import raw_tx
-from rpcaccel.simnode.chain.keccak import keccak256
+from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fleet import GatedNode, gated_nodes

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain import raw_tx
-from rpcaccel.simnode.chain.keccak import keccak256
+from rpcaccel.simnode.chain.raw_tx import keccak256
 
 KEY = "0x" + "11" * 32
 SENDER = Account.from_key(KEY).address.lower()
@@ -81,3 +82,21 @@ def test_rlp_is_read_as_it_was_written(item: raw_tx.Item) -> None:
 def test_an_empty_text_is_no_rlp() -> None:
     with pytest.raises(ValueError, match="EOF"):
         raw_tx.decode(b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "digest"),
+    [
+        (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
+        (b"Transfer(address,address,uint256)", "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"),
+    ],
+)
+def test_digests_are_those_of_keccak_and_not_of_sha3(data: bytes, digest: str) -> None:
+    assert keccak256(data).hex() == digest
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_made_up_transaction_reads_as_a_signed_one(seed: int) -> None:
+    read = raw_tx.read(raw_tx.unfunded(Random(seed), b"\x22" * 20, 1666600000))
+    assert (read.chain_id, read.nonce, read.gas, read.value, read.to) == (1666600000, 0, 21000, 1, b"\x22" * 20)
+    assert len(read.sender) == 20
