@@ -21,7 +21,7 @@ import uvloop
 from msgspec import Struct
 
 from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
-from rpcaccel.bench.load.generator import Generator, closed
+from rpcaccel.bench.load.generator import LoadGenerator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import batch_verdict, verdict
 from rpcaccel.bench.load.workload import LoadCall
@@ -110,7 +110,7 @@ async def generate(url: str, kind: str, connections: int, seconds: float, first:
 
     calls = itertools.repeat(_Request(kind, kind=kind, first=first))
     async with ConnectionPool(parse(url), connections) as pool:
-        run = Generator(pool, timeout=10.0, judge=judge)
+        run = LoadGenerator(pool, timeout=10.0, judge=judge)
         await run.run(closed(calls, at_once=connections, seconds=seconds), Watch())
     found = run.total().summary(seconds)
     return Measured(found.calls, seconds, found.failures, found.p50 or 0.0, found.p99 or 0.0)

@@ -23,7 +23,7 @@ from benchmarks import evidence
 from benchmarks.peers import Bench, Running, as_generator, bench, get
 from rpcaccel import chains
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.generator import Generator, closed
+from rpcaccel.bench.load.generator import LoadGenerator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, machine, remarks
@@ -157,7 +157,7 @@ def _cpu(pids: Sequence[int]) -> float:
 
 async def _load(url: str, calls: Iterator[LoadCall], seconds: float, watch: Watch) -> tuple[int, int]:
     async with ConnectionPool(parse(url), CONNECTIONS) as pool:
-        series = await Generator(pool, timeout=10.0).run(closed(calls, at_once=CONNECTIONS, seconds=seconds), watch)
+        series = await LoadGenerator(pool, timeout=10.0).run(closed(calls, at_once=CONNECTIONS, seconds=seconds), watch)
     failed = sum(series.errors.values())
     return series.calls - failed, failed
 

@@ -17,7 +17,7 @@ import uvloop
 from benchmarks import evidence
 from benchmarks.peers import TESTED, Bench, as_generator, bench
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.generator import Generator, constant
+from rpcaccel.bench.load.generator import LoadGenerator, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.report import Report, Table, machine, milliseconds
@@ -86,7 +86,7 @@ async def _one(way: Way, seconds: float, watch: Watch) -> tuple[Summary, bool]:
     async with ConnectionPool(parse(way.url), 32) as pool:
         await pool.warm(8)
         await pool.post(KEPT.body(1), 10.0)
-        steady = Generator(pool, timeout=10.0)
+        steady = LoadGenerator(pool, timeout=10.0)
         await steady.run(constant(way.calls(), rate=RATE, seconds=seconds), watch)
     return steady.summary(), steady.held.yes
 

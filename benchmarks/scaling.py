@@ -17,7 +17,7 @@ from msgspec import Struct
 from benchmarks.peers import Bench, Running, post
 from benchmarks.single import Found
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.generator import Generator, constant
+from rpcaccel.bench.load.generator import LoadGenerator, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.runs import process_usage
@@ -93,7 +93,7 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
     marks = [process_usage.use(pids)]
     await asyncio.sleep(seconds)  # what is measured is the work of a proxy that is asked nothing for so long
     marks.append(process_usage.use(pids))
-    steady = Generator(pool, timeout=10.0, spin=False)
+    steady = LoadGenerator(pool, timeout=10.0, spin=False)
     await steady.run(constant(itertools.repeat(_CALL), rate=rate, seconds=seconds), Watch())
     marks.append(process_usage.use(pids))
     idle, busy = (process_usage.spent(*pair) for pair in itertools.pairwise(marks))

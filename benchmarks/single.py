@@ -15,7 +15,7 @@ import uvloop
 
 from benchmarks.peers import TESTED, Bench, as_generator, get, post
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.generator import Generator, constant
+from rpcaccel.bench.load.generator import LoadGenerator, constant
 from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
@@ -154,7 +154,7 @@ async def _together(url: str, call: LoadCall) -> list[float]:
 
 async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Summary, bool]:
     async with ConnectionPool(parse(url), 256) as pool:
-        steady = Generator(pool, timeout=10.0)
+        steady = LoadGenerator(pool, timeout=10.0)
         await steady.run(constant((_miss(number) for number in numbers), rate=1000, seconds=seconds), Watch())
     return steady.summary(), steady.held.yes
 

@@ -19,7 +19,7 @@ import uvloop
 from benchmarks import evidence
 from benchmarks.peers import Running, as_generator, bench
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.generator import Generator, RateHeld, constant
+from rpcaccel.bench.load.generator import LoadGenerator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import Visitors, asking, learn
 from rpcaccel.bench.report.report import Report, Table, count, failures, machine, milliseconds, percent
@@ -95,7 +95,7 @@ async def _all(ours: Running, stages: Sequence[Stage], watch: Watch) -> list[Fou
     for place, stage in enumerate(stages):
         watch.part(f"{stage.name}: {stage.rate:g}/s for {stage.seconds:g} s", place, len(stages))
         # Without spinning: generator and nodes share a core.
-        steady = Generator(pool, timeout=10.0, spin=False, late_most=LATE)
+        steady = LoadGenerator(pool, timeout=10.0, spin=False, late_most=LATE)
         before = process_usage.use(pids)
         await steady.run(constant(calls, rate=stage.rate, seconds=stage.seconds), watch)
         spent = process_usage.spent(before, process_usage.use(pids))

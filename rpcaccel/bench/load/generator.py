@@ -51,7 +51,7 @@ class Due(NamedTuple):
     call: LoadCall
 
 
-class Plan(Struct, frozen=True):
+class Schedule(Struct, frozen=True):
     """Which calls are made, and when each is due."""
 
     calls: Iterator[Due]
@@ -65,19 +65,21 @@ class Plan(Struct, frozen=True):
     """Calls under way at once, the next of which is due when one has ended; 0: each is due at its own time."""
 
 
-def closed(calls: Iterator[LoadCall], *, at_once: int, total: int = 0, seconds: float = 0.0) -> Plan:
+def closed(calls: Iterator[LoadCall], *, at_once: int, total: int = 0, seconds: float = 0.0) -> Schedule:
     """`at_once` calls under way: `total` of them, or as many as there is time for in `seconds`."""
-    return Plan((Due(0.0, call) for call in calls), total or _ANY, seconds or inf, at_once=at_once)
+    return Schedule((Due(0.0, call) for call in calls), total or _ANY, seconds or inf, at_once=at_once)
 
 
-def constant(calls: Iterator[LoadCall], *, rate: float, seconds: float) -> Plan:
+def constant(calls: Iterator[LoadCall], *, rate: float, seconds: float) -> Schedule:
     """`rate` calls a second for `seconds`."""
-    return Plan((Due(number / rate, call) for number, call in enumerate(calls)), round(rate * seconds), seconds, rate)
+    return Schedule(
+        (Due(number / rate, call) for number, call in enumerate(calls)), round(rate * seconds), seconds, rate
+    )
 
 
-def timed(calls: Sequence[Due]) -> Plan:
+def timed(calls: Sequence[Due]) -> Schedule:
     """These calls, each at its own time."""
-    return Plan(iter(calls), len(calls), calls[-1].at if calls else 0.0)
+    return Schedule(iter(calls), len(calls), calls[-1].at if calls else 0.0)
 
 
 class RateHeld(Struct, frozen=True):
@@ -125,7 +127,7 @@ Judge = Callable[[Outcome, int], str]
 """The failure of an outcome, by the number of its call; empty: it is a good answer."""
 
 
-class Generator:
+class LoadGenerator:
     """One run of a plan against one target, or several that get every call at the same moment."""
 
     def __init__(
@@ -161,7 +163,7 @@ class Generator:
         self._over = False
         self._finished = asyncio.Event()
 
-    async def run(self, plan: Plan, watch: Watch) -> Series:
+    async def run(self, plan: Schedule, watch: Watch) -> Series:
         """Send what is due, then wait for the last answers; the calls to the first target."""
         self._watch, self._plan = watch, plan
         expected = plan.at_once or int(_WARM * plan.number / plan.seconds if plan.seconds else 0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct, field, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.generator import Generator, closed, constant
+from rpcaccel.bench.load.generator import LoadGenerator, closed, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import CallChoice, World
 from rpcaccel.bench.report.report import Bars, Report, Table, failures, machine, remarks
@@ -147,9 +147,9 @@ async def _run(asked: CompareOptions, name: str, running: RunningSide, world: Wo
     async with ConnectionPool(running.target, asked.connections) as pool:
         if asked.warmup:
             warming = closed(calls, at_once=asked.connections, seconds=asked.warmup)
-            await Generator(pool, timeout=asked.timeout).run(warming, Watch(stop=watch.stop))
+            await LoadGenerator(pool, timeout=asked.timeout).run(warming, Watch(stop=watch.stop))
         before = process_usage.use(running.pids)
-        run = Generator(pool, timeout=asked.timeout)
+        run = LoadGenerator(pool, timeout=asked.timeout)
         if asked.rate:
             await run.run(constant(calls, rate=asked.rate, seconds=asked.duration), watch)
         else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.generator import Generator, RateHeld, constant
+from rpcaccel.bench.load.generator import LoadGenerator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import CallChoice
 from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, figures, machine, remarks
@@ -41,7 +41,7 @@ async def rate(asked: RateOptions, watch: Watch) -> tuple[Report, bool]:
     async with ConnectionPool(asked.target, asked.connections) as pool:
         calls = asked.calls(await watch.unless_stopped(asked.world(pool)))
         watch.part(f"{asked.rate:g} calls/s at {asked.target.shown}", 0, 1)
-        run = Generator(pool, timeout=asked.timeout, spin=asked.spin)
+        run = LoadGenerator(pool, timeout=asked.timeout, spin=asked.spin)
         series = await run.run(constant(calls, rate=asked.rate, seconds=asked.duration), watch)
         found, held = run.summary(), run.held
         return reported(asked, series, found, held, stopped=watch.stopped), held.yes and not found.dead

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget, Outcome
-from rpcaccel.bench.load.generator import Due, Generator, timed
+from rpcaccel.bench.load.generator import Due, LoadGenerator, timed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, asking, learn
 from rpcaccel.bench.report import report as words
@@ -57,7 +57,7 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
                 differences.add(sent.method, sent.params, outcomes[0], outcomes[1])
 
         watch.part(f"{len(calls)} calls to {' and '.join(target.shown for target in asked.targets)}", 0, 1)
-        run = Generator(*pools, timeout=asked.timeout, told=told, spin=asked.spin)
+        run = LoadGenerator(*pools, timeout=asked.timeout, told=told, spin=asked.spin)
         await run.run(timed(calls), watch)
         dead = any(run.total(place).summary(1.0).dead for place in range(len(pools)))
         return reported(asked, run, differences, stopped=watch.stopped), not differences.forbidden and not dead
@@ -76,7 +76,7 @@ def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
     return [one for one in due if not asked.duration or one.at < asked.duration]
 
 
-def reported(asked: ReplayOptions, run: Generator, differences: Differences, *, stopped: bool = False) -> Report:
+def reported(asked: ReplayOptions, run: LoadGenerator, differences: Differences, *, stopped: bool = False) -> Report:
     """The report on a replay."""
     held = run.held
     names = [target.shown for target in asked.targets]

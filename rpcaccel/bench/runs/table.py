@@ -9,7 +9,7 @@ from random import Random
 from msgspec import Struct, to_builtins
 
 from rpcaccel.bench.load.client import ConnectionPool, LoadTarget
-from rpcaccel.bench.load.generator import Generator, closed
+from rpcaccel.bench.load.generator import LoadGenerator, closed
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall, World, asking, draw, learn
 from rpcaccel.bench.report.report import Report, Table, failures, machine, means, milliseconds, percent, remarks
@@ -70,7 +70,7 @@ async def table(
             for place, column in enumerate(asked.columns):
                 watch.part(f"{method} {column.name}", number * len(asked.columns) + place, len(methods) * len(pools))
                 before_column(column)
-                run = Generator(pools[column.name], timeout=asked.timeout)
+                run = LoadGenerator(pools[column.name], timeout=asked.timeout)
                 plan = closed(iter(calls), at_once=asked.concurrency, total=asked.number)
                 found.cells.setdefault(method, {})[column.name] = await run.run(plan, watch)
                 found.elapsed[method, column.name] = run.elapsed

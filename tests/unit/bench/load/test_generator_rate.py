@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.client import ConnectionPool, parse
-from rpcaccel.bench.load.generator import Generator, RateHeld, constant
+from rpcaccel.bench.load.generator import LoadGenerator, RateHeld, constant
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from tests.support.serving import responding
@@ -29,7 +29,7 @@ async def test_as_many_calls_leave_as_are_due() -> None:
     responder = Responder()
     async with responding(responder) as url:
         pool = ConnectionPool(parse(url), 64)
-        run = Generator(pool, timeout=60.0, late_most=ALWAYS)
+        run = LoadGenerator(pool, timeout=60.0, late_most=ALWAYS)
         series = await run.run(constant(calls(), rate=500, seconds=0.4), Watch())
         assert series.calls == responder.calls == 200
         assert run.summary().failures == 0
@@ -43,7 +43,7 @@ async def test_a_stall_is_counted_against_every_call_that_was_due_meanwhile() ->
         pool = ConnectionPool(
             parse(url), 1
         )  # one connection: calls queue behind each other, as behind a stalled server
-        run = Generator(pool, timeout=60.0, spin=False, late_most=ALWAYS)
+        run = LoadGenerator(pool, timeout=60.0, spin=False, late_most=ALWAYS)
         await run.run(constant(calls(), rate=100, seconds=0.2), Watch())
         found = run.summary()
         assert found.calls == 20
@@ -77,7 +77,7 @@ async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() 
     responder = Responder()
     async with responding(responder) as url:
         pool = ConnectionPool(parse(url), 2)
-        run = Generator(pool, timeout=60.0, clock=lambda: next(ticks) / 100)
+        run = LoadGenerator(pool, timeout=60.0, clock=lambda: next(ticks) / 100)
         async with asyncio.timeout(HANGS):
             await run.run(constant(calls(), rate=1000, seconds=10.0), Watch())  # ten thousand calls
         assert 100 < run.summary().calls == responder.calls < 1000
@@ -89,7 +89,7 @@ async def test_a_rate_that_cannot_be_held_is_given_up_and_not_sent_to_the_end() 
 async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> None:
     async with responding() as url:
         pool, watch = ConnectionPool(parse(url), 2), Watch()
-        run = Generator(pool, timeout=30.0, late_most=ALWAYS)
+        run = LoadGenerator(pool, timeout=30.0, late_most=ALWAYS)
         running = asyncio.create_task(run.run(constant(calls(), rate=1e6, seconds=60.0), watch))
         while not run.total().calls:
             await asyncio.sleep(0)
@@ -103,7 +103,7 @@ async def test_answers_are_read_and_a_stop_is_seen_while_much_is_overdue() -> No
 async def test_a_stopped_run_keeps_what_it_has() -> None:
     async with responding() as url:
         pool, watch = ConnectionPool(parse(url), 4), Watch()
-        run = Generator(pool, timeout=60.0, late_most=ALWAYS)
+        run = LoadGenerator(pool, timeout=60.0, late_most=ALWAYS)
         running = asyncio.create_task(run.run(constant(calls(), rate=200, seconds=60.0), watch))
         await until(lambda: run.total().calls >= 5)
         watch.stop.set()

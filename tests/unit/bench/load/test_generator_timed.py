@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.responder import Responder
 from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
-from rpcaccel.bench.load.generator import Due, Generator, timed
+from rpcaccel.bench.load.generator import Due, LoadGenerator, timed
 from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
@@ -27,7 +27,7 @@ async def test_every_target_gets_every_call_and_both_outcomes_are_told_together(
 
     async with responding(one) as first, responding(other) as second:
         pools = [ConnectionPool(parse(url), 8) for url in (first, second)]
-        run = Generator(*pools, timeout=10.0, told=tell, spin=False)
+        run = LoadGenerator(*pools, timeout=10.0, told=tell, spin=False)
         await run.run(timed([*every(0.001, 5), Due(0.005, LoadCall("eth_chainId"))]), Watch())
         for pool in pools:
             await pool.close()
@@ -41,7 +41,7 @@ async def test_latency_counts_from_the_moment_a_call_was_due() -> None:
     """One connection and a node that takes 50 ms: the tenth call waits for nine others, and that is its latency."""
     async with responding(Responder(50, latency=0.05)) as url:
         pool = ConnectionPool(parse(url), 1)
-        run = Generator(pool, timeout=30.0, spin=False)
+        run = LoadGenerator(pool, timeout=30.0, spin=False)
         await run.run(timed(every(0.001, 10)), Watch())
         await pool.close()
     waits = sorted(run.series[0]["net_version"].seconds)
@@ -53,7 +53,7 @@ async def test_latency_counts_from_the_moment_a_call_was_due() -> None:
 async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
     async with responding(Responder(50)) as url:
         pool, watch = ConnectionPool(parse(url), 4), Watch()
-        run = Generator(pool, timeout=10.0)
+        run = LoadGenerator(pool, timeout=10.0)
         calls = [*every(0.001, 3), Due(3600.0, LoadCall("net_version"))]
         running = asyncio.create_task(run.run(timed(calls), watch))
         await until(lambda: run.series[0])
@@ -66,7 +66,7 @@ async def test_a_run_that_is_stopped_tells_what_there_is() -> None:
 async def test_answers_are_read_while_much_is_overdue() -> None:
     async with responding() as url:
         pool, watch = ConnectionPool(parse(url), 2), Watch()
-        run = Generator(pool, timeout=30.0)
+        run = LoadGenerator(pool, timeout=30.0)
         running = asyncio.create_task(run.run(timed([Due(0.0, LoadCall("eth_chainId"))] * 500_000), watch))
         while not run.series[0]:
             await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_answers_are_read_while_much_is_overdue() -> None:
 async def test_nothing_to_do_is_done_at_once() -> None:
     async with responding() as url:
         pool = ConnectionPool(parse(url), 1)
-        run = Generator(pool, timeout=10.0)
+        run = LoadGenerator(pool, timeout=10.0)
         await run.run(timed([]), Watch())
         await pool.close()
     assert run.held.calls == 0
