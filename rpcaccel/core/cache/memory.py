@@ -122,8 +122,9 @@ class MemoryTier:
 
     def put(self, key: bytes, entry: Entry, now: float) -> bool:
         """Keep an entry and evict others for room; False when it is too large or has expired already."""
-        weight = self.weigh(key, entry)
-        if len(key) + len(entry.result) > self.max_entry or weight > self.max_bytes:
+        size = len(key) + len(entry.result)
+        weight = ENTRY_BYTES + size
+        if size > self.max_entry or weight > self.max_bytes:
             self._rejected += 1
             self.discard(key)
             return False
@@ -134,7 +135,8 @@ class MemoryTier:
         slot = self._slots.get(key)
         if slot is not None:
             return self._replace(slot, entry, weight, now)
-        self._shrink(self.max_bytes - weight, now)
+        if self._bytes + self._eviction.overhead > self.max_bytes - weight:
+            self._shrink(self.max_bytes - weight, now)
         slot = CacheSlot(key, entry, weight)
         self._slots[key] = slot
         self._bytes += weight

@@ -49,10 +49,14 @@ def dispatch_settings(settings: DispatchSettings, plan: Plan, nodes: Sequence[No
     is told so at once; one that some node has is worth a pause; where no block is named, others are asked."""
     if settings.behind_pause is None and not settings.behind_attempts:
         return settings
-    block, best = plan.block, max([node.head for node in nodes], default=-1)
-    if block is not None and best >= 0 and block + plan.depth > best:
-        return _without_waiting(settings)
-    return settings if block is not None else _without_pause(settings)
+    if plan.block is None:
+        return _without_pause(settings)
+    needed, best = plan.block + plan.depth, -1
+    for node in nodes:
+        if node.head >= needed:
+            return settings
+        best = max(best, node.head)
+    return _without_waiting(settings) if best >= 0 else settings
 
 
 @cache

@@ -191,7 +191,9 @@ class Dispatch:
 
     def answered(self, attempt: int, answer: Answer, kind: FailureKind | None, now: float) -> int:
         """A node replied. `kind` is how its reply was judged; None: it is good."""
-        node = self._expect_attempt("answered", attempt)
+        node = self._running.get(attempt)
+        if node is None:
+            node = self._expect_attempt("answered", attempt)
         if kind is None:
             if not self._plan.rule.known:
                 self._budget.found(self._plan.method, now)

@@ -17,8 +17,8 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase, translate
 from typing import Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-string", "0x", "not-mined", "blobs"]
 """The tests of results that a rule may name (core.cache.retention): a result that matches is not kept."""
@@ -82,6 +82,9 @@ class Spelling(StrEnum):
     """"0x1a" or a tag of the chain, nothing else (getLogs fields, debug, trace, every geth number argument)."""
     HEX_TAG_OR_HASH = "hex-tag-or-hash"
     """HEX_OR_TAG, a 32-byte hash, or the EIP-1898 object."""
+
+
+_LIGHT, _HEAVY, _UNKNOWN, _EXECUTION = Bulkhead  # looked up once (core.plan.planner)
 
 
 class BlockArgument(Struct, frozen=True):
@@ -184,28 +187,22 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Set by an override: seconds after `max_age` in which the answer is still served while a new one is fetched."""
     origin: str = ""
     """Where the override is written in the settings; empty when there is none."""
+    known: bool = field(default=False, name="(known)")
+    """Does a table describe the method? The number of methods that no table describes is unbounded. Derived."""
+    bulkhead: Bulkhead = field(default=Bulkhead.UNKNOWN, name="(bulkhead)")
+    """The bulkhead of calls to this method. Derived; read several times for each call."""
+
+    def __post_init__(self) -> None:
+        bulkhead = _HEAVY if self.heavy else _EXECUTION if self.executes else _LIGHT if self.method else _UNKNOWN
+        force_setattr(self, "known", bool(self.method))
+        force_setattr(self, "bulkhead", bulkhead)
 
     @property
     def aged(self) -> bool:
         """May the answer be kept for a time although it differs by node?"""
         return self.cache is CacheClass.NODE and self.max_age > 0
 
-    @property
-    def known(self) -> bool:
-        """Does a table describe the method? The number of methods that no table describes is unbounded."""
-        return bool(self.method)
 
-    @property
-    def bulkhead(self) -> Bulkhead:
-        """The bulkhead of calls to this method."""
-        if self.heavy:
-            return _HEAVY
-        if self.executes:
-            return _EXECUTION
-        return _LIGHT if self.method else _UNKNOWN
-
-
-_LIGHT, _HEAVY, _UNKNOWN, _EXECUTION = Bulkhead  # looked up once (core.plan.planner)
 UNKNOWN = Rule(
     method="",
     cache=CacheClass.NEVER,

@@ -22,7 +22,7 @@ def judge_result(rule: Rule, result: bytes | memoryview) -> FailureKind | None:
     """What is wrong with the raw JSON text of a result; None when nothing certainly is."""
     if rule.form and not _fits(rule.form, result):
         return FailureKind.IMPOSSIBLE
-    if any(result == text.encode() for text in rule.lacks_when):
+    if rule.lacks_when and any(result == text.encode() for text in rule.lacks_when):
         return FailureKind.ROLE_MISSING
     if rule.gave_up and any(fragment.encode() in bytes(result) for fragment in rule.gave_up):
         return FailureKind.NODE_TIMEOUT

@@ -276,10 +276,10 @@ class FastProtocol(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         now = self._touched = monotonic()
-        body, end = reply.body, _LAST if reply.close else _END
-        lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {reply.size}{self._yard.date(now)}{end}"
+        body, end, size = reply.body, _LAST if reply.close else _END, reply.size
+        lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {size}{self._yard.date(now)}{end}"
         head = lines.encode("latin-1")
-        if reply.size <= ONE_WRITE:
+        if size <= ONE_WRITE:
             transport.write(head + body)
         else:
             transport.writelines((head, body, *reply.shared))

@@ -55,7 +55,7 @@ class HttpAnswer(Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Bytes of the whole body."""
-        return len(self.body) + sum(map(len, self.shared))
+        return len(self.body) + sum(map(len, self.shared)) if self.shared else len(self.body)
 
 
 class Visit(Struct):

@@ -127,7 +127,9 @@ def _timing(steps: Sequence[tuple[str, float]], total: float, legs: Sequence[Leg
     """Server-Timing (W3C): durations are milliseconds; an attempt says when it began as well."""
     if not steps:
         return f"{TIMING}: total;dur={total * 1000:.2f}\r\n"
-    said = "".join(f"{name};dur={seconds * 1000:.2f}, " for name, seconds in steps)
+    said = ""
+    for name, seconds in steps:
+        said += f"{name};dur={seconds * 1000:.2f}, "
     for leg in legs:
         said += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
     return f"{TIMING}: {said}total;dur={total * 1000:.2f}\r\n"

@@ -16,7 +16,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 class PoolChooser:
     """Eligibility and balancer as one question."""
 
-    __slots__ = ("_balancer", "_last", "_nodes", "_plan", "_rng", "_route_key", "_urgent", "forced")
+    __slots__ = ("_avoided", "_balancer", "_last", "_nodes", "_plan", "_rng", "_route_key", "forced")
 
     def __init__(
         self,
@@ -35,14 +35,15 @@ class PoolChooser:
         self._balancer = balancer
         self._rng = rng
         self._route_key = route_key or plan.route_key
-        self._urgent = urgent
+        self._avoided: Collection[str] = ("",) if urgent else ()
+        """An urgent call avoids nobody, and still goes on like one that is under way."""
         self._last = last
         self.forced = False
         """Has a node been given that is not fit, for want of better?"""
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
         """Who is asked now, among those whose id is not in `avoid`."""
-        found = eligible(self._nodes, self._plan, now, avoid or self._nobody)
+        found = eligible(self._nodes, self._plan, now, avoid or self._avoided)
         if not found.nodes:
             return None
         if not found.forced:
@@ -62,11 +63,6 @@ class PoolChooser:
         nodes = [node for node in found.nodes if node.tier <= beside.tier and node.has_room(now, bulkhead)]
         return None if found.forced or not nodes else self._pick(nodes, now)
 
-    @property
-    def _nobody(self) -> Collection[str]:
-        """Whom an urgent call avoids: nobody, and still it goes on like one that is under way."""
-        return ("",) if self._urgent else ()
-
     def _pick(self, nodes: Sequence[Node], now: float) -> Node:
         """The balancer's choice; a node that has just returned passes on some of what falls to it. What differs by
         node is the caller's own node's to answer."""
@@ -84,7 +80,7 @@ class PoolChooser:
 
     def count(self, now: float) -> int:
         """How many nodes may be asked, the least bad among them when none is fit."""
-        return len(eligible(self._nodes, self._plan, now, self._nobody).nodes)
+        return len(eligible(self._nodes, self._plan, now, self._avoided).nodes)
 
     def nobody(self, now: float) -> Failure:
         """Why there is nobody to ask: one sentence for each node."""

@@ -60,6 +60,7 @@ _BEFORE_SENDING = {
     "connect": (FailureKind.CONNECT, "no connection to"),
 }
 """By phase: what trouble means as long as there was no socket, so that nothing was sent."""
+_OK = 200
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 Told = Callable[[HttpReply | Failure], None]
 Done = Callable[[Answer | Failure], None]
@@ -355,7 +356,7 @@ class HttpNodeClient:
     def _read_one(self, done: Done, number: int, reply: HttpReply | Failure) -> None:
         answer: Answer | Failure
         try:
-            answer = reply if isinstance(reply, Failure) else self._finish(weigh(reply, read_reply(reply, number)))
+            answer = reply if isinstance(reply, Failure) else self._weighed(reply, read_reply(reply, number))
         except Exception as error:  # or whoever waits would wait for ever
             answer = self._unforeseen(error)
         done(answer)
@@ -366,7 +367,8 @@ class HttpNodeClient:
             if isinstance(reply, Failure):
                 answers = [reply for _ in numbers]
             else:
-                answers = [self._finish(weigh(reply, answer)) for answer in read_batch(reply, numbers)]
+                answers = read_batch(reply, numbers)
+                answers = [self._weighed(reply, answer) for answer in answers]
         except Exception as error:
             answers = [self._unforeseen(error) for _ in numbers]
         done(answers)
@@ -420,8 +422,12 @@ class HttpNodeClient:
     def _failure(self, kind: FailureKind, text: str, *, sent: bool = True) -> Failure:
         return Failure(kind, text, sent=sent, node=self.id)
 
-    def _finish(self, answer: Answer | Failure) -> Answer | Failure:
-        """Name the node in a failure, and hide what its text or a node's error may have echoed."""
+    def _weighed(self, reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
+        """What the body says, seen together with the HTTP status; a failure names the node, and what its text or a
+        node's error may have echoed is hidden."""
+        if reply.status == _OK and isinstance(answer, Answer) and answer.error is None:
+            return answer
+        answer = weigh(reply, answer)
         if answer.error is not None:
             answer = replace(answer, error=self._secrecy.error(answer.error))
         if isinstance(answer, Answer):
