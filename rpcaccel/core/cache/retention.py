@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from math import inf
 
 import msgspec
@@ -185,6 +186,7 @@ class Lifetime(Struct, frozen=True):
         return Lifetime(self.memory * share, self.store * share)
 
 
+@lru_cache(maxsize=256)
 def lifetime(cache: CacheClass, block_time: float, *, max_age: float = 0.0, stale: float = 0.0) -> Lifetime:
     """The lifetime of an answer of this class; `block_time` is in seconds.
 

@@ -151,16 +151,16 @@ class Breaker:
             return
         if permit.trial:
             self._trials_out[permit.light] -= 1
-        if verdict == "success":
+        if verdict == "success" and self.state is CLOSED:
+            self.in_row = 0
+            self._counts.bump(_SUCCESS, now)
+        elif verdict == "success":
             self._learn_success(now)
         elif verdict == "failure":
             self._learn_failure(permit, now)
 
     def _learn_success(self, now: float) -> None:
         self.in_row = 0
-        if self.state is CLOSED:
-            self._counts.bump(_SUCCESS, now)
-            return
         if self.state is _OPEN:
             self._move(BreakerEvent.INVITED, now)
         self._passed += 1

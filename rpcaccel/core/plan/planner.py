@@ -51,11 +51,35 @@ class _Remembered(Struct, gc=False):
     uses: Uses
 
 
+class Pattern(Struct, frozen=True, gc=False):
+    """What the plans of all calls of one method about the same block at one snapshot have in common: everything but the
+    params. A call of a known pattern is planned by putting its params behind the pattern's prefixes."""
+
+    cache: CacheClass
+    final: bool
+    prefix: bytes | None
+    """The key, up to the params, of an answer that stays true; None: no such answer is kept."""
+    head_prefix: bytes | None
+    """The key, up to the params, of an answer that is true at this head."""
+    shares_head: bool
+    """Does the key at this head stand in the second tier as well?"""
+    joins: Literal["call", "key", "head"]
+    """By which text a flight is joined: the call as it was written at this head, the lasting key, the key at this
+    head."""
+    min_head: int
+    tag: str
+    hedge: bool
+
+
+_MOST_PATTERNS = 512
+"""Patterns that are remembered at one snapshot: clients choose the blocks that calls are about."""
+
+
 class Planner:
     """Makes the plans of one network, for one event loop."""
 
-    __slots__ = ("_final_at_once", "_hash_key", "_memos", "_network", "_plans", "_prefixes", "_readers", "_routes",
-                 "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
+    __slots__ = ("_final_at_once", "_hash_key", "_memos", "_network", "_pattern_view", "_patterns", "_plans",
+                 "_prefixes", "_readers", "_routes", "_rules", "_scope", "_tagged", "_tags")  # fmt: skip
 
     def __init__(
         self,
@@ -84,6 +108,9 @@ class Planner:
         self._scope: tuple[int, int, bytes] = -1, -1, b""
         """The head and the fork epoch last seen, and the key scope that follows from them."""
         self._plans: dict[tuple[str, bytes], _Remembered] = {}
+        self._patterns: dict[tuple[object, ...], Pattern] = {}
+        self._pattern_view: ChainSnapshot | None = None
+        """The snapshot at which the patterns were made."""
 
     def plan(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
         """The plan of a call at the network's current snapshot; it is remembered."""
@@ -147,35 +174,74 @@ class Planner:
     def _bind(self, shape: Shape, view: ChainSnapshot) -> Plan:
         rule = shape.rule
         resolved = shape.resolve(view)
-        cache = self._class(shape, resolved.tip, view)
-        final = self._is_final(shape, cache, resolved, view)
-        key, head_key = self._keys(shape, resolved, cache, final, view)
+        if view is not self._pattern_view or len(self._patterns) >= _MOST_PATTERNS:
+            self._pattern_view = view
+            self._patterns.clear()
+        name = (shape.method, resolved.first, resolved.last, resolved.tip, shape.depth, shape.epoch, shape.opaque,
+                shape.pending, shape.by_hash, shape.canonical_only, shape.resolvable)  # fmt: skip
+        pattern = self._patterns.get(name)
+        if pattern is None:
+            pattern = self._patterns[name] = self._pattern(shape, resolved, view)
+        prefix, head_prefix, params = pattern.prefix, pattern.head_prefix, resolved.key_params
+        if len(params) > cache_key.LONGEST_PARAMS and (prefix is not None or head_prefix is not None):
+            params = cache_key.short(params)
+        key = None if prefix is None else prefix + params
+        head_key = None if head_prefix is None else head_prefix + params
+        lasting = () if key is None or pattern.cache is _NODE else (key,)
+        if rule.kind == "send":
+            flight_key = self._send_key(shape, view)
+        elif pattern.joins == "call" and head_key is not None:
+            flight_key = head_key + b":" + shape.route_params
+        else:
+            flight_key = key if pattern.joins == "key" and key is not None else head_key or key
         return Plan(
             network=self._network,
             method=shape.method,
             rule=rule,
             params=resolved.params,
             asked=shape.params,
-            cache=cache,
+            cache=pattern.cache,
             key=key,
             head_key=head_key,
-            shared_keys=self._shared(key, head_key, cache),
-            flight_key=self._flight_key(shape, resolved, cache, (key, head_key), view),
+            shared_keys=(*lasting, head_key) if pattern.shares_head and head_key is not None else lasting,
+            flight_key=flight_key,
             block=resolved.last if resolved.last >= 0 else None,
             head=view.head,
             first_block=resolved.first if resolved.first >= 0 else None,
             range=self._range(shape, resolved, view)
             if rule.split and head_key is not None and shape.resolvable
             else None,
-            final=final,
+            final=pattern.final,
             depth=shape.depth,
-            min_head=_min_head(shape, cache, resolved.last, view),
+            min_head=pattern.min_head,
             route_key=self._route_key(shape),
-            tag=self._routes.tag_of(shape.method),
-            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and rule.cache is not _NODE,
+            tag=pattern.tag,
+            hedge=pattern.hedge,
             pending=shape.pending,
             local=None if rule.local is None else _local_answer(shape, rule.local, view),
             note=shape.note,
+        )
+
+    def _pattern(self, shape: Shape, resolved: Resolved, view: ChainSnapshot) -> Pattern:
+        """What follows for a call from everything but the text of its params."""
+        rule = shape.rule
+        cache = self._class(shape, resolved.tip, view)
+        final = self._is_final(shape, cache, resolved, view)
+        prefix, head_prefix = self._prefixes_of(shape, resolved, cache, final, view)
+        # A flight for a tag may be planned again on the way (no node has the head any more, or a reorganisation) and
+        # then ends with another block. A call that names a number must not share such a flight. A later call may only
+        # join if the answer cannot be outdated by then.
+        settled = cache is _BY_NUMBER and resolved.last + shape.depth <= min(view.final, view.head)
+        return Pattern(
+            cache=cache,
+            final=final,
+            prefix=prefix,
+            head_prefix=head_prefix,
+            shares_head=self._final_at_once and cache is not _NODE,
+            joins="call" if resolved.tip else "key" if settled else "head",
+            min_head=_min_head(shape, cache, resolved.last, view),
+            tag=self._routes.tag_of(shape.method),
+            hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and rule.cache is not _NODE,
         )
 
     def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: ChainSnapshot) -> bool:
@@ -207,26 +273,27 @@ class Planner:
                 return rule.tag_class
         return rule.cache
 
-    def _keys(
+    def _prefixes_of(
         self, shape: Shape, resolved: Resolved, cache: CacheClass, final: bool, view: ChainSnapshot
     ) -> tuple[bytes | None, bytes | None]:
-        """The key of an answer that stays true, and the key of an answer that is true at this head."""
+        """What stands before the params in the key of an answer that stays true, and of one that is true at this
+        head."""
         if not view.known or cache is _NEVER or shape.rule.off:
             return None, None
         if cache is _NODE and not shape.rule.aged:
             return None, None
-        prefix, params = self._prefix(shape.method, view), b":" + cache_key.short(resolved.key_params)
+        prefix = self._prefix(shape.method, view)
         if cache is _NODE:
-            return prefix + cache_key.SCOPE_NODE + params, None
+            return prefix + cache_key.SCOPE_NODE + b":", None
         if cache is _STATIC:
-            return prefix + cache_key.SCOPE_STATIC + params, None
+            return prefix + cache_key.SCOPE_STATIC + b":", None
         if view.head < 0:
             return None, None
-        at_head = prefix + self._scope_of(view) + params
+        at_head = prefix + self._scope_of(view) + b":"
         if cache is _FOREVER:
-            return prefix + cache_key.SCOPE_HASH + params, at_head
+            return prefix + cache_key.SCOPE_HASH + b":", at_head
         if final and shape.resolvable and resolved.last >= 0:
-            return prefix + cache_key.SCOPE_NUMBER + params, at_head
+            return prefix + cache_key.SCOPE_NUMBER + b":", at_head
         return None, at_head
 
     def _scope_of(self, view: ChainSnapshot) -> bytes:
@@ -261,34 +328,6 @@ class Planner:
             return None
         return block_range.read(rule, shape.tree, self._tag(view), resolved.first, resolved.last, shape.depth, view,
                            final_at_once=self._final_at_once)  # fmt: skip
-
-    def _flight_key(
-        self,
-        shape: Shape,
-        resolved: Resolved,
-        cache: CacheClass,
-        keys: tuple[bytes | None, bytes | None],
-        view: ChainSnapshot,
-    ) -> bytes | None:
-        """The key of the flight that the call may join; a later call may only join if the answer cannot be outdated by
-        then.
-
-        A flight for a tag may be planned again on the way (no node has the head any more, or a reorganisation) and then
-        ends with another block. A call that names a number must not share such a flight.
-        """
-        if shape.rule.kind == "send":
-            return self._send_key(shape, view)
-        key, head_key = keys
-        if resolved.tip and head_key is not None:
-            return head_key + b":" + shape.route_params
-        settled = cache is _BY_NUMBER and resolved.last + shape.depth <= min(view.final, view.head)
-        return key if settled and key is not None else head_key or key
-
-    def _shared(self, key: bytes | None, head_key: bytes | None, cache: CacheClass) -> tuple[bytes, ...]:
-        if cache is _NODE:
-            return ()
-        lasting = () if key is None else (key,)
-        return (*lasting, head_key) if self._final_at_once and head_key is not None else lasting
 
     def _send_key(self, shape: Shape, view: ChainSnapshot) -> bytes | None:
         """The flight key of a raw transaction: byte-identical ones share a flight, other writes never (rule of truth

@@ -20,7 +20,8 @@ _EMPTY = b"{}"
 
 def judge_result(rule: Rule, result: bytes | memoryview) -> FailureKind | None:
     """What is wrong with the raw JSON text of a result; None when nothing certainly is."""
-    if rule.form and not _fits(rule.form, result):
+    form = rule.form
+    if form and (result[0] in b"[{" if form == "scalar" else not _fits(form, result)):
         return FailureKind.IMPOSSIBLE
     if rule.lacks_when and any(result == text.encode() for text in rule.lacks_when):
         return FailureKind.ROLE_MISSING
@@ -30,7 +31,4 @@ def judge_result(rule: Rule, result: bytes | memoryview) -> FailureKind | None:
 
 
 def _fits(form: Form, result: bytes | memoryview) -> bool:
-    first = result[0]
-    if form == "scalar":
-        return first not in b"[{"
-    return first in _FIRST[form] and not (len(result) == len(_EMPTY) and bytes(result) == _EMPTY)
+    return result[0] in _FIRST[form] and not (len(result) == len(_EMPTY) and bytes(result) == _EMPTY)

@@ -210,6 +210,8 @@ class AnswerHandler:
 
     def timed(self, steps: list[tuple[Step, float]]) -> tuple[tuple[str, float], ...]:
         """Count what took how long."""
+        told: tuple[tuple[str, float], ...] = ()
         for step, seconds in steps:
             self._tally.step(step, seconds)
-        return tuple([(str.__str__(step), seconds) for step, seconds in steps])  # words that format quickly
+            told += ((str.__str__(step), seconds),)  # words that format quickly
+        return told

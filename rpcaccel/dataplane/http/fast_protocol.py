@@ -249,9 +249,8 @@ class FastProtocol(asyncio.Protocol):
             reply = came.result()
         except Exception:
             reply = self._yard.front.failed()
-        waited = self.task is not None
         self._end_with(visit, reply)
-        if waited and self.task is None:
+        if self.task is None:
             self._go_on()
 
     def _left(self, visit: Visit) -> None:
