@@ -47,13 +47,13 @@ class ParamsReader:
     """Parses the params of one method. What follows from the method's rule alone is computed once."""
 
     __slots__ = ("_at", "_by_number", "_copies", "_epoch_at", "_forever", "_memos", "_method", "_off", "_options",
-                 "_refs", "_rule", "_spelling", "_tags")  # fmt: skip
+                 "_refs", "_spelling", "_tags", "rule")  # fmt: skip
 
     def __init__(self, method: str, rule: Rule, tags: frozenset[str], memos: Memos) -> None:
         block = rule.block
         self._memos = memos
         self._method = method
-        self._rule = rule
+        self.rule = rule
         self._tags = tags
         self._off = rule.cache is CacheClass.NEVER or bool(rule.split)
         if block is not None and (block.path or block.start is not None):
@@ -77,7 +77,7 @@ class ParamsReader:
         if cut is None:
             return None
         raws, texts, members = cut
-        depth = self._rule.depth
+        depth = self.rule.depth
         if members:
             if self._copies and any(member.startswith(b'"input":') for member in members):
                 return None
@@ -93,7 +93,7 @@ class ParamsReader:
             return self._with_reference(params, raws, texts, text, depth, epoch)
         return Shape(
             method=self._method,
-            rule=self._rule,
+            rule=self.rule,
             params=params,
             fixed=Resolved(params, text),
             depth=depth,
@@ -113,7 +113,7 @@ class ParamsReader:
         kind = ref.kind
         if kind is _OPAQUE:
             note = "the block reference is not one this chain's nodes are known to read alike"
-            return unread(self._method, params, self._rule, note)
+            return unread(self._method, params, self.rule, note)
         tip = kind in TIP
         resolvable = self._by_number and not (depth and tip)
         around: Around | None = None
@@ -125,7 +125,7 @@ class ParamsReader:
             fixed = Resolved(params, before + key_text(ref, ref.number, resolve=resolvable) + after, last=ref.number)
         return Shape(
             method=self._method,
-            rule=self._rule,
+            rule=self.rule,
             params=params,
             around=around,
             fixed=fixed,

@@ -145,16 +145,13 @@ class Planner:
         return None if found is None else found.uses
 
     def _shape(self, method: str, params: bytes) -> Shape:
-        rule = self._rules.get(method)
-        return self._reader(method, rule).read(params) or read_shape(method, params, rule, self._tags)
-
-    def _reader(self, method: str, rule: Rule) -> ParamsReader:
         reader = self._readers.get(method)
         if reader is None:
+            rule = self._rules.get(method)
             reader = ParamsReader(method, rule, self._tags, self._memos)
             if rule.known:  # other names are unbounded: clients can invent them
                 self._readers[method] = reader
-        return reader
+        return reader.read(params) or read_shape(method, params, reader.rule, self._tags)
 
     def hottest(self) -> list[tuple[str, bytes]]:
         """The calls (method and params) used at least HOT_FROM times since the last call of `hottest`, most used

@@ -145,7 +145,10 @@ class Engine:
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, client)
             return CarriedFlight(self.flights, key, work, bound=bound).wait()
-        return _begun(Fetch(self._fetching, network, plan, client, key=key, bound=bound))
+        fetch = Fetch(self._fetching, network, plan, client, key=key, bound=bound)
+        pending = fetch.wait()
+        fetch.start()
+        return pending
 
     def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
         """Fetch a part of a call that must be over at a time, for that call alone."""

@@ -318,7 +318,11 @@ class Fetch(Flight):
 
     def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
         """An attempt is over, and booked."""
-        self._run(self._take_reply, attempt, reply, kind)
+        if self._open:
+            try:
+                self._context.run(self._take_reply, attempt, reply, kind)
+            except Exception as error:
+                self._stumble(error)
 
     def _take_reply(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
         number, machine = attempt.asked.number, self._machine

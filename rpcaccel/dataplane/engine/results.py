@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r"https?://\S+?(?=:?(?:\s|$))")
 
 def miss_reason(plan: Plan) -> str:
     """Why memory had nothing; a fixed set of words, since it is a metric label."""
-    if plan.kept:
+    if plan.key is not None or plan.head_key is not None:
         return "not-kept-yet"
     if plan.rule.off:
         return "off"
@@ -149,7 +149,8 @@ class AnswerHandler:
                 legs=forwarded.legs,
             )
         result = bytes(answer.result)
-        self._take_hint(network, plan, result, forwarded.node_id)
+        if plan.rule.head_at:
+            self._take_hint(network, plan, result, forwarded.node_id)
         if forwarded.failure is None:  # else it is what a node answers that cannot know better
             self.keep(network, plan, result, forwarded.node_head)
         return Outcome(
@@ -199,8 +200,6 @@ class AnswerHandler:
     def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:
         """Some answers name a block that the node has: the control plane is told of one that is news, and says how
         much of it is believed."""
-        if not plan.rule.head_at:
-            return
         head = number_at(result, plan.rule.head_at)
         if head is None or head <= network.view.head:
             return

@@ -124,7 +124,11 @@ class Flight:
         self._key = key
         self._bound = bound
         self._waiters: list[Pending[Any]] = []
-        flights.begun(self, key)
+        flights.started += 1
+        if key is None:
+            flights.alone.add(self)
+        else:
+            flights.running[key] = self
 
     def wait(self) -> Pending[Outcome]:
         """A wait of the caller's own."""
@@ -192,44 +196,36 @@ class CarriedFlight(Flight):
 class Flights:
     """The flights of one worker: those that may be joined by key, and the others."""
 
-    __slots__ = ("_alone", "_running", "joined", "started")
+    __slots__ = ("alone", "joined", "running", "started")
 
     def __init__(self) -> None:
-        self._running: dict[bytes, Flight] = {}
-        self._alone: set[Flight] = set()
+        self.running: dict[bytes, Flight] = {}
+        self.alone: set[Flight] = set()
         self.started = 0
         self.joined = 0
 
     def __len__(self) -> int:
-        return len(self._running)
+        return len(self.running)
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._running
+        return key in self.running
 
     def __repr__(self) -> str:
         return f"<flights {len(self)} under way, {self.started} begun, {self.joined} joined>"
 
     def join(self, key: bytes) -> Flight | None:
         """The flight of `key`, if one is under way."""
-        flight = self._running.get(key)
+        flight = self.running.get(key)
         if flight is not None:
             self.joined += 1
         return flight
 
-    def begun(self, flight: Flight, key: bytes | None) -> None:
-        """A flight begins."""
-        self.started += 1
-        if key is None:
-            self._alone.add(flight)
-        else:
-            self._running[key] = flight
-
     def landed(self, flight: Flight, key: bytes | None) -> None:
         """A flight is over: who comes from now on begins another."""
         if key is None:
-            self._alone.discard(flight)
-        elif self._running.get(key) is flight:
-            del self._running[key]
+            self.alone.discard(flight)
+        elif self.running.get(key) is flight:
+            del self.running[key]
 
     async def fly(self, key: bytes, begin: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
         """The outcome of the flight of `key`, which a coroutine carries if there is none."""
@@ -239,7 +235,7 @@ class Flights:
     def under_way(self) -> list[asyncio.Future[Any]]:
         """A wait for each flight that others may join, which ends however the flight does."""
         waits = []
-        for flight in self._running.values():
+        for flight in self.running.values():
             over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             flight.wait().listen(partial(_set, over))
             waits.append(over)
@@ -247,7 +243,7 @@ class Flights:
 
     async def close(self) -> None:
         """End what is under way, and wait until coroutines have ended."""
-        flights = [*self._running.values(), *self._alone]
+        flights = [*self.running.values(), *self.alone]
         for flight in flights:
             flight.abort()
         tasks = [flight.task for flight in flights if isinstance(flight, CarriedFlight)]

@@ -242,11 +242,11 @@ class FastProtocol(asyncio.Protocol):
             self.task.add_done_callback(partial(self._landed, visit))
 
     def _landed(self, visit: Visit, came: Pending[Any] | asyncio.Future[Any]) -> None:
-        if came.cancelled():
-            self._left(visit)
-            return
         try:
             reply = came.result()
+        except asyncio.CancelledError:
+            self._left(visit)
+            return
         except Exception:
             reply = self._yard.front.failed()
         self._end_with(visit, reply)
@@ -275,7 +275,8 @@ class FastProtocol(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         now = self._touched = monotonic()
-        body, end, size = reply.body, _LAST if reply.close else _END, reply.size
+        body, end = reply.body, _LAST if reply.close else _END
+        size = reply.size if reply.shared else len(body)
         lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {size}{self._yard.date(now)}{end}"
         head = lines.encode("latin-1")
         if size <= ONE_WRITE:

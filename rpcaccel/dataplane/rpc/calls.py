@@ -81,7 +81,9 @@ class Calls:
         if outcome is not None:
             route.known.learn(body, route.network, plan, outcome, self.settings.headers)
             return _single(decoded, outcome)
-        return self.fetch(plan, route, client, ends).then(partial(_single, decoded))
+        return self._begin(plan, route, client, ends).then(
+            partial(self._single_came, decoded, plan, route, self._clock())
+        )
 
     def _decode_timed(self, body: bytes) -> Call | Invalid | list[Raw]:
         started = self._clock()
@@ -183,7 +185,7 @@ class Calls:
         if outcome is not None:
             plan = network.planner.unread(method, call.params)
         else:
-            plan = network.plan(method, call.params)
+            plan = network.planner.plan(method, call.params, network.sight.view)
             outcome = self._engine.answer_now(network, plan)
         if outcome is not None:
             self._count(plan, route, outcome, started)
@@ -193,10 +195,17 @@ class Calls:
         """The outcome of a call, counted. A client that waits no longer is like one that leaves: what others wait for
         goes on without it."""
         started = self._clock()
+        return self._begin(plan, route, client, ends).then(partial(self._counted, plan, route, started))
+
+    def _begin(self, plan: Plan, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
         pending = self._engine.fetch(route.network, plan, client)
         if ends is not None:
-            pending.within(ends - started, out_of_time(plan.head))
-        return pending.then(partial(self._counted, plan, route, started))
+            pending.within(ends - self._clock(), out_of_time(plan.head))
+        return pending
+
+    def _single_came(self, call: Call, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Answered:
+        self._count(plan, route, outcome, started)
+        return _single(call, outcome)
 
     def _counted(self, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Outcome:
         self._count(plan, route, outcome, started)

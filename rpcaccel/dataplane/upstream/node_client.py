@@ -356,7 +356,12 @@ class HttpNodeClient:
     def _read_one(self, done: Done, number: int, reply: HttpReply | Failure) -> None:
         answer: Answer | Failure
         try:
-            answer = reply if isinstance(reply, Failure) else self._weighed(reply, read_reply(reply, number))
+            if isinstance(reply, Failure):
+                answer = reply
+            else:
+                answer = read_reply(reply, number)
+                if reply.status != _OK or isinstance(answer, Failure) or answer.error is not None:
+                    answer = self._weighed(reply, answer)
         except Exception as error:  # or whoever waits would wait for ever
             answer = self._unforeseen(error)
         done(answer)
@@ -368,7 +373,9 @@ class HttpNodeClient:
                 answers = [reply for _ in numbers]
             else:
                 answers = read_batch(reply, numbers)
-                answers = [self._weighed(reply, answer) for answer in answers]
+                for at, answer in enumerate(answers):
+                    if reply.status != _OK or isinstance(answer, Failure) or answer.error is not None:
+                        answers[at] = self._weighed(reply, answer)
         except Exception as error:
             answers = [self._unforeseen(error) for _ in numbers]
         done(answers)
@@ -425,8 +432,6 @@ class HttpNodeClient:
     def _weighed(self, reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
         """What the body says, seen together with the HTTP status; a failure names the node, and what its text or a
         node's error may have echoed is hidden."""
-        if reply.status == _OK and isinstance(answer, Answer) and answer.error is None:
-            return answer
         answer = weigh(reply, answer)
         if answer.error is not None:
             answer = replace(answer, error=self._secrecy.error(answer.error))
