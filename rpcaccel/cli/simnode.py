@@ -51,7 +51,7 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     Examples:
     rpcaccel simnode --port 9500 --latency jitter:40ms+10ms
     rpcaccel simnode --kind ethereum --block-time 2s
-    rpcaccel simnode --port 9500 --tls node.pem --connect 990ms     (clients trust it with SSL_CERT_FILE=node.pem)
+    rpcaccel simnode --tls node.pem --connect 990ms   (SSL_CERT_FILE=node.pem)
     curl -d '{"lag": 3}' http://127.0.0.1:9500/simnode/knobs
     """
     spec: dict[str, Any] = {"seed": seed, "shard": shard}
