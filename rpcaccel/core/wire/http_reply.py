@@ -33,7 +33,10 @@ _MEANT = re.compile(
     rb"\r\n(content-length|transfer-encoding|content-encoding|connection):[ \t]*([^\r\n]*)", re.IGNORECASE
 )
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
-_PACKINGS = {b"": False, b"identity": False, b"gzip": True, b"x-gzip": True, b"deflate": True}
+_PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
+_NOT_READ = frozenset({b"br", b"zstd", b"compress", b"x-compress", b"dcb", b"dcz"})
+"""Content codings that nobody asked for. A word that is none at all, such as "utf-8", is passed over: the body shows
+what it is."""
 
 _AT_HEAD, _AT_LENGTH, _AT_SIZE, _AT_CHUNK, _AT_CHUNK_END, _AT_TRAILER, _UNTIL_END, _DONE = range(8)
 
@@ -149,8 +152,13 @@ class HttpReplyReader:
             self.keep = self.keep and status != _SWITCHING_PROTOCOLS and len(data) == start
             return self._finish()
         length, coding = meant.get(b"content-length"), meant.get(b"transfer-encoding")
-        packed = _PACKINGS.get(meant.get(b"content-encoding", b""))
-        if packed is None or (coding is not None and (coding != b"chunked" or length is not None)):
+        packing = meant.get(b"content-encoding", b"")
+        packed = packing in _PACKED
+        if (
+            packing in _NOT_READ
+            or b"," in packing
+            or (coding is not None and (coding != b"chunked" or length is not None))
+        ):
             raise MalformedReply("a coding that nobody asked for")
         if packed:
             self._inflate = zlib.decompressobj(_ANY_HEADER)
@@ -252,7 +260,7 @@ class HttpReplyReader:
                 piece = self._inflate.decompress(data, _PIECE)
                 self._put(piece)
                 data = self._inflate.unconsumed_tail or self._inflate.unused_data
-                if not data and len(piece) < _PIECE:
+                if not data and (len(piece) < _PIECE or self._inflate.eof):
                     break
         except zlib.error:
             raise MalformedReply("a body that cannot be unpacked") from None

@@ -19,6 +19,7 @@ from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
+from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import results, sticky
@@ -109,7 +110,9 @@ class Engine:
         return flight.wait().then(partial(self._joined, self._clock()))
 
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
-        """The outcome of another caller's flight."""
+        """The outcome of another caller's flight; one whose own time was over has no outcome of it."""
+        if outcome.kind is FailureKind.TIMEOUT and not outcome.node:
+            return outcome
         waited = self._clock() - started
         self.tally.step(Step.FLIGHT, waited)
         return results.joined(outcome, waited)

@@ -92,7 +92,15 @@ class FetchContext:
             if not found.done():
                 found.set_result(entry)
 
-        if not self.store.look(plan.shared_keys, lambda key, entry: self.accepts(plan, key, entry), told):
+        def accepts(key: bytes, entry: Entry) -> bool:
+            try:
+                return self.accepts(plan, key, entry)
+            except Exception as error:  # or whoever waits would wait for ever
+                if not found.done():
+                    found.set_exception(error)
+                return False
+
+        if not self.store.look(plan.shared_keys, accepts, told):
             return None
         return await found
 

@@ -226,7 +226,7 @@ class Calls:
 class _BatchFetch:
     """The items of one batch that have to be waited for, so many of them at once."""
 
-    __slots__ = ("_batch", "_calls", "_client", "_ends", "_guest", "_pending", "_route", "_under_way")
+    __slots__ = ("_batch", "_calls", "_client", "_ends", "_going_on", "_guest", "_pending", "_route", "_under_way")
 
     def __init__(
         self, calls: Calls, batch: _Batch, route: PathRoute, client: bytes, guest: Client | None, ends: float | None
@@ -238,6 +238,8 @@ class _BatchFetch:
         self._guest = guest
         self._ends = ends
         self._under_way: set[Pending[Outcome]] = set()
+        self._going_on = False
+        """Are items being begun? One that is answered at once leaves the next one to whoever began it."""
         self._pending: Pending[Answered] = Pending(self)
 
     def begin(self) -> Pending[Answered]:
@@ -263,6 +265,9 @@ class _BatchFetch:
 
     def _go_on(self) -> None:
         batch, calls = self._batch, self._calls
+        if self._going_on:
+            return
+        self._going_on = True
         while batch.misses and len(self._under_way) < calls.settings.batch_at_once and not self._pending.done():
             position, call, plan = batch.misses.popleft()
             if batch.full:
@@ -271,7 +276,8 @@ class _BatchFetch:
                 self._fetch(position, call, plan)
             else:
                 copy_context().run(self._fetch, position, call, plan)  # a trace of its own
-        if batch.settled and not self._under_way:
+        self._going_on = False
+        if batch.settled and not self._under_way and not self._pending.done():
             self._pending.land(calls.whole(batch))
 
     def _fetch(self, position: int, call: Call, plan: Plan) -> None:
@@ -283,11 +289,11 @@ class _BatchFetch:
 
     def _landed(self, position: int, call: Call, pending: Pending[Outcome]) -> None:
         self._under_way.discard(pending)
-        if pending.cancelled() or self._pending.done():
+        if self._pending.done():
             return
         try:
             self._batch.settle(position, call.id, pending.result())
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self.leave(pending)
             self._pending.land(None, error)
         else:

@@ -17,6 +17,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.dataplane.upstream.pool import NodePool, UnderWay
 from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
+from rpcaccel.dataplane.upstream.trace_context import TracedAttempt
 
 CutAs = Literal["cancelled", "overtaken", "hung"]
 """Why an attempt is given up before a reply: nobody wants one, another was quicker, or the node said nothing at all."""
@@ -62,15 +63,21 @@ class Attempt:
             node.quota.spend(plan.rule.heavy, began)
         if (cell := pool.cells.get(node.id)) is not None:
             cell.sent(asked.number > 1 and not asked.hedge, asked.hedge)
-        traced = TRACED.get()
-        self._span = None if traced is None else traced.attempt(plan.method, asked)
-        self._under_way: UnderWay | None = pool.upstreams[node.id].call(
-            plan.method,
-            plan.params,
-            timeout=asked.timeout,
-            done=self._replied,
-            span="" if self._span is None else self._span.header,
-        )
+        self._span: TracedAttempt | None = None
+        self._under_way: UnderWay | None = None
+        try:
+            traced = TRACED.get()
+            self._span = None if traced is None else traced.attempt(plan.method, asked)
+            self._under_way = pool.upstreams[node.id].call(
+                plan.method,
+                plan.params,
+                timeout=asked.timeout,
+                done=self._replied,
+                span="" if self._span is None else self._span.header,
+            )
+        except BaseException:
+            self._close(began)
+            raise
 
     def __repr__(self) -> str:
         return f"<attempt {self.asked.number} of {self._plan.method} at {self.node.id}>"

@@ -123,7 +123,7 @@ class HttpNodeClient:
         self._connector = CountingConnector(
             self.counters,
             limit=settings.max_connections,
-            keepalive_timeout=settings.keepalive,
+            keepalive_timeout=settings.keepalive - 2 * min(LINGER, settings.keepalive / 4),
             ttl_dns_cache=_DNS_SECONDS,
             resolver=resolver,
             timeout_ceil_threshold=_EXACT,
@@ -135,7 +135,7 @@ class HttpNodeClient:
         self._takers: set[asyncio.Task[None]] = set()
         self._idle: list[NodeConnection] = []
         """Connections that are held, the longest idle first."""
-        self._linger = min(LINGER, settings.keepalive)
+        self._linger = min(LINGER, settings.keepalive / 4)  # looked at as often: held twice as long at the most
         self._giving_back: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -219,8 +219,10 @@ class HttpNodeClient:
     def leave(self, post: Post) -> None:
         """Nobody wants the reply of a request any more."""
         post.told = None
-        if post.taker is not None:
-            post.taker.cancel()
+        attempt, taker = post.attempt, post.taker
+        # A taker in the pool's queue may have been woken already, and aiohttp wakes no other in its place.
+        if taker is not None and attempt is not None and attempt.phase != "queued":
+            taker.cancel()
         if post.connection is not None:
             post.connection.close()
         self._settle(post, None)
@@ -268,6 +270,10 @@ class HttpNodeClient:
             if post in self._waiting:
                 self._settle(post, self._translate(error, attempt, limits))
             return
+        except Exception as error:  # or the request would wait for ever
+            if post in self._waiting:
+                self._settle(post, self._unforeseen(error))
+            return
         post.taker = None
         if post in self._waiting:
             post.reused = attempt.reused
@@ -286,10 +292,10 @@ class HttpNodeClient:
 
     def replied(self, connection: NodeConnection, asked: Post, reply: HttpReplyReader) -> None:
         """The whole reply to a request came."""
-        if connection.usable:
-            self._free(connection)
         done = _clock()
         self.counters.count_reply(asked.connected, connection.headed or done, done, len(reply.body))
+        if connection.usable:
+            self._free(connection)
         ok = 200 <= reply.status < 300
         headers = _NO_HEADERS if ok else {name: reply.header(name.lower()) for name in ("Retry-After", "Date")}
         self._settle(asked, HttpReply(reply.status, headers, reply.body, done - asked.started))
@@ -322,11 +328,8 @@ class HttpNodeClient:
     def _free(self, connection: NodeConnection) -> None:
         """A connection is idle: whichever request has waited longest has it."""
         for post in self._waiting:
-            attempt, taker = post.attempt, post.taker
-            if attempt is not None and taker is not None:
-                attempt.served_otherwise()
-                if attempt.phase == "queued":  # a connection that is being opened will be of use
-                    taker.cancel()
+            if post.attempt is not None:  # what was taken for it goes to whichever request waits by then
+                post.attempt.served_otherwise()
             self.counters.reused += 1
             self._ask(post, connection)
             return

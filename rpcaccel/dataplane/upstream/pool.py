@@ -152,7 +152,10 @@ class Deadlines(Generic[T]):
         due = [thing for thing, until in self._until.items() if until <= now]
         for thing in due:
             if self._until.pop(thing, None) is not None:  # those expired before it may have dropped it
-                self._expired(thing)
+                try:
+                    self._expired(thing)
+                except Exception as error:  # one that stumbles keeps the others waiting for nothing
+                    loop.call_exception_handler({"message": "a deadline is over", "exception": error})
         earliest = min(self._until.values(), default=inf)
         if earliest < self._armed:
             self._arm(loop, earliest)

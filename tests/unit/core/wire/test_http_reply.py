@@ -169,6 +169,18 @@ def test_a_body_that_unpacks_to_far_too_much_is_told_so() -> None:
     assert raised.value.packed
 
 
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, 2 << 20, (2 << 20) + 1])
+def test_a_body_may_unpack_to_any_size(size: int) -> None:
+    body = packed(bytes(size))
+    text = OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert len(read([text + body], most=4 << 20).body) == size
+
+
+@pytest.mark.parametrize("coding", [b"utf-8", b"none"])
+def test_a_word_that_is_no_content_coding_is_passed_over(coding: bytes) -> None:
+    assert read([OK + b"Content-Encoding: " + coding + b"\r\nContent-Length: 1\r\n\r\nx"]).body == b"x"
+
+
 def test_members_of_gzip_follow_each_other() -> None:
     members = packed(b"one") + packed(b"two")
     assert (

@@ -14,6 +14,7 @@ import pytest
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.plan import filter_id
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
@@ -214,3 +215,15 @@ async def test_a_batch_of_kept_answers_is_put_together_in_one_copy() -> None:
         tracemalloc.stop()
         assert 9_000_000 < len(answered.body) < 10_100_000
         assert peak < 12_000_000
+
+
+async def test_items_that_are_answered_at_once_while_others_wait_are_as_many_as_a_batch_may_have() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy)
+        gone = "0x1" + filter_id.tag("harmony-s0", "gone").decode()
+        items: list[dict[str, object]] = [
+            {"id": n, "method": "hmyv2_getBlockByNumber", "params": [n, {}]} for n in range(64)
+        ]
+        items += [{"id": n, "method": "eth_getFilterChanges", "params": [gone]} for n in range(64, 964)]
+        answered = await answering.answer(json.dumps(items).encode(), routes["/"], b"")  # type: ignore[arg-type]
+        assert sorted(reply["id"] for reply in json.loads(answered.body)) == list(range(964))

@@ -4,6 +4,9 @@ import asyncio
 import gzip
 import itertools
 import json
+import socket
+
+from aiohttp.abc import ResolveResult
 
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -209,6 +212,52 @@ async def test_never_more_connections_than_allowed(node: RawNode, connect: Conne
     assert node.connections == 2
     assert upstream.counters.queued >= 10
     assert upstream.counters.queue_seconds > 0
+
+
+async def test_time_spent_on_reading_is_not_taken_for_waiting_though_others_wait(
+    node: RawNode, connect: Connect
+) -> None:
+    async def script(call: Call) -> None:
+        text = OK % call.id
+        call.writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text))
+        await asyncio.sleep(0.1)  # the time is the subject
+        call.writer.write(text)
+
+    node.script = script
+    upstream = connect(max_connections=1)
+    await asyncio.gather(*(ask(upstream) for _ in range(3)))
+    assert upstream.counters.read_seconds > 0.25
+
+
+async def test_a_slot_that_a_caller_leaves_goes_to_the_next_that_waits(node: RawNode, connect: Connect) -> None:
+    async def script(call: Call) -> None:
+        if len(node.calls) == 2:
+            asked.set()
+        await release.wait()
+        call.ok()
+
+    node.script, asked, release = script, asyncio.Event(), asyncio.Event()
+    upstream = connect(max_connections=2)
+    first, *others = [asyncio.create_task(ask(upstream)) for _ in range(4)]
+    await asked.wait()
+    await until(lambda: upstream.counters.queued == 2)
+    first.cancel()
+    release.set()
+    assert [type(got) for got in await asyncio.gather(*others)] == [Answer] * 3
+
+
+async def test_a_bug_in_taking_a_connection_is_a_failure_in_time(connect: Connect) -> None:
+    got = await failure(connect("http://node.example:9500/", resolver=NamesNothing(0)))
+    assert got.kind is FailureKind.UNKNOWN
+
+
+class NamesNothing(Resolver):
+    """A name service that answers with an empty list, of which aiohttp makes a StopIteration."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        return []
 
 
 async def test_counters_can_be_carried_over(node: RawNode, connect: Connect) -> None:
