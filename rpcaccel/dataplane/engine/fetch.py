@@ -252,7 +252,7 @@ class Fetch(Flight):
     def _begin_nodes(self) -> None:
         network, now = self._network, self._shared.clock()
         self._started = now
-        self._patient_until = min(self._ends, now + self._pool.settings.patience)
+        self._patient_until = min(self._ends, now + head_loss.patience(network))
         self._followed_to = network.sight.view.head
         self._ask_nodes(_CALL, self._plan)
 

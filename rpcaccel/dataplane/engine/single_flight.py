@@ -7,6 +7,7 @@ others, or for the cache. Only a flight that is bound to its caller ends when th
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
@@ -113,7 +114,7 @@ class Pending(Generic[T]):
             self.land(otherwise)
 
 
-class Flight:
+class Flight(ABC):
     """One flight and who waits for it. What carries it calls `land` or `crash` once."""
 
     __slots__ = ("_bound", "_flights", "_key", "_waiters")
@@ -152,9 +153,9 @@ class Flight:
         """It belongs to the callers; with none left it is nobody's."""
         self._over(None, error)
 
+    @abstractmethod
     def cancel(self) -> None:
         """End it without an answer; whoever waits is told by others."""
-        raise NotImplementedError
 
     def abort(self) -> None:
         """End it, and tell all who wait that it was cancelled."""

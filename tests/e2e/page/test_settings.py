@@ -222,7 +222,7 @@ async def test_two_who_make_a_key_for_one_holder_at_once_both_have_theirs(
     first = control.ledger.settings.clients.keys["alice"].hashes
     async with asyncio.timeout(20):
         while await pages[1].evaluate(KNOWN) != control.ledger.revision:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # between two questions: the page tells nobody when it has heard of a revision
     await apply(pages[1])
     assert control.ledger.settings.clients.keys["alice"].hashes[:2] == first
     assert len(control.ledger.settings.clients.keys["alice"].hashes) == 3
