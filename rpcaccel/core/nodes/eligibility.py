@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.nodes.breaker import CLOSED
-from rpcaccel.core.nodes.node import OLD_STATE, ROLE_OF_NEED, Node
+from rpcaccel.core.nodes.node import ROLE_OF_NEED, Node
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Bulkhead
 
@@ -112,7 +112,7 @@ def _preferred(nodes: list[Node], plan: Plan) -> list[Node]:
 def _preference(plan: Plan) -> str:
     """The role that the call prefers; empty when it prefers none."""
     rule = plan.rule
-    if not rule.prefers and OLD_STATE in rule.needs and plan.block is not None:
+    if not rule.prefers and rule.old_state and plan.block is not None:
         return "archive" if plan.block < plan.head - STATE_KEPT else ""
     return rule.prefers
 
@@ -150,20 +150,23 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
         return Ineligibility.OFF_ROUTE
     if node.head < plan.min_head:
         return Ineligibility.BEHIND
+    rule = plan.rule
     if now < node.parking.until:
         return Ineligibility.PARKED
-    if node.parking.methods and now < node.parking.of(plan.rule.method):
+    if node.parking.methods and now < node.parking.of(rule.method):
         return Ineligibility.METHOD_PARKED
     if node.quota is not None and node.quota.parked_until(now) is not None:
         return Ineligibility.SPENT
-    if plan.rule.needs and (why := _missing(node, plan, now)):
+    if rule.roles and (why := _missing(node, plan, now)):
         return why
+    if node.pruned_below and rule.old_state and _pruned(node, plan, now):
+        return Ineligibility.PRUNED
     if (node.lacks or node.lacks_unknown.until) and node.said_to_lack(plan, now):
         return Ineligibility.LACKS
     if node.windows and _beyond_window(node, plan, now):
         return Ineligibility.BEYOND_WINDOW
     breaker = node.breaker
-    if breaker.state is not CLOSED and not breaker.allows(now, light=plan.rule.bulkhead is Bulkhead.LIGHT):
+    if breaker.state is not CLOSED and not breaker.allows(now, light=rule.bulkhead is Bulkhead.LIGHT):
         return Ineligibility.BREAKER_OPEN
     return Ineligibility.EJECTED if now < node.ejected_until else NONE
 
@@ -201,11 +204,7 @@ def _kept_out(node: Node) -> Ineligibility:
 
 
 def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
-    for need in plan.rule.needs:
-        if need == OLD_STATE:
-            if "archive" not in node.roles and _pruned(node, plan, now):
-                return Ineligibility.PRUNED
-            continue
+    for need in plan.rule.roles:
         role = ROLE_OF_NEED.get(need)
         has = None if role is None else node.has(role)
         if has is False:
@@ -217,7 +216,9 @@ def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:
 
 def _pruned(node: Node, plan: Plan, now: float) -> bool:
     oldest = plan.block if plan.first_block is None else plan.first_block
-    return oldest is not None and oldest < node.pruned_below and now < node.pruned_until
+    if oldest is None or "archive" in node.roles:
+        return False
+    return oldest < node.pruned_below and now < node.pruned_until
 
 
 def _beyond_window(node: Node, plan: Plan, now: float) -> bool:

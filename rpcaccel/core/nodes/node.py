@@ -39,8 +39,6 @@ _EXECUTION_SHARE = 2
 """Calls that run code chosen by the caller get one in `_EXECUTION_SHARE` of the limit of calls in flight."""
 COLDEST = 0.1
 """Share of its calls that a node gets right after its return."""
-OLD_STATE = "archive-for-old-state"
-"""The capability that calls about the state of an old block need."""
 ROLE_OF_NEED = {
     "beacon-shard": "beacon",
     "explorer": "explorer",
@@ -277,8 +275,7 @@ class Node:
         elif kind is FailureKind.METHOD_MISSING or kind in BARRING:
             self._lack(plan.method, plan, now)
         elif kind is FailureKind.ROLE_MISSING:
-            needs: list[str] = [need for need in plan.rule.needs if need != OLD_STATE]
-            for need in needs or [plan.method]:
+            for need in plan.rule.roles or (plan.method,):
                 if not self.has(ROLE_OF_NEED.get(need, "")):
                     self._lack(need, plan, now)
         elif kind in OVERLOAD and plan.rule.bulkhead is _LIGHT:

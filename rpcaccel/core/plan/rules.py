@@ -24,6 +24,8 @@ SkipTest = Literal["null", "empty-list", "empty-list-unless-genesis", "empty-str
 """The tests of results that a rule may name (core.cache.retention): a result that matches is not kept."""
 
 Need = Literal["beacon-shard", "explorer", "archive-for-old-state", "auth-port", "flag"]
+OLD_STATE: Need = "archive-for-old-state"
+"""The capability that calls about the state of an old block need."""
 """A capability that a node may need to answer a method."""
 
 Role = Literal["explorer", "archive"]
@@ -191,11 +193,17 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Does a table describe the method? The number of methods that no table describes is unbounded. Derived."""
     bulkhead: Bulkhead = field(default=Bulkhead.UNKNOWN, name="(bulkhead)")
     """The bulkhead of calls to this method. Derived; read several times for each call."""
+    roles: tuple[Need, ...] = field(default=(), name="(roles)")
+    """The capabilities of `needs` that only some nodes have. Derived."""
+    old_state: bool = field(default=False, name="(old state)")
+    """Does a call about an old block need a node that keeps old state? Derived."""
 
     def __post_init__(self) -> None:
         bulkhead = _HEAVY if self.heavy else _EXECUTION if self.executes else _LIGHT if self.method else _UNKNOWN
         force_setattr(self, "known", bool(self.method))
         force_setattr(self, "bulkhead", bulkhead)
+        force_setattr(self, "roles", tuple([need for need in self.needs if need != OLD_STATE]))
+        force_setattr(self, "old_state", OLD_STATE in self.needs)
 
     @property
     def aged(self) -> bool:
