@@ -73,7 +73,7 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
         view: the chain snapshot at the time of the answer.
         max_bytes: length of the longest result that is kept.
     """
-    if not plan.kept:
+    if plan.key is None and plan.head_key is None:
         return KeepDecision(Keep.SKIP, "class")
     if len(result) > max_bytes:
         return KeepDecision(Keep.SKIP, "too-large")
@@ -91,21 +91,16 @@ def judge(plan: Plan, result: bytes, node_head: int, view: ChainSnapshot, max_by
         return _UNTIL_HEAD
     if plan.cache is _FOREVER and not plan.final and not _mined_by(result, view.settled):
         return _until_head(plan, "not-final")
-    if _may_be_behind(plan, result) and not _is_settled(plan, node_head, view):
-        return _until_head(plan, "unproven")
+    if plan.cache is _STATIC or plan.cache is _NODE:
+        return _LASTING
+    if (plan.rule.split == "logs" or is_empty(result)) and not _is_settled(plan, node_head, view):
+        return _until_head(plan, "unproven")  # a machine that has not got the block may have answered
     return _LASTING
 
 
 def _until_head(plan: Plan, reason: str) -> KeepDecision:
     """Keep an answer that may change at most until the next head."""
     return KeepDecision(Keep.UNTIL_HEAD if plan.head_key is not None else Keep.SKIP, reason)
-
-
-def _may_be_behind(plan: Plan, result: bytes) -> bool:
-    """Could a machine without the block have given this answer?"""
-    if plan.cache is _STATIC or plan.cache is _NODE:
-        return False
-    return plan.rule.split == "logs" or is_empty(result)
 
 
 def is_empty(result: bytes) -> bool:
@@ -180,14 +175,14 @@ class Lifetime(Struct, frozen=True):
     memory: float
     store: float
 
-    def spread(self, chance: float) -> Lifetime:
-        """A lifetime shortened by up to a tenth; `chance` is drawn from [0, 1)."""
-        share = 1.0 - _SPREAD * chance
-        return Lifetime(self.memory * share, self.store * share)
+
+def shortened(chance: float) -> float:
+    """The share of its lifetime for which an entry is kept; `chance` is drawn from [0, 1)."""
+    return 1.0 - _SPREAD * chance
 
 
 @lru_cache(maxsize=256)
-def lifetime(cache: CacheClass, block_time: float, *, max_age: float = 0.0, stale: float = 0.0) -> Lifetime:
+def lifetime(cache: CacheClass, block_time: float, max_age: float = 0.0, stale: float = 0.0) -> Lifetime:
     """The lifetime of an answer of this class; `block_time` is in seconds.
 
     The operator's `max_age` bounds the lifetime, and `stale` is added for answers that differ by node (both in seconds,

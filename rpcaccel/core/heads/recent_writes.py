@@ -46,27 +46,28 @@ class _Holders(Struct):
 class Recent:
     """The recently sent transactions. Times are monotonic seconds."""
 
-    __slots__ = ("_clients", "_hashes")
+    __slots__ = ("_clients", "hashes")
 
     def __init__(self) -> None:
-        self._hashes: dict[tuple[str, bytes], _Holders] = {}
+        self.hashes: dict[tuple[str, bytes], _Holders] = {}
+        """By network and hash: which nodes took the transaction. Empty as long as nothing was sent."""
         self._clients: dict[tuple[str, bytes], _Holders] = {}
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self.hashes)
 
     def __repr__(self) -> str:
-        return f"<Recent {len(self._hashes)} transactions, {len(self._clients)} clients>"
+        return f"<Recent {len(self.hashes)} transactions, {len(self._clients)} clients>"
 
     def add(self, sent: Sent, now: float) -> None:
         """Remember a transaction, or add nodes to one that is known."""
-        _put(self._hashes, (sent.network, sent.hash), sent.nodes, now, REMEMBERED, add=True)
+        _put(self.hashes, (sent.network, sent.hash), sent.nodes, now, REMEMBERED, add=True)
         if sent.client:
             _put(self._clients, (sent.network, sent.client), sent.nodes, now, NONCE_REMEMBERED, add=False)
 
     def of_hash(self, network: str, hash_text: bytes, now: float) -> tuple[str, ...]:
         """Ids of the nodes that took the transaction."""
-        return _get(self._hashes, (network, hash_text), now)
+        return _get(self.hashes, (network, hash_text), now)
 
     def of_client(self, network: str, client: bytes, now: float) -> tuple[str, ...]:
         """Ids of the nodes that took the client's last transaction."""

@@ -23,11 +23,10 @@ from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import results, sticky
-from rpcaccel.dataplane.engine.fetch import Fetch, FetchContext
+from rpcaccel.dataplane.engine.fetch import Fetch
+from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
-from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
-from rpcaccel.dataplane.engine.results import AnswerHandler
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Store
@@ -49,18 +48,15 @@ class Engine:
         self.memory = memory
         self.store = store
         self.tally = tally
-        self.sends = ReadYourWrites(store, clock, on_hint)
         self._clock = clock
-        self._answer_handler = AnswerHandler(memory, store, tally, clock, rng, on_hint)
-        self._fetching = shared = FetchContext(memory, store, tally, clock, self.sends, self._answer_handler)
+        self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint)
+        self.sends = shared.sends
         self.flights = shared.flights
         self.leasing = shared.leasing
         self.broadcasts = shared.broadcasts
         self.second_tier = shared.second_tier
         stored = shared.stored if self.second_tier else None
-        self._ranges = Ranges(
-            Way(self._part, self._answer_handler.keep, self._kept, stored), memory, self.flights, clock
-        )
+        self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.exposure = Exposure()
         """Which methods are taken at all; the settings in force say it."""
@@ -102,7 +98,7 @@ class Engine:
         key = plan.flight_key
         if key is None:
             return self._begin(network, plan, client, None, bound=plan.rule.known and plan.rule.kind == "read")
-        if self.sends.holders(network, plan, b""):
+        if self.sends.recent.hashes and self.sends.holders(network, plan, b""):
             key += b":sent"  # what was under way before a transaction was sent may not know it
         flight = self.flights.join(key)
         if flight is None:
@@ -176,7 +172,7 @@ class Engine:
             gone: Pending[Outcome] = Pending(self)
             gone.land(sticky.not_found(network, plan))
             return gone
-        finish = partial(sticky.conclude, network, self._answer_handler)
+        finish = partial(sticky.conclude, network, self._fetching)
         return _begun(fetch(plan, client, only=(chooser, finish)))
 
     def leave(self, pending: Pending[Any]) -> None:

@@ -18,7 +18,6 @@ from math import inf
 from typing import Any, Protocol
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.cache.retention import is_empty
 from rpcaccel.core.dispatch.dispatch_policy import dispatch_settings
 from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
@@ -27,17 +26,14 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
-from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import head_loss
-from rpcaccel.dataplane.engine.leases import Leasing
-from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
-from rpcaccel.dataplane.engine.results import AnswerHandler
-from rpcaccel.dataplane.engine.single_flight import Flight, Flights
-from rpcaccel.dataplane.engine.sticky import preferring
+from rpcaccel.dataplane.engine.fetch_context import FetchContext
+from rpcaccel.dataplane.engine.single_flight import Flight
+from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
-from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
-from rpcaccel.stores.base import Lease, Store
+from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.stores.base import Lease
 
 _REDIS, _FORWARD = Step.REDIS, Step.FORWARD  # looked up once (core.plan.planner)
 Finish = Callable[[Plan, Forwarded], Outcome]
@@ -48,61 +44,6 @@ class Choosing(NodeChooser, Protocol):
 
     @property
     def forced(self) -> bool: ...
-
-
-class FetchContext:
-    """What the fetches of one worker have in common."""
-
-    __slots__ = ("broadcasts", "clock", "flights", "leasing", "memory", "results", "second_tier", "sends", "store",
-                 "tally")  # fmt: skip
-
-    def __init__(
-        self,
-        memory: MemoryTier,
-        store: Store,
-        tally: Tally,
-        clock: Callable[[], float],
-        sends: ReadYourWrites,
-        results: AnswerHandler,
-    ) -> None:
-        self.memory = memory
-        self.store = store
-        self.second_tier = store.name != "memory"
-        self.tally = tally
-        self.clock = clock
-        self.sends = sends
-        self.results = results
-        self.flights = Flights()
-        self.leasing = Leasing(store, memory, clock)
-        self.broadcasts = Broadcasts()
-
-    def accepts(self, plan: Plan, key: bytes, entry: Entry) -> bool:
-        """May what the second tier has be given? If it is not too old, it fills the memory tier."""
-        now = self.clock()
-        if plan.rule.max_age and now - entry.stored_at > plan.rule.max_age:
-            return False
-        self.memory.put(key, entry, now)
-        return True
-
-    async def stored(self, plan: Plan) -> Entry | None:
-        """What the second tier has, waited for; it fills the memory tier."""
-        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
-
-        def told(entry: Entry | None) -> None:
-            if not found.done():
-                found.set_result(entry)
-
-        def accepts(key: bytes, entry: Entry) -> bool:
-            try:
-                return self.accepts(plan, key, entry)
-            except Exception as error:  # or whoever waits would wait for ever
-                if not found.done():
-                    found.set_exception(error)
-                return False
-
-        if not self.store.look(plan.shared_keys, accepts, told):
-            return None
-        return await found
 
 
 class Asking(Enum):
@@ -121,7 +62,7 @@ class Fetch(Flight):
 
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
                  "_context", "_ends", "_entry", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
-                 "_looks", "_machine", "_network", "_only", "_open", "_patient_until", "_plan", "_pool", "_running",
+                 "_looks", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_running",
                  "_shared", "_started", "_steps", "_task", "_waited", "_watched", "sole")  # fmt: skip
 
     def __init__(
@@ -162,6 +103,8 @@ class Fetch(Flight):
         self._open = True
         self._began = self._started = shared.clock()
         self._ends = self._began + network.settings.deadline if ends is None else ends
+        self._followed_to: float = inf
+        """The head of the node that was followed last, below which another one may be followed."""
         self._looks = 0
         self._entry: Entry | None = None
         self._lease: Lease | None = None
@@ -181,7 +124,7 @@ class Fetch(Flight):
             if self._shared.second_tier and self._plan.shared_keys:
                 self._ask_tier()
             else:
-                self._begin_nodes()
+                self._ask_nodes(_CALL, self._plan)
         except Exception as error:
             self._stumble(error)
 
@@ -227,8 +170,15 @@ class Fetch(Flight):
         else:
             self._begin_nodes()
 
+    def _begin_nodes(self) -> None:
+        """Turn to the nodes: how long they take is counted from now."""
+        self._started = self._shared.clock()
+        self._ask_nodes(_CALL, self._plan)
+
     def _land_stored(self, entry: Entry) -> None:
-        steps = self._shared.results.timed(self._steps)
+        ((_, seconds),) = self._steps
+        self._shared.tally.step(_REDIS, seconds)
+        steps = ((_REDIS.value, seconds),)
         self._end(Outcome(source=AnswerSource.REDIS, result=entry.result, block=self._plan.head, steps=steps))
 
     async def _claim(self) -> None:
@@ -249,13 +199,6 @@ class Fetch(Flight):
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def _begin_nodes(self) -> None:
-        network, now = self._network, self._shared.clock()
-        self._started = now
-        self._patient_until = min(self._ends, now + head_loss.patience(network))
-        self._followed_to = network.sight.view.head
-        self._ask_nodes(_CALL, self._plan)
-
     def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = ()) -> None:
         """Ask the nodes. `without`: ids of those that are not asked."""
         network, pool, now = self._network, self._pool, self._shared.clock()
@@ -270,9 +213,15 @@ class Fetch(Flight):
             self._chooser = self._only[0]
         else:
             nodes = [node for node in pool.nodes if node.id not in without] if without else pool.nodes
-            preferred = self._shared.sends.holders(network, plan, self._client)
-            route_key = plan.route_key or self._client
-            self._chooser = preferring(plan, pool, nodes, preferred, route_key, last=asking is _LAST)
+            route_key, last = plan.route_key or self._client, asking is _LAST
+            sends = self._shared.sends
+            preferred = sends.holders(network, plan, self._client) if sends.recent.hashes else ()
+            if preferred:
+                self._chooser = Preferring(
+                    plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key
+                )
+            else:
+                self._chooser = PoolChooser(plan, nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
         self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
         self._waited = False
         self._begin_attempts(plan)
@@ -325,25 +274,25 @@ class Fetch(Flight):
         self._pool.hedged.drop(self)
 
     def _replied(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
-        """An attempt is over, and booked."""
-        if self._open:
-            try:
-                self._context.run(self._take_reply, attempt, reply, kind)
-            except Exception as error:
-                self._stumble(error)
-
-    def _take_reply(self, attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
-        number, machine = attempt.asked.number, self._machine
-        del self._running[number]
-        assert machine is not None
-        now = self._shared.clock()
-        if isinstance(reply, Failure):
-            done = machine.failed(number, reply, now)
-        else:
-            done = machine.answered(number, reply, kind, now)
-        if self._running and done == END:
-            self._cut("overtaken" if kind is None else "cancelled")
-        self._obey(done, machine)
+        """Take in how an attempt ended, which is booked on its node."""
+        machine = self._machine
+        if not self._open or machine is None:
+            return
+        try:
+            number, now = attempt.asked.number, self._shared.clock()
+            del self._running[number]
+            if isinstance(reply, Failure):
+                done = machine.failed(number, reply, now)
+            else:
+                done = machine.answered(number, reply, kind, now)
+            if self._running and done == END:
+                self._cut("overtaken" if kind is None else "cancelled")
+            if kind is None and done == END:
+                self._nodes_said(machine)
+            else:
+                self._context.run(self._obey, done, machine)
+        except Exception as error:
+            self._stumble(error)
 
     @property
     def waits_for(self) -> str:
@@ -407,6 +356,10 @@ class Fetch(Flight):
             self._conclude(plan, said)
         elif self._asking is _LOWER:
             self._followed(plan, said)
+        elif said.failure is None:
+            if self._network.sight.absence.methods:
+                head_loss.reached(self._network, plan, said.node_id)
+            self._accept(plan, said)
         else:
             self._judge(plan, said)
 
@@ -421,19 +374,15 @@ class Fetch(Flight):
                 node.lacked(block, self._pool.most_lag, self._shared.clock())
 
     def _judge(self, plan: Plan, said: Forwarded) -> None:
-        """Is the call over, or is another node waited for or followed?"""
+        """The nodes failed, or could not be asked: is the call over, or is another node waited for or followed?"""
         network, now = self._network, self._shared.clock()
-        if said.failure is None:
-            if network.sight.absence.methods:
-                head_loss.reached(network, plan, said.node_id)
-            self._accept(plan, said)
-            return
         if self._asking is _LAST or not head_loss.waits(network, plan, said, now):
             self._accept(plan, said)
             return
         lower = head_loss.lower(network, plan, now)
         self._found = said
-        until = head_loss.wait_until(network, plan, said, lower, now, self._patient_until)
+        patient_until = min(self._ends, self._started + head_loss.patience(network))
+        until = head_loss.wait_until(network, plan, said, lower, now, patient_until)
         if now < until:
             self._at_head = True
             network.sight.wait(until - now, self._changed)
@@ -478,17 +427,22 @@ class Fetch(Flight):
     def _accept(self, plan: Plan, said: Forwarded) -> None:
         """An answer, unless it may be an abandoned branch's: then all is asked anew."""
         network = self._network
-        shared = plan.rule.kind == "read" and plan.flight_key is not None
-        if said.answer is None or not shared or not network.may_be_abandoned(plan, said.node_id, self._fork_epoch):
-            self._conclude(plan, said)
-        else:
+        if (
+            not plan.final
+            and said.answer is not None
+            and plan.rule.kind == "read"
+            and plan.flight_key is not None
+            and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
+        ):
             self._ask_nodes(_CALL, network.plan(plan.method, plan.asked))
+        else:
+            self._conclude(plan, said)
 
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
         shared = self._shared
         self._steps.append((_FORWARD, shared.clock() - self._started))
         if self._only is None:
-            self._end(shared.results.conclude(self._network, plan, said, self._steps))
+            self._end(shared.conclude(self._network, plan, said, self._steps))
         else:
             self._end(self._only[1](plan, said))
 
@@ -510,7 +464,7 @@ class Fetch(Flight):
     def _stumble(self, error: Exception) -> None:
         if self._open:
             self._close("cancelled")
-            self.crash(error)
+            self.land(None, error)
 
     def _close(self, how: CutAs) -> None:
         """Nothing of it is left anywhere."""

@@ -36,7 +36,8 @@ class ReadYourWrites:
 
     def __init__(self, store: Store, clock: Callable[[], float], tell: Callable[[Sent], None]) -> None:
         """`tell` carries the news to the other workers of this host."""
-        self._recent = Recent()
+        self.recent = Recent()
+        """As long as it is empty, no call need ask for `holders`."""
         self._store = store
         self._shared = store.name != "memory"
         self._clock = clock
@@ -51,19 +52,19 @@ class ReadYourWrites:
         self.heard(sent)
         self._tell(sent)
         if self._shared and network.view.known:
-            all_of_them = self._recent.of_hash(network.name, name, self._clock())
+            all_of_them = self.recent.of_hash(network.name, name, self._clock())
             self._store.put(_mark(network, name), self._entry(network, all_of_them), REMEMBERED)
 
     def heard(self, sent: Sent) -> None:
         """Another worker, or this one, sent a transaction."""
-        self._recent.add(sent, self._clock())
+        self.recent.add(sent, self._clock())
 
     def holders(self, network: Network, plan: Plan, client: bytes) -> tuple[str, ...]:
         """Ids of the nodes that should be asked first, as far as this worker knows."""
         if plan.rule.names_transaction is None:
-            return self._recent.of_client(network.name, client, self._clock()) if plan.pending else ()
+            return self.recent.of_client(network.name, client, self._clock()) if plan.pending else ()
         name = hash_named(plan)
-        return () if name is None else self._recent.of_hash(network.name, name, self._clock())
+        return () if name is None else self.recent.of_hash(network.name, name, self._clock())
 
     def doubts(self, network: Network, plan: Plan, result: bytes) -> bool:
         """Is a kept answer one that a transaction sent since may have made untrue?"""
@@ -75,7 +76,7 @@ class ReadYourWrites:
         """Ask the second tier whether another host sent the transaction that a lookup names: `done` is told when that
         is known. False: there is nothing to ask, and nobody is told."""
         name = hash_named(plan) if self._shared and network.view.known else None
-        if name is None or self._recent.of_hash(network.name, name, self._clock()):
+        if name is None or self.recent.of_hash(network.name, name, self._clock()):
             return False
 
         def found(mark: Entry | None) -> None:

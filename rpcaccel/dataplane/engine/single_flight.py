@@ -115,7 +115,7 @@ class Pending(Generic[T]):
 
 
 class Flight(ABC):
-    """One flight and who waits for it. What carries it calls `land` or `crash` once."""
+    """One flight and who waits for it. What carries the flight calls `land` once."""
 
     __slots__ = ("_bound", "_flights", "_key", "_waiters")
 
@@ -145,13 +145,15 @@ class Flight(ABC):
             self.cancel()
             self._flights.landed(self, self._key)
 
-    def land(self, outcome: Outcome) -> None:
-        """Everybody gets the outcome."""
-        self._over(outcome, None)
-
-    def crash(self, error: Exception) -> None:
-        """It belongs to the callers; with none left it is nobody's."""
-        self._over(None, error)
+    def land(self, outcome: Outcome | None, error: BaseException | None = None) -> None:
+        """End the flight: every caller that waits gets the outcome, or has the error raised. A flight ends once."""
+        self._flights.landed(self, self._key)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            try:
+                waiter.land(outcome, error)
+            except Exception as bug:  # one who stumbles over the answer does not keep it from the others
+                asyncio.get_running_loop().call_exception_handler({"message": "telling an answer", "exception": bug})
 
     @abstractmethod
     def cancel(self) -> None:
@@ -160,16 +162,7 @@ class Flight(ABC):
     def abort(self) -> None:
         """End it, and tell all who wait that it was cancelled."""
         self.cancel()
-        self._over(None, asyncio.CancelledError())
-
-    def _over(self, outcome: Outcome | None, error: BaseException | None) -> None:
-        self._flights.landed(self, self._key)
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            try:
-                waiter.land(outcome, error)
-            except Exception as bug:  # one who stumbles over the answer does not keep it from the others
-                asyncio.get_running_loop().call_exception_handler({"message": "telling an answer", "exception": bug})
+        self.land(None, asyncio.CancelledError())
 
 
 class CarriedFlight(Flight):
@@ -189,7 +182,7 @@ class CarriedFlight(Flight):
         try:
             outcome = await work
         except Exception as error:
-            self.crash(error)
+            self.land(None, error)
         else:
             self.land(outcome)
 

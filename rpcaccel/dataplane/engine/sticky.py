@@ -18,10 +18,9 @@ from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.dataplane.engine.results import AnswerHandler
+from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
-from rpcaccel.dataplane.upstream.pool import NodePool
 
 _PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED)
 _NOT_EVEN_PINNED = (Ineligibility.WRONG_CHAIN, *_PARKED)
@@ -67,21 +66,6 @@ class Pinned:
     def _has_room(self, now: float) -> bool:
         bulkhead = self._plan.rule.bulkhead
         return bulkhead is Bulkhead.LIGHT or self._node.has_room(now, bulkhead)
-
-
-def preferring(
-    plan: Plan,
-    pool: NodePool,
-    nodes: Sequence[Node],
-    preferred: Collection[str],
-    route_key: bytes,
-    *,
-    last: bool = False,
-) -> PoolChooser:
-    """The choice among `nodes` that prefers some, where there are any to prefer. `last` is the chooser's own."""
-    if not preferred:
-        return PoolChooser(plan, nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
-    return Preferring(plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key)
 
 
 class Preferring(PoolChooser):
@@ -151,10 +135,10 @@ def pinned(network: Network, plan: Plan) -> tuple[Plan, Pinned | None] | None:
     return asked, Pinned(asked, node)
 
 
-def conclude(network: Network, handler: AnswerHandler, plan: Plan, said: Forwarded) -> Outcome:
+def conclude(network: Network, context: FetchContext, plan: Plan, said: Forwarded) -> Outcome:
     """What the client is told of a call to a filter: one whose node cannot be reached is not found."""
     gone = said.failure is not None and said.failure.kind in _GONE
-    return not_found(network, plan) if gone else handler.conclude(network, plan, said, [])
+    return not_found(network, plan) if gone else context.conclude(network, plan, said, [])
 
 
 def not_found(network: Network, plan: Plan) -> Outcome:

@@ -47,7 +47,7 @@ class PoolChooser:
         if not found.nodes:
             return None
         if not found.forced:
-            return self._pick(found.nodes, now)
+            return found.nodes[0] if len(found.nodes) == 1 else self._pick(found.nodes, now)
         why = judge(found.nodes[0], self._plan, now)
         if avoid and why not in _MAY_BE_WELL:
             return None  # each is known to answer in vain: one such answer is enough

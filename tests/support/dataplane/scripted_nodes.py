@@ -20,9 +20,8 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.engine.fetch import Choosing, Fetch, FetchContext
-from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
-from rpcaccel.dataplane.engine.results import AnswerHandler
+from rpcaccel.dataplane.engine.fetch import Choosing, Fetch
+from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Sight
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.dataplane.upstream.pool import NodePool
@@ -123,9 +122,7 @@ async def forward(
 ) -> Forwarded:
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
-    results = AnswerHandler(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None)
-    sends = ReadYourWrites(NoStore(), pool.clock, lambda _sent: None)
-    means = FetchContext(memory, NoStore(), tally, pool.clock, sends, results)
+    means = FetchContext(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None)
     network = SimpleNamespace(
         name="n",
         pool=pool,

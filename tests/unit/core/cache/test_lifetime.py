@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.cache.retention import lifetime
+from rpcaccel.core.cache.retention import lifetime, shortened
 from rpcaccel.core.plan.rules import CacheClass
 
 
@@ -26,12 +26,9 @@ def test_an_answer_true_at_one_head_goes_soon_and_the_sooner_the_faster_the_chai
 @given(st.sampled_from(CacheClass), st.floats(0, 1, exclude_max=True), st.floats(0, 100), st.floats(0, 100))
 def test_a_life_is_spread_and_never_longer(cache: CacheClass, chance: float, max_age: float, stale: float) -> None:
     life = lifetime(cache, 2.0, max_age=max_age, stale=stale)
-    spread = life.spread(chance)
-    assert 0.9 * life.memory <= spread.memory <= life.memory
-    assert 0.9 * life.store <= spread.store <= life.store
+    assert 0.9 < shortened(chance) <= 1.0
     assert not max_age or life.memory <= max_age + stale
 
 
 def test_what_was_kept_together_does_not_go_together() -> None:
-    life = lifetime(CacheClass.FOREVER, 2.0)
-    assert len({life.spread(number / 10).store for number in range(10)}) == 10
+    assert len({shortened(number / 10) for number in range(10)}) == 10

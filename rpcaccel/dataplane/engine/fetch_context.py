@@ -1,0 +1,176 @@
+"""What the fetches of one worker have in common: the tiers, the counters, and what becomes of a node's answer.
+
+A node's answer gives a hint of the node's head, is kept where and as long as it may be, and becomes the outcome that
+callers get.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.retention import Keep, judge, lifetime, shortened
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.core.messages import Hint
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.core.wire.json_params import number_at
+from rpcaccel.dataplane.engine.leases import Leasing
+from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
+from rpcaccel.dataplane.engine.results import failed, with_uniform_code
+from rpcaccel.dataplane.engine.single_flight import Flights
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
+from rpcaccel.stores.base import Store
+
+_SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
+_HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
+
+
+class FetchContext:
+    """What the fetches of one worker have in common."""
+
+    __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "flights", "leasing", "memory", "second_tier", "sends",
+                 "store", "tally")  # fmt: skip
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        store: Store,
+        tally: Tally,
+        clock: Callable[[], float],
+        rng: random.Random,
+        on_hint: Callable[[Hint | Sent], None],
+    ) -> None:
+        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent."""
+        self.memory = memory
+        self.store = store
+        self.second_tier = store.name != "memory"
+        """Is there a tier beside memory?"""
+        self.tally = tally
+        self.clock = clock
+        self.sends = ReadYourWrites(store, clock, on_hint)
+        self.flights = Flights()
+        self.leasing = Leasing(store, memory, clock)
+        self.broadcasts = Broadcasts()
+        self._rng = rng
+        self._on_hint = on_hint
+
+    def accepts(self, plan: Plan, key: bytes, entry: Entry) -> bool:
+        """Decide whether an entry of the second tier answers the call: it must not be too old. An accepted entry is
+        put into the memory tier."""
+        now = self.clock()
+        if plan.rule.max_age and now - entry.stored_at > plan.rule.max_age:
+            return False
+        self.memory.put(key, entry, now)
+        return True
+
+    async def stored(self, plan: Plan) -> Entry | None:
+        """The entry that the second tier has for the call; it is put into the memory tier."""
+        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+
+        def told(entry: Entry | None) -> None:
+            if not found.done():
+                found.set_result(entry)
+
+        def accepts(key: bytes, entry: Entry) -> bool:
+            try:
+                return self.accepts(plan, key, entry)
+            except Exception as error:  # or whoever waits would wait for ever
+                if not found.done():
+                    found.set_exception(error)
+                return False
+
+        if not self.store.look(plan.shared_keys, accepts, told):
+            return None
+        return await found
+
+    def conclude(self, network: Network, plan: Plan, forwarded: Forwarded, timed: list[tuple[Step, float]]) -> Outcome:
+        """The outcome of a call that was taken to the nodes. A good answer is kept where it may be.
+
+        Args:
+            timed: the steps of the call and their durations in seconds; they are counted here.
+        """
+        steps: tuple[tuple[str, float], ...] = ()
+        for step, seconds in timed:
+            self.tally.steps[step].observe(seconds)
+            steps += ((str.__str__(step), seconds),)  # words that format quickly
+        answer = forwarded.answer
+        if answer is None:
+            return failed(forwarded, plan.head, steps)
+        if answer.result is None:
+            error = answer.error or b"null"
+            if network.settings.uniform_error_codes:
+                error = with_uniform_code(error, forwarded.failure)
+            return Outcome(
+                source=_NODE,
+                error=error,
+                node=forwarded.node_id,
+                block=plan.head,
+                attempts=forwarded.attempts,
+                kind=forwarded.failure.kind if forwarded.failure is not None else None,
+                steps=steps,
+                legs=forwarded.legs,
+            )
+        result = bytes(answer.result)
+        if plan.rule.head_at:
+            self._take_hint(network, plan, result, forwarded.node_id)
+        if forwarded.failure is None:  # else it is what a node answers that cannot know better
+            self.keep(network, plan, result, forwarded.node_head)
+        return Outcome(
+            source=_NODE,
+            result=result,
+            node=forwarded.node_id,
+            block=plan.head,
+            attempts=forwarded.attempts,
+            node_head=forwarded.node_head,
+            steps=steps,
+            legs=forwarded.legs,
+        )
+
+    def keep(self, network: Network, plan: Plan, result: bytes, node_head: int) -> None:
+        """Keep an answer of a node whose head was `node_head`, where and as long as it may be."""
+        key, head_key = plan.key, plan.head_key
+        if plan.range is not None and key is None and head_key is None:
+            return  # the pieces of a run are kept one by one
+        verdict = judge(plan, result, node_head, network.sight.view, self.memory.max_entry)
+        if verdict.reason:
+            network.cell(plan).skipped(verdict.reason)
+        if verdict.keep is _SKIP:
+            return
+        lasting = verdict.keep is _LASTING
+        key = key if lasting else head_key
+        if key is None:
+            return
+        now, rule = self.clock(), plan.rule
+        cache = plan.cache if lasting else _HEAD
+        life = lifetime(cache, network.chain.block_time, rule.max_age, rule.stale)
+        share = shortened(self._rng.random())
+        entry = Entry(
+            result=result,
+            cache=plan.cache,
+            block=plan.head if plan.block is None else plan.block,
+            network=network.name,
+            method=plan.method,
+            stored_at=now,
+            expires=now + life.memory * share,
+        )
+        self.memory.put(key, entry, now)
+        if self.second_tier and key in plan.shared_keys:
+            self.store.put(key, entry, life.store * share)
+
+    def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:
+        """Tell the control plane of a block that an answer names and that its node was not known to have. The control
+        plane decides how much of it is believed."""
+        head = number_at(result, plan.rule.head_at)
+        if head is None or head <= network.view.head:
+            return
+        for node in network.pool.nodes:
+            if node.id == node_id and node.head < head:
+                self._on_hint(Hint(network.name, node_id, head))
