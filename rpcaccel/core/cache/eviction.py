@@ -90,7 +90,7 @@ class S3Fifo:
     is remembered enters the main queue directly.
     """
 
-    __slots__ = ("_ghost_order", "_ghosts", "_main", "_probation", "_residents")
+    __slots__ = ("_ghost_order", "_ghosts", "_main", "_probation", "_residents", "overhead")
 
     def __init__(self) -> None:
         self._probation = Queue(settled=False)
@@ -98,6 +98,8 @@ class S3Fifo:
         self._ghosts: set[int] = set()
         self._ghost_order: deque[int] = deque()
         self._residents = 0
+        self.overhead = 0
+        """Bytes held for ghosts."""
 
     def admit(self, slot: CacheSlot) -> None:
         """Add a new slot: to the main queue if its key has a ghost, else to the probation queue."""
@@ -143,19 +145,16 @@ class S3Fifo:
         """Account for a slot whose weight has grown by `by` bytes."""
         self._holding(slot).weight += by
 
-    @property
-    def overhead(self) -> int:
-        """Bytes held for ghosts."""
-        return len(self._ghost_order) * GHOST_BYTES
-
     def _holding(self, slot: CacheSlot) -> Queue:
         return self._main if slot.settled else self._probation
 
     def _remember(self, ghost: int) -> None:
         self._ghosts.add(ghost)
         self._ghost_order.append(ghost)
+        self.overhead += GHOST_BYTES
 
     def _trim(self) -> None:
         # As many ghosts as residents: the keys that a tier of twice the size would still hold.
         while len(self._ghost_order) > self._residents:
             self._ghosts.discard(self._ghost_order.popleft())
+            self.overhead -= GHOST_BYTES

@@ -77,18 +77,25 @@ class MemoryTier:
 
     def get(self, key: bytes, now: float) -> Entry | None:
         """The entry of `key`; None when there is none or it has expired. Counts a hit or a miss."""
-        slot = self._slots.get(key)
-        if slot is None:
-            self._misses += 1
-            return None
-        entry = slot.entry
-        if entry is None or entry.expires <= now:
+        found = self.first(now, key)
+        return None if found is None else found[1]
+
+    def first(self, now: float, *keys: bytes | None) -> tuple[bytes, Entry] | None:
+        """The first of these keys that has an entry, and that entry; expired entries are removed. Counts one hit or
+        one miss, however many keys a call has."""
+        for key in keys:
+            slot = None if key is None else self._slots.get(key)
+            if slot is None or slot.entry is None:
+                continue
+            if slot.entry.expires > now:
+                self._hits += 1
+                if slot.uses < USES_CAP:
+                    slot.uses += 1
+                return slot.key, slot.entry
             self._remove(slot)
             self._expired += 1
-            self._misses += 1
-            return None
-        self.hit(slot)
-        return entry
+        self._misses += 1
+        return None
 
     def find(self, key: bytes, now: float) -> CacheSlot | None:
         """The slot of an entry that has not expired. Counts nothing: call `hit` when the entry is used."""

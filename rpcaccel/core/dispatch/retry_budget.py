@@ -28,21 +28,24 @@ class Budget:
     The floor lets a quiet proxy retry, and covers the calls in flight at the moment when a node dies.
     """
 
-    __slots__ = ("_counts", "_found", "_vain", "floor", "refused", "share", "span")
+    __slots__ = ("_counts", "_found", "_vain", "calls", "floor", "refused", "share", "span")
 
     def __init__(self, *, share: float = 0.10, floor: float = 3.0, span: float = 10.0) -> None:
         self.share = share
         self.floor = floor
         self.span = span
+        self.calls = 0
+        """Calls counted since the start."""
         self.refused = 0
         """Retries that the budget forbade since the start, without those of methods that no table describes."""
         self._counts = SlidingCounts(5, span=span, slices=10)
         self._found, self._vain = Lapsing(NAMES_BYTES), Lapsing(NAMES_BYTES)
         """Methods that no table describes: those that a node answered, and those that were searched in vain."""
 
-    def call(self, now: float) -> None:
-        """Count a call, which adds to the budget."""
-        self._counts.bump(_CALLS, now)
+    def call(self, now: float, count: int = 1) -> None:
+        """Count calls, which add to the budget."""
+        self.calls += count
+        self._counts.bump(_CALLS, now, count)
 
     def left(self, now: float) -> float:
         """Retries that the budget allows at `now`."""

@@ -93,17 +93,21 @@ class Engine:
             client: what tells this caller from others, for networks that route by client.
         """
         network.cell(plan).missed(results.miss_reason(plan))
-        if plan.rule.kind in sticky.KINDS:
+        rule, key, flights = plan.rule, plan.flight_key, self.flights
+        if rule.kind in sticky.KINDS:
             return self._filter(network, plan, client)
-        key = plan.flight_key
-        if key is None:
-            return self._begin(network, plan, client, None, bound=plan.rule.known and plan.rule.kind == "read")
-        if self.sends.recent.hashes and self.sends.holders(network, plan, b""):
-            key += b":sent"  # what was under way before a transaction was sent may not know it
-        flight = self.flights.join(key)
-        if flight is None:
-            return self._begin(network, plan, client, key)
-        return flight.wait().then(partial(self._joined, self._clock()))
+        if key is not None:
+            if self.sends.recent.hashes and self.sends.holders(network, plan, b""):
+                key += b":sent"  # what was under way before a transaction was sent may not know it
+            flight = flights.running.get(key)
+            if flight is not None:
+                flights.joined += 1
+                return flight.wait().then(partial(self._joined, self._clock()))
+        bound = key is None and rule.known and rule.kind == "read"
+        if plan.range is not None and network.settings.ranges.enabled:
+            work = self._ranges.fetch(network, plan, plan.range, client)
+            return CarriedFlight(flights, key, work, bound=bound).wait()
+        return Fetch(self._fetching, network, plan, client, key=key, bound=bound).begin()
 
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
         """The outcome of another caller's flight; one whose own time was over has no outcome of it."""
@@ -115,20 +119,20 @@ class Engine:
 
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
         """What memory has, and under which key of the plan."""
-        now, key = self._clock(), plan.key
-        entry = None if key is None else self.memory.get(key, now)
-        if key is None or entry is None:
-            key = plan.head_key
-            entry = None if key is None else self.memory.get(key, now)
-            if key is None or entry is None or self.sends.doubts(network, plan, entry.result):
-                return None
+        now = self._clock()
+        found = self.memory.first(now, plan.key, plan.head_key)
+        if found is None:
+            return None
+        key, entry = found
+        if key != plan.key and self.sends.doubts(network, plan, entry.result):
+            return None
         if (
             plan.rule.max_age
             and now - entry.stored_at > plan.rule.max_age
             and not self._stale(network, plan, entry, now)
         ):
             return None
-        return key, entry
+        return found
 
     def _stale(self, network: Network, plan: Plan, entry: Entry, now: float) -> bool:
         """Is an answer older than the operator wants served a little longer, while one call fetches a new one?"""
@@ -138,20 +142,9 @@ class Engine:
             Fetch(self._fetching, network, plan, b"", key=plan.flight_key).start()
         return True
 
-    def _begin(
-        self, network: Network, plan: Plan, client: bytes, key: bytes | None, *, bound: bool = False
-    ) -> Pending[Outcome]:
-        if plan.range is not None and network.settings.ranges.enabled:
-            work = self._ranges.fetch(network, plan, plan.range, client)
-            return CarriedFlight(self.flights, key, work, bound=bound).wait()
-        fetch = Fetch(self._fetching, network, plan, client, key=key, bound=bound)
-        pending = fetch.wait()
-        fetch.start()
-        return pending
-
     def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
         """Fetch a part of a call that must be over at a time, for that call alone."""
-        return _begun(Fetch(self._fetching, network, plan, client, bound=True, ends=ends))
+        return Fetch(self._fetching, network, plan, client, bound=True, ends=ends).begin()
 
     def _fetch_for_all(self, network: Network, plan: Plan) -> None:
         """Fetch what nobody waits for yet, once for all processes that would."""
@@ -163,23 +156,17 @@ class Engine:
         """A filter stays on the node that made it; the id the client has names that node."""
         fetch: Callable[..., Fetch] = partial(Fetch, self._fetching, network)
         if plan.rule.kind == "filter-new":
-            return _begun(fetch(plan, client)).then(partial(sticky.named, network))
+            return fetch(plan, client).begin().then(partial(sticky.named, network))
         asked = sticky.pinned(network, plan)
         if asked is None:  # the params name no filter, so that a node says what is wrong
-            return _begun(fetch(plan, client))
+            return fetch(plan, client).begin()
         plan, chooser = asked
         if chooser is None:
             gone: Pending[Outcome] = Pending(self)
             gone.land(sticky.not_found(network, plan))
             return gone
         finish = partial(sticky.conclude, network, self._fetching)
-        return _begun(fetch(plan, client, only=(chooser, finish)))
+        return fetch(plan, client, only=(chooser, finish)).begin()
 
     def leave(self, pending: Pending[Any]) -> None:
         """Nothing is under way for what was answered at once."""
-
-
-def _begun(fetch: Fetch) -> Pending[Outcome]:
-    pending = fetch.wait()
-    fetch.start()
-    return pending

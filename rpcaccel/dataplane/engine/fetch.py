@@ -28,7 +28,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
-from rpcaccel.dataplane.engine.single_flight import Flight
+from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
@@ -77,7 +77,7 @@ class Fetch(Flight):
         ends: float | None = None,
         only: tuple[Choosing, Finish] | None = None,
     ) -> None:
-        """`start` begins it.
+        """`begin` or `start` begins it.
 
         Args:
             key: of the flight; None: nobody may join it.
@@ -118,8 +118,14 @@ class Fetch(Flight):
     def __repr__(self) -> str:
         return f"<fetch of {self._plan.method} with {len(self._running)} attempts under way>"
 
+    def begin(self) -> Pending[Outcome]:
+        """Begin the fetch for somebody who waits for it. The fetch may land before this returns."""
+        pending = self.wait()
+        self.start()
+        return pending
+
     def start(self) -> None:
-        """Begin. It may land before this returns."""
+        """Begin the fetch; it may land before this returns."""
         try:
             if self._shared.second_tier and self._plan.shared_keys:
                 self._ask_tier()
@@ -205,7 +211,6 @@ class Fetch(Flight):
         self._asking = asking
         if asking is _CALL:
             self._plan, self._fork_epoch = plan, network.sight.view.fork_epoch
-        network.refreshes.call(now)
         if plan.rule.kind == "send":
             self._task = asyncio.get_running_loop().create_task(self._broadcast(plan))
             return
@@ -353,7 +358,7 @@ class Fetch(Flight):
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
         if self._only is not None:
-            self._conclude(plan, said)
+            self._end(self._only[1](plan, said))
         elif self._asking is _LOWER:
             self._followed(plan, said)
         elif said.failure is None:
@@ -441,10 +446,7 @@ class Fetch(Flight):
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
         shared = self._shared
         self._steps.append((_FORWARD, shared.clock() - self._started))
-        if self._only is None:
-            self._end(shared.conclude(self._network, plan, said, self._steps))
-        else:
-            self._end(self._only[1](plan, said))
+        self._end(shared.conclude(self._network, plan, said, self._steps))
 
     # -- the end --------------------------------------------------------------------------------------------------
 

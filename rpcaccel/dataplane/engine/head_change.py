@@ -47,13 +47,14 @@ class Refresh:
         begun = 0
         if not network.settings.refresh:
             return begun
-        now = self._clock()
+        now, refreshes = self._clock(), network.refreshes
+        refreshes.call(now, max(0, network.pool.budget.calls - refreshes.calls))
         for method, params in hottest:
             plan = network.plan(method, params)
             key = plan.flight_key
             if key is None or not self._turned_over(plan, now) or key in self._flights:
                 continue
-            if begun >= AT_ONCE or not network.refreshes.take(now):
+            if begun >= AT_ONCE or not refreshes.take(now):
                 break
             begun += 1
             network.cell(plan).refreshed += 1

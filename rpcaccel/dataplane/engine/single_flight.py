@@ -142,12 +142,15 @@ class Flight(ABC):
         if pending in self._waiters:
             self._waiters.remove(pending)
         if self._bound and not self._waiters:
-            self.cancel()
-            self._flights.landed(self, self._key)
+            self.abort()
 
     def land(self, outcome: Outcome | None, error: BaseException | None = None) -> None:
         """End the flight: every caller that waits gets the outcome, or has the error raised. A flight ends once."""
-        self._flights.landed(self, self._key)
+        flights, key = self._flights, self._key
+        if key is None:
+            flights.alone.discard(self)
+        elif flights.running.get(key) is self:  # else it landed before, and another one is under way
+            del flights.running[key]
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             try:
@@ -207,23 +210,13 @@ class Flights:
     def __repr__(self) -> str:
         return f"<flights {len(self)} under way, {self.started} begun, {self.joined} joined>"
 
-    def join(self, key: bytes) -> Flight | None:
-        """The flight of `key`, if one is under way."""
-        flight = self.running.get(key)
-        if flight is not None:
-            self.joined += 1
-        return flight
-
-    def landed(self, flight: Flight, key: bytes | None) -> None:
-        """A flight is over: who comes from now on begins another."""
-        if key is None:
-            self.alone.discard(flight)
-        elif self.running.get(key) is flight:
-            del self.running[key]
-
     async def fly(self, key: bytes, begin: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
         """The outcome of the flight of `key`, which a coroutine carries if there is none."""
-        flight = self.join(key) or CarriedFlight(self, key, begin())
+        flight = self.running.get(key)
+        if flight is None:
+            flight = CarriedFlight(self, key, begin())
+        else:
+            self.joined += 1
         return await flight.wait()
 
     def under_way(self) -> list[asyncio.Future[Any]]:

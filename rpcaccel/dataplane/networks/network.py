@@ -98,7 +98,7 @@ class Network:
             memos=memos,
         )
         self.refreshes = Budget(share=settings.refresh, floor=0.0, span=REFRESH_SPAN)
-        """Node calls pay in, calls fetched again when the head moves are paid from it."""
+        """The calls to nodes add to it whenever the head moves; calls that are then fetched again are paid from it."""
         self._tally = tally
         self._cells: dict[str, Cell] = {}
 

@@ -138,12 +138,12 @@ async def test_it_lands_for_all_who_wait_and_for_whoever_looks_on() -> None:
     flights = Flights()
     flight = Driven(flights, b"k")
     first, second = flight.wait(), flight.wait()
-    assert flights.join(b"k") is flight
+    assert flights.running[b"k"] is flight
     (wait,) = flights.under_way()
     flight.land(ANSWER)
     assert [await first, await second] == [ANSWER] * 2
     assert wait.done()
-    assert (len(flights), flights.join(b"k")) == (0, None)
+    assert (len(flights), flights.running) == (0, {})
 
 
 async def test_one_who_stumbles_over_the_answer_keeps_it_from_nobody() -> None:
