@@ -30,6 +30,7 @@ from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.engine.sticky import Preferring
+from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
@@ -61,8 +62,8 @@ class Fetch(Flight):
     """One call on its way. Whatever ends it, nothing of it is left with a node, a queue or a timer."""
 
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
-                 "_context", "_ends", "_entry", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
-                 "_looks", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_running",
+                 "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
+                 "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_running",
                  "_shared", "_started", "_steps", "_task", "_waited", "_watched", "sole")  # fmt: skip
 
     def __init__(
@@ -105,8 +106,7 @@ class Fetch(Flight):
         self._ends = self._began + network.settings.deadline if ends is None else ends
         self._followed_to: float = inf
         """The head of the node that was followed last, below which another one may be followed."""
-        self._looks = 0
-        self._entry: Entry | None = None
+        self._lookup: StoreLookup | None = None
         self._lease: Lease | None = None
         self._task: asyncio.Task[None] | None = None
         self._machine: Dispatch | None = None
@@ -127,10 +127,15 @@ class Fetch(Flight):
     def start(self) -> None:
         """Begin the fetch; it may land before this returns."""
         try:
-            if self._shared.second_tier and self._plan.shared_keys:
-                self._ask_tier()
+            shared, plan = self._shared, self._plan
+            if shared.second_tier and plan.shared_keys:
+                sole = self.sole or plan.rule.heavy
+                self._lookup = StoreLookup(
+                    shared, self._network, plan, self._looked, self._stumble, ends=self._ends, sole=sole
+                )
+                self._lookup.begin()
             else:
-                self._ask_nodes(_CALL, self._plan)
+                self._ask_nodes(_CALL, plan)
         except Exception as error:
             self._stumble(error)
 
@@ -138,70 +143,18 @@ class Fetch(Flight):
         """End it without an answer."""
         self._close("cancelled")
 
-    # -- the second tier ------------------------------------------------------------------------------------------
-
-    def _ask_tier(self) -> None:
-        shared, plan = self._shared, self._plan
-        self._looks = 1
-        if plan.rule.names_transaction is not None:
-            self._looks += 1
-            if not shared.sends.look(self._network, plan, self._looked_for_sender):
-                self._looks -= 1
-        if not shared.store.look(plan.shared_keys, self._accepts, self._looked):
-            self._looked(None)
-
-    def _accepts(self, key: bytes, entry: Entry) -> bool:
-        try:
-            return self._open and self._shared.accepts(self._plan, key, entry)
-        except Exception as error:
-            self._stumble(error)
-            return False
-
-    def _looked(self, entry: Entry | None) -> None:
-        self._entry = entry
-        self._looked_for_sender()
-
-    def _looked_for_sender(self) -> None:
-        self._looks -= 1
-        if self._open and not self._looks:
-            self._run(self._tier_said)
-
-    def _tier_said(self) -> None:
-        shared, plan, entry = self._shared, self._plan, self._entry
-        self._steps.append((_REDIS, shared.clock() - self._started))
-        if entry is not None and not shared.sends.doubts(self._network, plan, entry.result):
-            self._land_stored(entry)
-        elif plan.rule.heavy or self.sole:
-            self._task = asyncio.get_running_loop().create_task(self._claim())
+    def _looked(self, seconds: float, entry: Entry | None, lease: Lease | None) -> None:
+        """Take what the second tier has of the call; where it has nothing, ask the nodes."""
+        shared = self._shared
+        self._lookup, self._lease = None, lease
+        if entry is None:
+            self._steps.append((_REDIS, seconds))
+            self._started = shared.clock()
+            self._run(self._ask_nodes, _CALL, self._plan)
         else:
-            self._begin_nodes()
-
-    def _begin_nodes(self) -> None:
-        """Turn to the nodes: how long they take is counted from now."""
-        self._started = self._shared.clock()
-        self._ask_nodes(_CALL, self._plan)
-
-    def _land_stored(self, entry: Entry) -> None:
-        ((_, seconds),) = self._steps
-        self._shared.tally.step(_REDIS, seconds)
-        steps = ((_REDIS.value, seconds),)
-        self._end(Outcome(source=AnswerSource.REDIS, result=entry.result, block=self._plan.head, steps=steps))
-
-    async def _claim(self) -> None:
-        """Only one of several processes is to ask a node."""
-        shared, plan = self._shared, self._plan
-        try:
-            claimed = await shared.leasing.claim(
-                plan.shared_keys[0], lambda: shared.stored(plan), within=self._ends - shared.clock()
-            )
-            self._task = None
-            if isinstance(claimed, Entry):
-                self._land_stored(claimed)
-            else:
-                self._lease = claimed
-                self._begin_nodes()
-        except Exception as error:
-            self._stumble(error)
+            shared.tally.step(_REDIS, seconds)
+            steps = ((_REDIS.value, seconds),)
+            self._end(Outcome(source=AnswerSource.REDIS, result=entry.result, block=self._plan.head, steps=steps))
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -481,8 +434,10 @@ class Fetch(Flight):
             self._pool.rooms[self._asked.rule.bulkhead].leave(self)
         if self._at_head:
             self._network.sight.leave(self._changed)
+        if self._lookup is not None:
+            self._lookup.cancel()
         if self._task is not None:
             self._task.cancel()
         if self._lease is not None:
             self._shared.leasing.release(self._lease)
-        self._machine = self._only = None  # what knows this call: no ring of objects is to be left
+        self._machine = self._only = self._lookup = None  # what knows this call: no ring of objects is to be left
