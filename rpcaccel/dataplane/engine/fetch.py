@@ -63,8 +63,8 @@ class Fetch(Flight):
 
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
                  "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
-                 "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_running",
-                 "_shared", "_started", "_steps", "_task", "_waited", "_watched", "sole")  # fmt: skip
+                 "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_redis",
+                 "_shared", "_started", "_task", "_waited", "_watched", "sole")  # fmt: skip
 
     def __init__(
         self,
@@ -100,7 +100,6 @@ class Fetch(Flight):
         self.sole = False
         """Would other processes ask the same at the same time, so that one of them is to ask for all?"""
         self._only = only
-        self._steps: list[tuple[Step, float]] = []
         self._open = True
         self._began = self._started = shared.clock()
         self._ends = self._began + network.settings.deadline if ends is None else ends
@@ -110,13 +109,16 @@ class Fetch(Flight):
         self._lease: Lease | None = None
         self._task: asyncio.Task[None] | None = None
         self._machine: Dispatch | None = None
-        self._running: dict[int, Attempt] = {}
+        self._attempts: list[Attempt] = []
+        """The attempts of this asking, those that are over among them."""
+        self._redis = -1.0
+        """Seconds that the second tier took; negative: it was not asked."""
         self._asking = _CALL
         self._watched = self._in_room = self._at_head = False
         """Is the call among those to be hedged, in the queue for room, among those that wait for a head?"""
 
     def __repr__(self) -> str:
-        return f"<fetch of {self._plan.method} with {len(self._running)} attempts under way>"
+        return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
 
     def begin(self) -> Pending[Outcome]:
         """Begin the fetch for somebody who waits for it. The fetch may land before this returns."""
@@ -148,7 +150,7 @@ class Fetch(Flight):
         shared = self._shared
         self._lookup, self._lease = None, lease
         if entry is None:
-            self._steps.append((_REDIS, seconds))
+            self._redis = seconds
             self._started = shared.clock()
             self._run(self._ask_nodes, _CALL, self._plan)
         else:
@@ -188,7 +190,7 @@ class Fetch(Flight):
         pool, now = self._pool, self._shared.clock()
         self._asked = plan
         hedging = pool.hedging
-        self._attempts: list[Attempt] = []
+        self._attempts = []
         self._machine = machine = Dispatch(
             plan,
             self._chooser,
@@ -218,9 +220,7 @@ class Fetch(Flight):
             return
         if done == ASK:
             asked = machine.asked
-            attempt = Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied)
-            self._attempts.append(attempt)
-            self._running[asked.number] = attempt
+            self._attempts.append(Attempt(self._asked, self._pool, asked, self._shared.clock(), self._replied))
         if machine.hedged or machine.due != inf:
             self._watched = True
             self._pool.hedged.add(self, machine.due - self._shared.clock())
@@ -238,12 +238,11 @@ class Fetch(Flight):
             return
         try:
             number, now = attempt.asked.number, self._shared.clock()
-            del self._running[number]
             if isinstance(reply, Failure):
                 done = machine.failed(number, reply, now)
             else:
                 done = machine.answered(number, reply, kind, now)
-            if self._running and done == END:
+            if done == END and len(self._attempts) > 1:
                 self._cut("overtaken" if kind is None else "cancelled")
             if kind is None and done == END:
                 self._nodes_said(machine)
@@ -255,7 +254,8 @@ class Fetch(Flight):
     @property
     def waits_for(self) -> str:
         """The id of the node that the call waits for; empty when that is not one alone."""
-        return next(iter(self._running.values())).node.id if len(self._running) == 1 else ""
+        under_way = self._under_way()
+        return under_way[0].node.id if len(under_way) == 1 else ""
 
     def overdue(self) -> None:
         """The time has come that the machine wanted to be told of."""
@@ -264,7 +264,7 @@ class Fetch(Flight):
 
     def abandon(self) -> None:
         """The node that the call waits for was found to hang."""
-        if (machine := self._machine) is not None and machine.hedged and len(self._running) == 1:
+        if (machine := self._machine) is not None and machine.hedged and len(self._under_way()) == 1:
             self._run(self._take_event, machine.abandoned)
 
     def _take_event(self, event: Callable[[float], int]) -> None:
@@ -276,9 +276,11 @@ class Fetch(Flight):
         self._obey(done, machine)
 
     def _cut(self, how: CutAs) -> None:
-        running, self._running = self._running, {}
-        for attempt in running.values():
+        for attempt in self._under_way():
             attempt.cut(how)
+
+    def _under_way(self) -> list[Attempt]:
+        return [attempt for attempt in self._attempts if attempt.ended is None]
 
     async def _broadcast(self, plan: Plan) -> None:
         """Tell a transaction to many nodes."""
@@ -398,8 +400,9 @@ class Fetch(Flight):
 
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
         shared = self._shared
-        self._steps.append((_FORWARD, shared.clock() - self._started))
-        self._end(shared.conclude(self._network, plan, said, self._steps))
+        took = ((_FORWARD, shared.clock() - self._started),)
+        timed = took if self._redis < 0.0 else ((_REDIS, self._redis), *took)
+        self._end(shared.conclude(self._network, plan, said, timed))
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -426,7 +429,7 @@ class Fetch(Flight):
         if not self._open:
             return
         self._open = False
-        if self._running:
+        if self._machine is not None:
             self._cut(how)
         if self._watched:
             self._unwatch()

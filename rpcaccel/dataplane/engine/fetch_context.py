@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
@@ -91,7 +91,7 @@ class FetchContext:
             return None
         return await found
 
-    def conclude(self, network: Network, plan: Plan, forwarded: Forwarded, timed: list[tuple[Step, float]]) -> Outcome:
+    def conclude(self, network: Network, plan: Plan, forwarded: Forwarded, timed: Sequence[tuple[Step, float]]) -> Outcome:
         """The outcome of a call that was taken to the nodes. A good answer is kept where it may be.
 
         Args:

@@ -39,7 +39,7 @@ class Pending(Generic[T]):
         self._came = False
         self._value: Any = None
         self._error: BaseException | None = None
-        self._makes: list[Callable[[Any], Any]] = []
+        self._makes: tuple[Callable[[Any], Any], ...] = ()
         """What is made of the value, one after the other, when it is asked for."""
         self._told: Callable[[Pending[T]], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -77,7 +77,7 @@ class Pending(Generic[T]):
 
     def then(self, make: Callable[[T], U]) -> Pending[U]:
         """The same wait, with more made of what comes."""
-        self._makes.append(make)
+        self._makes += (make,)
         return cast("Pending[U]", self)
 
     def listen(self, told: Callable[[Pending[T]], None]) -> None:

@@ -138,7 +138,7 @@ def pinned(network: Network, plan: Plan) -> tuple[Plan, Pinned | None] | None:
 def conclude(network: Network, context: FetchContext, plan: Plan, said: Forwarded) -> Outcome:
     """What the client is told of a call to a filter: one whose node cannot be reached is not found."""
     gone = said.failure is not None and said.failure.kind in _GONE
-    return not_found(network, plan) if gone else context.conclude(network, plan, said, [])
+    return not_found(network, plan) if gone else context.conclude(network, plan, said, ())
 
 
 def not_found(network: Network, plan: Plan) -> Outcome:
