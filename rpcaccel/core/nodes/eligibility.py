@@ -58,17 +58,22 @@ STATE_KEPT = 128
 
 
 class Eligibility(Struct):
-    """The nodes that may be asked, and what is known about the others."""
+    """The nodes that may be asked."""
 
     nodes: list[Node]
-    refused: list[tuple[Node, str]] = []
-    """The other nodes, each with a sentence; filled by `explain` only."""
     forced: bool = False
     """No node is eligible: `nodes` are the least bad ones, the best first."""
     full: bool = False
     """Some nodes are eligible, but all of them have as many calls in flight as they may have."""
-    standing_by: list[tuple[Node, str]] = []
-    """Eligible nodes that are not needed now, each with a sentence; filled by `explain` only."""
+
+
+class NodesExplained(Eligibility, kw_only=True):
+    """The nodes that may be asked, and a sentence for every other node."""
+
+    refused: list[tuple[Node, str]]
+    """The nodes that are not eligible."""
+    standing_by: list[tuple[Node, str]]
+    """The eligible nodes that are not needed now."""
 
 
 def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[str] = ()) -> Eligibility:
@@ -81,7 +86,10 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     Args:
         avoid: ids of the nodes tried before. A call that has been tried is accepted even by nodes without room.
     """
-    fit = [node for node in nodes if judge(node, plan, now) is NONE]
+    fit = []
+    for node in nodes:
+        if judge(node, plan, now) is NONE:
+            fit.append(node)  # noqa: PERF401 - a comprehension is one call more in Python 3.11
     if not fit:
         least_bad = [node for node in _least_bad(nodes, plan, now) if node.id not in avoid]
         return Eligibility(least_bad, forced=bool(least_bad))
@@ -117,17 +125,19 @@ def _preference(plan: Plan) -> str:
     return rule.prefers
 
 
-def explain(nodes: Sequence[Node], plan: Plan, now: float) -> Eligibility:
+def explain(nodes: Sequence[Node], plan: Plan, now: float) -> NodesExplained:
     """The result of `eligible`, with a sentence for every node that is not asked."""
     found = eligible(nodes, plan, now)
     verdicts = [(node, judge(node, plan, now)) for node in nodes]
-    found.refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not NONE]
+    refused = [(node, sentence(node, why, plan, now)) for node, why in verdicts if why is not NONE]
     fit = [node for node, why in verdicts if why is NONE]
     sure = any(node.chain_ok for node in fit)
-    found.standing_by = [
+    standing_by = [
         (node, _why_standing_by(node, found.nodes, plan, now, sure=sure)) for node in fit if node not in found.nodes
     ]
-    return found
+    return NodesExplained(
+        nodes=found.nodes, forced=found.forced, full=found.full, refused=refused, standing_by=standing_by
+    )
 
 
 def _why_standing_by(node: Node, asked: Sequence[Node], plan: Plan, now: float, *, sure: bool) -> str:
