@@ -1,7 +1,6 @@
-"""The way of a call (architecture section 3).
+"""Answers calls: at once from what the proxy knows and memory has, else by a fetch (architecture section 3).
 
-`answer_now` is synchronous: what the proxy can answer by itself waits for nothing. `fetch` gets the rest, by a flight
-that identical calls share.
+`answer_now` is synchronous, so a hit waits for nothing. `fetch` begins a fetch, which identical calls share.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from rpcaccel.stores.base import Store
 
 
 class Engine:
-    """Answers calls. One per worker; holds the tiers and the flights, no settings of its own."""
+    """Answers the calls of one worker. Holds the tiers and the flights; settings belong to the networks."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Engine:
         rng: random.Random,
         on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
     ) -> None:
-        """`on_hint` is told when an answer shows how far a node is, and when a transaction was sent."""
+        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent."""
         self.memory = memory
         self.store = store
         self.tally = tally
@@ -59,10 +58,10 @@ class Engine:
         self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.exposure = Exposure()
-        """Which methods are taken at all; the settings in force say it."""
+        """The methods that are accepted at all, by the settings in force."""
 
     def now(self) -> float:
-        """The time by which entries live (monotonic seconds)."""
+        """The time on the clock by which entries expire (monotonic seconds)."""
         return self._clock()
 
     def refused(self, network: Network, method: str, rule: Rule) -> Outcome | None:
@@ -71,7 +70,7 @@ class Engine:
         return results.refused(why, network.view.head) if why else None
 
     def answer_now(self, network: Network, plan: Plan) -> Outcome | None:
-        """What can be said without waiting: a fact of the network, a kept answer. None: `fetch` it."""
+        """The outcome of a call that a fact of the network or a kept answer decides; None: `fetch` it."""
         if plan.local is not None:
             return Outcome(source=AnswerSource.LOCAL, result=plan.local, block=network.view.head)
         if plan.range is not None and network.settings.ranges.enabled:
@@ -85,12 +84,13 @@ class Engine:
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
 
     def fetch(self, network: Network, plan: Plan, client: bytes = b"") -> Pending[Outcome]:
-        """Get the answer from a flight under way, the second tier or a node.
+        """Get the answer from a flight under way, from the second tier, or from a node.
 
-        A caller that leaves takes back a read that nobody else may wait for, and not what may have changed something.
+        When the caller leaves, a read that nobody else may wait for is cancelled. A call that may have changed
+        something goes on.
 
         Args:
-            client: what tells this caller from others, for networks that route by client.
+            client: the identity of the caller, for networks that route by client.
         """
         network.cell(plan).missed(results.miss_reason(plan))
         rule, key, flights = plan.rule, plan.flight_key, self.flights
@@ -110,7 +110,8 @@ class Engine:
         return Fetch(self._fetching, network, plan, client, key=key, bound=bound).begin()
 
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
-        """The outcome of another caller's flight; one whose own time was over has no outcome of it."""
+        """The outcome for a caller that joined another caller's flight. A caller that ran out of time by itself keeps
+        its own outcome."""
         if outcome.kind is FailureKind.TIMEOUT and not outcome.node:
             return outcome
         waited = self._clock() - started
@@ -118,7 +119,7 @@ class Engine:
         return results.joined(outcome, waited)
 
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
-        """What memory has, and under which key of the plan."""
+        """The entry that answers the call from memory, and its key; None: there is none that may be served."""
         now = self._clock()
         found = self.memory.first(now, plan.key, plan.head_key)
         if found is None:
@@ -135,7 +136,8 @@ class Engine:
         return found
 
     def _stale(self, network: Network, plan: Plan, entry: Entry, now: float) -> bool:
-        """Is an answer older than the operator wants served a little longer, while one call fetches a new one?"""
+        """May an answer that is older than the operator wants be served once more, while one call fetches a new
+        one?"""
         if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
             return False
         if plan.flight_key not in self.flights:
@@ -143,17 +145,17 @@ class Engine:
         return True
 
     def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
-        """Fetch a part of a call that must be over at a time, for that call alone."""
+        """Fetch a part of a call, which must end at `ends` (monotonic seconds). Nobody else may join."""
         return Fetch(self._fetching, network, plan, client, bound=True, ends=ends).begin()
 
     def _fetch_for_all(self, network: Network, plan: Plan) -> None:
-        """Fetch what nobody waits for yet, once for all processes that would."""
+        """Fetch a call that nobody waits for yet; one process fetches it for all that share the second tier."""
         fetch = Fetch(self._fetching, network, plan, b"", key=plan.flight_key)
         fetch.sole = True
         fetch.start()
 
     def _filter(self, network: Network, plan: Plan, client: bytes) -> Pending[Outcome]:
-        """A filter stays on the node that made it; the id the client has names that node."""
+        """Make a filter, or ask the node that made it: the id that the client has names that node."""
         fetch: Callable[..., Fetch] = partial(Fetch, self._fetching, network)
         if plan.rule.kind == "filter-new":
             return fetch(plan, client).begin().then(partial(sticky.named, network))
@@ -169,4 +171,4 @@ class Engine:
         return fetch(plan, client, only=(chooser, finish)).begin()
 
     def leave(self, pending: Pending[Any]) -> None:
-        """Nothing is under way for what was answered at once."""
+        """Do nothing: no work is under way for a call to a filter that is gone."""

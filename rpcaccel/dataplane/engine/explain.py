@@ -1,4 +1,4 @@
-"""What a worker says about a call it is not asked to answer. Changes nothing, counts nothing, asks no node."""
+"""Explains how a worker would answer a call. Nothing is changed or counted, and no node is asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rpcaccel.dataplane.networks.network import Network
 
 
 async def explanation(worker: str, engine: Engine, network: Network, method: str, params: bytes) -> Explanation:
-    """The plan of a call at this moment, with what the tiers hold and who would be asked."""
+    """The plan of a call at this moment, the entries that the tiers hold, and the nodes that would be asked."""
     plan = network.plan(method, params)
     nodes, refused, forced = _nodes(engine, network, plan)
     refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
@@ -63,7 +63,7 @@ def _origin(network: Network, plan: Plan) -> str:
 
 
 def _served(engine: Engine, network: Network, plan: Plan, entry: Entry) -> bool:
-    """Would a caller get this entry now?"""
+    """Would a caller be answered with this entry now?"""
     old = plan.rule.max_age and engine.now() - entry.stored_at > plan.rule.max_age + plan.rule.stale
     return not (old or engine.sends.doubts(network, plan, entry.result))
 

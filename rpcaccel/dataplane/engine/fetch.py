@@ -1,11 +1,11 @@
-"""One miss, from the moment nothing here answers it to its outcome: driven by callbacks and timers, without a task.
+"""A fetch takes one miss to its outcome, driven by callbacks and timers, without a task.
 
-    second tier -> [lease] -> nodes <-> room, head -> landed
+    second tier -> nodes <-> room, head -> landed
 
-The second tier is asked where the call has keys there; where fetching costs a node much, one process of several holds a
-lease and the others wait for what it puts. Then nodes are asked, as the machine of core.dispatch says. Where every node
-is full the call waits for room, and where those that have its block are gone it waits for another one, and then follows
-the best node left (dataplane.engine.head_loss). An answer that may be an abandoned branch's is asked for again.
+The second tier is asked first, where the call has keys there (dataplane.engine.store_lookup). Then nodes are asked, as
+the machine of core.dispatch says. Where every node is full, the call waits for room. Where the nodes that have its
+block are gone, it waits for another one and then follows the best node left (dataplane.engine.head_loss). An answer
+that may belong to an abandoned branch is asked for again.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Finish = Callable[[Plan, Forwarded], Outcome]
 
 
 class Choosing(NodeChooser, Protocol):
-    """Who is asked next, and whether one was taken that is not fit."""
+    """A chooser that also says whether it gave a node that is not eligible."""
 
     @property
     def forced(self) -> bool: ...
 
 
 class Asking(Enum):
-    """What the nodes are asked for."""
+    """What the nodes are asked for, and which of them."""
 
     CALL = "the call as it is planned"
     LOWER = "the call at the head of the best node left"
@@ -59,7 +59,7 @@ _CALL, _LOWER, _LAST = Asking
 
 
 class Fetch(Flight):
-    """One call on its way. Whatever ends it, nothing of it is left with a node, a queue or a timer."""
+    """One call under way. However it ends, nothing of it stays with a node, in a queue or on a timer."""
 
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
                  "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
@@ -78,27 +78,27 @@ class Fetch(Flight):
         ends: float | None = None,
         only: tuple[Choosing, Finish] | None = None,
     ) -> None:
-        """`begin` or `start` begins it.
+        """The fetch of `plan` for `client`; `begin` or `start` begins it.
 
         Args:
-            key: of the flight; None: nobody may join it.
-            bound: it ends when its caller leaves.
-            ends: when it must be over (monotonic seconds), if it is a part of another call.
-            only: who alone may be asked, so that nobody else is waited for or followed, and what makes the outcome of
-                what that node said.
+            key: the key of the flight; None: nobody may join it.
+            bound: the fetch ends when its caller leaves.
+            ends: when the fetch must be over (monotonic seconds), if it is a part of another call.
+            only: the chooser of the one node that may be asked, so that no other is waited for or followed, and the
+                function that makes the outcome from what that node said.
         """
         super().__init__(shared.flights, key, bound=bound)
         self._shared = shared
         self._network = network
         self._pool = network.pool
         self._chooser: Choosing
-        """Who is asked next."""
+        """Says which node is asked next."""
         self._plan = plan
         self._client = client
         self._context = copy_context()
-        """The first caller's: traces and logs of what follows belong to that call."""
+        """The context of the first caller, to whose call traces and logs of later attempts belong."""
         self.sole = False
-        """Would other processes ask the same at the same time, so that one of them is to ask for all?"""
+        """Do other processes fetch the same at the same time, so that one of them is to ask for all?"""
         self._only = only
         self._open = True
         self._began = self._started = shared.clock()
@@ -115,7 +115,8 @@ class Fetch(Flight):
         """Seconds that the second tier took; negative: it was not asked."""
         self._asking = _CALL
         self._watched = self._in_room = self._at_head = False
-        """Is the call among those to be hedged, in the queue for room, among those that wait for a head?"""
+        """Where the call is registered: among the calls that may be hedged, in the queue for room, among those that
+        wait for a head."""
 
     def __repr__(self) -> str:
         return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
@@ -142,7 +143,7 @@ class Fetch(Flight):
             self._stumble(error)
 
     def cancel(self) -> None:
-        """End it without an answer."""
+        """Stop the fetch without an outcome."""
         self._close("cancelled")
 
     def _looked(self, seconds: float, entry: Entry | None, lease: Lease | None) -> None:
@@ -161,7 +162,7 @@ class Fetch(Flight):
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def _ask_nodes(self, asking: Asking, plan: Plan, without: Collection[str] = ()) -> None:
-        """Ask the nodes. `without`: ids of those that are not asked."""
+        """Ask the nodes for `plan`, except those whose id is in `without`."""
         network, pool, now = self._network, self._pool, self._shared.clock()
         self._asking = asking
         if asking is _CALL:
@@ -209,12 +210,12 @@ class Fetch(Flight):
         self._obey(done, machine)
 
     def look_again(self) -> None:
-        """A node may have room now."""
+        """Try again: a node may have room now."""
         self._in_room = False
         self._run(self._begin_attempts, self._asked)
 
     def _obey(self, done: int, machine: Dispatch) -> None:
-        """Do what the machine said, after any event."""
+        """Do what the machine said after an event."""
         if done == END:
             self._nodes_said(machine)
             return
@@ -253,17 +254,17 @@ class Fetch(Flight):
 
     @property
     def waits_for(self) -> str:
-        """The id of the node that the call waits for; empty when that is not one alone."""
+        """The id of the node that the call waits for; empty when it waits for none or for several."""
         under_way = self._under_way()
         return under_way[0].node.id if len(under_way) == 1 else ""
 
     def overdue(self) -> None:
-        """The time has come that the machine wanted to be told of."""
+        """Tell the machine that the time has come for which it wanted a tick."""
         if (machine := self._machine) is not None and machine.due != inf:
             self._run(self._take_event, machine.tick)
 
     def abandon(self) -> None:
-        """The node that the call waits for was found to hang."""
+        """Tell the machine that the node that the call waits for was found to hang."""
         if (machine := self._machine) is not None and machine.hedged and len(self._under_way()) == 1:
             self._run(self._take_event, machine.abandoned)
 
@@ -283,7 +284,7 @@ class Fetch(Flight):
         return [attempt for attempt in self._attempts if attempt.ended is None]
 
     async def _broadcast(self, plan: Plan) -> None:
-        """Tell a transaction to many nodes."""
+        """Send a transaction to many nodes."""
         shared, network = self._shared, self._network
         try:
             said = await shared.broadcasts.send(
@@ -324,8 +325,8 @@ class Fetch(Flight):
             self._judge(plan, said)
 
     def _compare(self, plan: Plan, answer: Answer, behind: Collection[str]) -> None:
-        """Nodes said that they have not got the block of this call, and another machine answered: what they said is
-        shown to be a lag by that alone, since a client can bring such words about."""
+        """Note that the nodes in `behind` lag: they said that they do not have the block of this call, and another node
+        has it. Only such an answer proves a lag, because a client can provoke these errors."""
         block = plan.block
         if block is None or answer.result is None or is_empty(bytes(answer.result)):
             return
@@ -334,7 +335,7 @@ class Fetch(Flight):
                 node.lacked(block, self._pool.most_lag, self._shared.clock())
 
     def _judge(self, plan: Plan, said: Forwarded) -> None:
-        """The nodes failed, or could not be asked: is the call over, or is another node waited for or followed?"""
+        """Decide after a failure: conclude, wait for another node, follow the best node left, or ask the last ones."""
         network, now = self._network, self._shared.clock()
         if self._asking is _LAST or not head_loss.waits(network, plan, said, now):
             self._accept(plan, said)
@@ -355,7 +356,7 @@ class Fetch(Flight):
             self._ask_nodes(_LAST, plan)
 
     def _changed(self) -> None:
-        """The view changed, or a node came along, or none did in time."""
+        """Go on: the view changed, a node came along, or none did in time."""
         self._at_head = False
         self._run(self._go_on)
 
@@ -366,7 +367,7 @@ class Fetch(Flight):
             self._ask_nodes(_CALL, fresh)
 
     def _may_go_on(self, plan: Plan, said: Forwarded) -> bool:
-        """May nodes be asked again? If not, the call is over."""
+        """Pay for asking nodes again; False, with the call concluded, when that may not be."""
         now = self._shared.clock()
         if now < self._ends and head_loss.paid(self._network, plan, said, now):
             return True
@@ -374,7 +375,7 @@ class Fetch(Flight):
         return False
 
     def _followed(self, lower: Plan, said: Forwarded) -> None:
-        """The best node left was asked for the call at its own head."""
+        """Take the answer of the best node left, which was asked for the call at its own head."""
         plan = self._plan
         if head_loss.lacks(said) and lower.head < self._followed_to:
             self._followed_to, self._asking = lower.head, _CALL
@@ -385,7 +386,7 @@ class Fetch(Flight):
             self._accept(lower, said)
 
     def _accept(self, plan: Plan, said: Forwarded) -> None:
-        """An answer, unless it may be an abandoned branch's: then all is asked anew."""
+        """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch."""
         network = self._network
         if (
             not plan.final
@@ -407,7 +408,7 @@ class Fetch(Flight):
     # -- the end --------------------------------------------------------------------------------------------------
 
     def _run(self, event: Callable[..., None], *about: Any) -> None:
-        """Let something happen to the call, in its own context; a bug is the call's end."""
+        """Run `event` in the context of the call, unless the call is over; an exception ends the call."""
         if not self._open:
             return
         try:
@@ -425,7 +426,7 @@ class Fetch(Flight):
             self.land(None, error)
 
     def _close(self, how: CutAs) -> None:
-        """Nothing of it is left anywhere."""
+        """Remove the call from every node, queue and timer. `how`: what becomes of attempts under way."""
         if not self._open:
             return
         self._open = False

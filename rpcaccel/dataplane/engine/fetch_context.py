@@ -91,7 +91,9 @@ class FetchContext:
             return None
         return await found
 
-    def conclude(self, network: Network, plan: Plan, forwarded: Forwarded, timed: Sequence[tuple[Step, float]]) -> Outcome:
+    def conclude(
+        self, network: Network, plan: Plan, forwarded: Forwarded, timed: Sequence[tuple[Step, float]]
+    ) -> Outcome:
         """The outcome of a call that was taken to the nodes. A good answer is kept where it may be.
 
         Args:

@@ -1,13 +1,13 @@
-"""When the head moves, what was asked most at the old one is fetched again at once, so that popular reads stay hits.
+"""What a worker does when the head moves: popular reads are fetched again, and a chain that began anew is forgotten.
 
-A caller who comes meanwhile joins the flight. On the way of a hit it costs one count: the planner knows how often it
-gave a plan. What it costs the nodes is a share of their calls, which the settings bound.
+Refreshes: when the head moves, the calls that were made most often at the old head are fetched again at once, so that
+they stay hits. A caller who comes meanwhile joins the flight. Refreshes may cost a share of the nodes' calls, which the
+settings bound; the planner counts how often it gave each plan.
 
-What was kept as final and is not: forgotten before any block is called final again.
-
-When the served head falls below what was final, to nodes that know no block of the branch that was served, or a final
-block is another one than it was (core.heads.served_head), the chain may have begun anew under the same id. Answers
-about final blocks are kept for good, under keys that a new chain's blocks have as well.
+Restarts of a chain: when the served head falls below a final block, to nodes that know no block of the branch that was
+served, or when a final block was replaced (core.heads.served_head), the chain may have begun anew under the same id.
+Answers about final blocks are kept for good, under keys that the blocks of a new chain have as well. So they are purged
+from both tiers before any block is called final again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Store
 
 AT_ONCE = 64
-"""Calls fetched again at one head; a node's queue is there for callers."""
+"""Calls that are fetched again at one head at the most: the queue of a node is there for callers."""
 _TURNS_OVER = (CacheClass.HEAD, CacheClass.EPOCH)
 
 Fly = Callable[[Network, Plan], None]
-"""Begins the flight of a plan, with nobody waiting."""
+"""Begins the flight of a plan for which nobody waits."""
 
 
 class Refresh:
-    """Fetches the hottest calls of a network anew."""
+    """Fetches the most popular calls of a network again."""
 
     def __init__(self, fly: Fly, memory: MemoryTier, flights: Flights, clock: Callable[[], float]) -> None:
         self._fly = fly
@@ -42,7 +42,7 @@ class Refresh:
         self._clock = clock
 
     def head_moved(self, network: Network) -> int:
-        """Begin to fetch what was asked most; how many calls."""
+        """Begin to fetch the most popular calls; returns their number."""
         hottest = network.planner.hottest()
         begun = 0
         if not network.settings.refresh:
@@ -62,7 +62,7 @@ class Refresh:
         return begun
 
     def _turned_over(self, plan: Plan, now: float) -> bool:
-        """Is it an answer of the head, read from a node, that nobody has yet?"""
+        """Is this a read whose answer changes with the head and is not kept yet at the new one?"""
         if plan.cache not in _TURNS_OVER or plan.local is not None or plan.rule.kind != "read" or plan.rule.deny:
             return False
         return all(self._memory.peek(key, now) is None for key in (plan.key, plan.head_key) if key is not None)
@@ -73,7 +73,7 @@ AGAIN = 5.0
 
 
 class ChainRestarts:
-    """The networks of one worker that are being forgotten."""
+    """The networks of one worker whose kept answers are being purged."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ChainRestarts:
         under_way: Callable[[], list[asyncio.Future[object]]],
         again: float = AGAIN,
     ) -> None:
-        """`under_way`: a wait for each answer that is on its way, and may be of the old chain."""
+        """`under_way` gives a future for each flight under way, whose answer may be of the old chain."""
         self._memory = memory
         self._store = store
         self._under_way = under_way
@@ -94,8 +94,11 @@ class ChainRestarts:
         return f"<ChainRestarts {' '.join(self._waits)}>"
 
     def look(self, network: Network, served: Served) -> bool:
-        """To be told before these heads are seen. True: `forget` is to be run, and until it has ended nothing of this
-        network is final; what was in memory is gone at once."""
+        """Look at new heads before the network sees them.
+
+        True when the chain may have begun anew: the memory tier has been purged of the network, `forget` is to be run,
+        and no block of the network is final until that has ended.
+        """
         sight, known = network.sight, network.view.head >= 0
         news, sight.doubted = served.doubted > sight.doubted, max(served.doubted, sight.doubted)
         if not (news and known) or sight.forgetting:  # before its first head a worker has kept nothing
@@ -105,7 +108,7 @@ class ChainRestarts:
         return True
 
     async def forget(self, network: Network) -> None:
-        """Purge both tiers when what was under way has come, again and again until all servers were reached."""
+        """Purge both tiers once all flights under way have landed, again and again until every server was reached."""
         selection = Selection(network=network.name)
         if flights := self._under_way():
             await asyncio.wait(flights)
@@ -117,7 +120,7 @@ class ChainRestarts:
         network.sight.forgetting = False
 
     def warnings(self) -> tuple[str, ...]:
-        """What keeps blocks from being called final, in sentences."""
+        """Sentences that say for which networks no block is called final yet."""
         return tuple(
             f"the head of {name} fell below what was final, or a final block was replaced: no block is called final "
             "until Redis can be purged of what was kept before"

@@ -1,10 +1,10 @@
 """What becomes of a call when the nodes that have the block it needs are gone, and the others are behind.
 
-The rule (docs/architecture.md, rules of truth): the nodes at the head are waited for a bounded time, then the best node
-left is followed: an honest older answer beats none. The control plane moves the served head when their probes go
-unanswered. Here the rule is kept for a call, whatever they died of: they may answer probes and no calls. Those at the
-head may also lack what the call needs (a method, a role, old state) while one that has it is a block behind, as every
-node is for a moment when a block comes.
+The rule (docs/architecture.md, rules of truth): the call waits a bounded time for the nodes at the head, then follows
+the best node left, because an honest older answer is better than none. The control plane moves the served head when the
+probes of nodes go unanswered. This module keeps the rule for a single call, whatever the nodes fail of: a node may
+answer probes and no calls. A node at the head may also lack what the call needs (a method, a role, old state) while a
+node that has it is a block behind, as every node is for a moment when a block comes.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from rpcaccel.core.replies.failure import LACKING, FailureKind, policy
 from rpcaccel.dataplane.networks.network import Network
 
 _NOT_AWAY = frozenset({FailureKind.BUSY, FailureKind.CALL_REFUSED, FailureKind.CANCELLED})
-"""Own errors after which the nodes at the head may still be there: a full queue bounds how many calls wait."""
+"""The proxy's own errors that do not show that the nodes at the head are gone."""
 
 
 def patience(network: Network) -> float:
-    """Seconds for which the nodes at the head are waited for: by then the others should have come along."""
+    """Seconds for which a call waits for the nodes at the head: by then the other nodes should have caught up."""
     return network.pool.settings.patience
 
 
 _LACKS = LACKING | {FailureKind.PRUNED, FailureKind.BEYOND_WINDOW}
-"""What a healthy node says that has not what a call needs, and has the block."""
+"""The failures of a healthy node that has the block, and lacks something else that the call needs."""
 
 
 def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
-    """Is another node worth waiting for, since those at the head are gone or cannot answer, and it is merely behind?"""
+    """Should the call wait for a node that is merely behind, because those at the head are gone or cannot answer?"""
     failure = forwarded.failure
     if failure is None:
         return False
@@ -48,18 +48,22 @@ def waits(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> boo
 
 
 def lacks(forwarded: Forwarded) -> bool:
-    """Did the nodes that were asked lack what the call needs, the block aside?"""
+    """Did the nodes that were asked lack what the call needs, apart from the block?"""
     return forwarded.failure is not None and forwarded.failure.kind in _LACKS
 
 
 def wait_until(
     network: Network, plan: Plan, forwarded: Forwarded, lower: Plan | None, now: float, patient_until: float
 ) -> float:
-    """Until when a node at the head is waited for; `patient_until` is the end of this call's own patience.
+    """When the call stops waiting for a node at the head (monotonic seconds).
 
-    Where there is something to say already (what the best node left would answer, or that the nodes lack what the call
-    needs), the patience is that of all calls of the method in this outage together. A method that no table describes
-    waits for nothing: nobody knows whether its answer has to do with the head.
+    Where the call has something to say already (what the best node left would answer, or that the nodes lack what the
+    call needs), all calls of the method in this outage share one patience. A call of a method that no table describes
+    does not wait: nobody knows whether its answer has to do with the head.
+
+    Args:
+        lower: the plan at the head of the best node left, if that one can answer.
+        patient_until: the end of this call's own patience.
     """
     if not plan.rule.known:
         return now
@@ -71,8 +75,8 @@ def wait_until(
 
 
 def paid(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool:
-    """May nodes be asked again after this failure? That is paid like any retry, so that an outage which shuts no node
-    does not double the load."""
+    """Pay for asking nodes again after this failure; False when the retry budget forbids it. It is paid like any retry,
+    so that an outage in which no breaker opens does not double the load."""
     failure = forwarded.failure
     assert failure is not None
     asked_still = any(node.id in forwarded.tried and node.breaker.allows(now) for node in network.pool.nodes)
@@ -81,7 +85,7 @@ def paid(network: Network, plan: Plan, forwarded: Forwarded, now: float) -> bool
 
 
 def lower(network: Network, plan: Plan, now: float) -> Plan | None:
-    """The plan of the same call at the head of the best node left; None where nobody could answer that either."""
+    """The plan of the same call at the head of the best node left; None when no node could answer that either."""
     left = best_left(network.pool.nodes, plan, now)
     if not 0 <= left < network.view.head:
         return None
@@ -90,10 +94,10 @@ def lower(network: Network, plan: Plan, now: float) -> Plan | None:
 
 
 def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> Plan:
-    """The plan to go on with: that of now, or the one of before where only that can be answered.
+    """The plan to go on with after a wait: a fresh one, or the earlier one where only that can be answered.
 
-    On a chain that moves on, a node that stays a block behind never has what is newest, but it has by now what was
-    the newest when the call came.
+    On a chain that moves on, a node that stays a block behind never has the newest block, but by now it has the block
+    that was the newest when the call came.
     """
     fresh = network.plan(plan.method, plan.asked)
     same = network.view.fork_epoch == fork_epoch
@@ -101,7 +105,7 @@ def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> P
 
 
 def reached(network: Network, plan: Plan, node_id: str) -> None:
-    """A call was answered by this node: if it was about the head, the node may have been gone, and is back."""
+    """Note that this node answered a call. If the call was about the head, an outage of the node is over."""
     if plan.min_head >= network.view.head:
         network.sight.absence.ended(plan.rule.method, node_id)
 

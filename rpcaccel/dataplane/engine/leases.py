@@ -1,7 +1,8 @@
-"""One node call for identical misses in several processes and hosts, where a call costs a node much.
+"""Distributed single-flight: one node call for identical misses in several processes and hosts, where a call costs a
+node much.
 
-Who gets the lease fetches; the others wait for what it puts. The lease has a bounded life: when its holder dies, or had
-nothing to put (an error, an answer that is not kept), everybody fetches for themselves.
+The process that gets the lease of a key fetches; the others wait for what it puts. A lease has a bounded life: when its
+holder dies, or has nothing to put (an error, an answer that is not kept), every process fetches for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.stores.base import Lease, Store
 
 LIFE = 5.0
-"""Seconds that a lease lives and others wait at the most."""
+"""Seconds that a lease lives, and that other processes wait for its holder at the most."""
 
 
 class Leasing:
@@ -29,11 +30,13 @@ class Leasing:
     async def claim(
         self, key: bytes, look: Callable[[], Awaitable[Entry | None]], *, within: float = LIFE
     ) -> Lease | Entry | None:
-        """The lease of `key`, to be given to `release` once the answer is put; or what its holder put, which `look`
-        finds under any key of the call; or None, when the holder put nothing in time.
+        """Claim the lease of `key`.
+
+        Returns the lease, to be given to `release` once the answer was put; or the entry that the holder of the lease
+        put, which `look` finds under any key of the call; or None when the holder put nothing in time.
 
         Args:
-            within: seconds that the call has left: half of them are for asking a node, should nobody put anything.
+            within: seconds that the call has left; half of them are kept for asking a node.
         """
         lease = await self._store.lease(key, LIFE)
         if lease is not None:
@@ -45,11 +48,11 @@ class Leasing:
         return entry
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back, in the background: it waits until the answer is written, which its callers need not."""
+        """Give a lease back in the background. That waits until the answer is written, which callers need not."""
         task = asyncio.get_running_loop().create_task(lease.release())
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
 
     async def close(self) -> None:
-        """Give back what is held."""
+        """Wait until the leases that are being given back are given back."""
         await asyncio.gather(*self._releasing, return_exceptions=True)

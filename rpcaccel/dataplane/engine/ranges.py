@@ -1,7 +1,7 @@
-"""Calls about a range of blocks: what is known comes from the tiers, the rest from nodes, in few calls side by side.
+"""Calls about a range of blocks: known pieces come from the tiers, the others from nodes, in few calls side by side.
 
-Each piece travels the ordinary way (one flight, second tier, forward, judge, keep). What a node finds too large is
-asked for in halves; what fails is the call's error, and what came beside it stays kept, so that the next try is small.
+Each run of missing pieces is fetched like any call. A run that a node finds too large is asked for in halves. When a
+run fails, its error is the error of the call; the other pieces stay kept, so that the next try is small.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from rpcaccel.dataplane.engine.single_flight import Flights
 from rpcaccel.dataplane.networks.network import Network
 
 SMALLER = frozenset({FailureKind.TOO_LARGE, FailureKind.NODE_TIMEOUT})
-"""What a node may be able to do after all, for fewer blocks."""
+"""Failures of a run that a node may be able to answer for fewer blocks."""
 INCOMPLETE = b'{"code":-32603,"message":"the node left out a part of the range"}'
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The ordinary way of a call, as the engine has it."""
+    """What the engine does for a single call, which ranges use for their pieces."""
 
     carry: Callable[[Network, Plan, bytes, float], Awaitable[Outcome]]
-    """Nodes (and the second tier, for a plan with keys), judge, keep; it must be over at that time."""
+    """Fetches a plan, which must end at the given time (monotonic seconds)."""
     keep: Callable[[Network, Plan, bytes, int], None]
-    """Judge the answer of a node with that head, and keep it."""
+    """Keeps the answer of a node with the given head, where it may be kept."""
     kept: Callable[[Network, Plan], tuple[bytes, Entry] | None]
-    """What memory has, and under which key."""
+    """The entry that memory has for a plan, and its key."""
     stored: Callable[[Plan], Awaitable[Entry | None]] | None
-    """What the second tier has, which fills memory; None when there is no second tier."""
+    """The entry that the second tier has for a plan; it is put into memory. None when there is no second tier."""
 
 
 class Ranges:
-    """Cuts calls and puts results together. One per engine."""
+    """Cuts calls about ranges into pieces and puts the results together. One per engine."""
 
     def __init__(self, way: Way, memory: MemoryTier, flights: Flights, clock: Callable[[], float]) -> None:
         self.way = way
@@ -56,7 +56,8 @@ class Ranges:
         self.clock = clock
 
     def answer_now(self, network: Network, plan: Plan, span: Range) -> Outcome | None:
-        """What can be said of a range at once: the node's own refusal of too long a one, or all of it from memory."""
+        """The outcome of a range that is longer than nodes take, that is empty, or that memory has as a whole; None:
+        `fetch` it."""
         limit = network.chain.ranges.get(span.way)
         if limit is not None and span.last - span.first > limit.most:
             error = jsonrpc.error_object(limit.code, limit.message)
@@ -75,9 +76,10 @@ class Ranges:
         return Outcome(source=AnswerSource.MEMORY, result=range_segments.merge(found), block=network.view.head)
 
     async def fetch(self, network: Network, plan: Plan, span: Range, client: bytes) -> Outcome:
-        """The result of a range, from wherever its pieces are.
+        """The outcome of a range whose pieces come from the tiers and from nodes.
 
-        A piece above the settled ones may be of a branch that was seen abandoned before the others came: all anew.
+        When a reorganisation was noticed meanwhile, a piece above the settled blocks may be of the abandoned branch:
+        then the whole range is fetched again.
         """
         ends = self.clock() + network.settings.deadline
         while True:
@@ -94,7 +96,7 @@ class Ranges:
             span = plan.range
 
     def _work(self, network: Network, plan: Plan, span: Range, client: bytes, ends: float) -> _Work | None:
-        """None when there is nothing to gain from cutting."""
+        """The range cut into pieces; None when there is nothing to gain from cutting."""
         cuts = range_segments.cut(span, network.settings.ranges.segment)
         if not cuts or (len(cuts) == 1 and cuts[0].open):
             return None
@@ -102,7 +104,7 @@ class Ranges:
 
 
 class _Work:
-    """One range being put together."""
+    """One range that is being put together."""
 
     __slots__ = ("_attempts", "_client", "_ends", "_gate", "_left", "_network", "_nodes", "_open", "_plan", "_ranges",
                  "_settings", "_span", "_started", "pieces")  # fmt: skip
@@ -118,7 +120,7 @@ class _Work:
         self._client = client
         self._ends = ends
         self._settings: RangeSettings = network.settings.ranges
-        # Planned now: what comes later is kept by the fork epoch the call began in.
+        # Planned now, so that the open piece is kept under the fork epoch in which the call began.
         self._open = self._planned(cuts[-1].first, cuts[-1].last) if cuts[-1].open else None
         self._left = self._settings.max_pieces
         self._gate = asyncio.Semaphore(self._settings.at_once)
@@ -127,7 +129,7 @@ class _Work:
         self._attempts = 0
 
     def known(self, piece: Piece) -> bytes | None:
-        """What memory has of a piece; an edge also from its whole segment."""
+        """The result of a piece that memory has; the edge of a range is also cut from its whole segment."""
         if piece.open:
             kept = self._ranges.way.kept(self._network, self._open) if self._open is not None else None
             return None if kept is None else kept[1].result
@@ -141,7 +143,7 @@ class _Work:
         return range_segments.within(entry.result, piece.first, piece.last)
 
     async def done(self) -> Outcome | None:
-        """The result, or the error of a piece; None when a node did not do as it should: ask for the whole."""
+        """The outcome of the range; None when a node left out a part, so that the whole is to be asked for."""
         found = [self.known(piece) for piece in self.pieces]
         here = sum(text is not None for text in found)
         await self._look_further(found)
@@ -167,7 +169,7 @@ class _Work:
         )
 
     def _in_order(self, found: Sequence[bytes | None], fetched: dict[int, tuple[int, bytes]]) -> list[bytes]:
-        """The results of known pieces and fetched runs; a run stands for the known pieces it bridged, too."""
+        """The results of known pieces and fetched runs, in order. A run replaces the known pieces that it bridged."""
         results, reached = [], -1
         for piece, text in zip(self.pieces, found, strict=True):
             if piece.first in fetched:
@@ -178,7 +180,7 @@ class _Work:
         return results
 
     async def _look_further(self, found: list[bytes | None]) -> None:
-        """Ask the second tier for what memory lacks; the gets of one turn travel together."""
+        """Ask the second tier for the pieces that memory lacks; the gets of one turn of the loop travel together."""
         stored = self._ranges.way.stored
         if stored is None:
             return
@@ -189,13 +191,13 @@ class _Work:
             found[position] = None if entry is None else entry.result
 
     def _divide(self, run: Sequence[Piece]) -> list[Sequence[Piece]]:
-        """A long run is shared out to the nodes there are."""
+        """Divide a long run among the nodes that may be asked."""
         length = run[-1].last - run[0].first + 1
         able = len(eligible(self._network.pool.nodes, self._plan, self._ranges.clock()).nodes)
         return range_segments.divide(run, max(1, min(able, length // self._settings.divide_from)))
 
     async def _fetch(self, run: Sequence[Piece]) -> Outcome:
-        """The result of a run; of a long range's edges, all that is worth keeping."""
+        """The outcome of a run. At the edges of a long range, whole segments are fetched, because they are kept."""
         limit = self._network.chain.ranges.get(self._span.way)
         wide = range_segments.widen(run, self._span, self._settings.segment, None if limit is None else limit.most)
         if wide != run:
@@ -203,10 +205,10 @@ class _Work:
             text = None if outcome.result is None else range_segments.within(outcome.result, run[0].first, run[-1].last)
             if text is not None:
                 return replace(outcome, result=text)
-        return await self._run(run)  # no more than was asked, where more was refused
+        return await self._run(run)  # the wider run was refused, so no more is asked for than the client wants
 
     async def _run(self, run: Sequence[Piece]) -> Outcome:
-        """The result of consecutive pieces from a node; whoever else wants the same run waits for it."""
+        """The outcome of consecutive pieces from a node; calls that want the same run share one flight."""
         plan = self._planned(run[0].first, run[-1].last)
         if plan.flight_key is None:
             return await self._ask(plan, run)
@@ -229,7 +231,8 @@ class _Work:
         return outcome
 
     async def _ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
-        """Two halves instead of what a node found too large; its refusal when that cannot go on."""
+        """The outcome of two halves in place of a run that a node found too large; the refusal when the run cannot be
+        halved, or when there is no time or no piece left for it."""
         parts = range_segments.halves(run, self._span)
         self._left -= 2
         late = self._ranges.clock() >= self._ends
@@ -246,7 +249,7 @@ class _Work:
         return replace(outcomes[-1], result=result, node_head=head)
 
     async def _carry(self, plan: Plan) -> Outcome:
-        """Take a run to the nodes. It has no keys: its pieces are kept, each by its own."""
+        """Take a run to the nodes. The run has no keys, because its pieces are kept one by one."""
         async with self._gate:
             bare = replace(plan, key=None, head_key=None, shared_keys=())
             outcome = await self._ranges.way.carry(self._network, bare, self._client, self._ends)
@@ -259,7 +262,7 @@ class _Work:
         self._ranges.way.keep(self._network, self._piece_plan(plan, piece), result, node_head)
 
     def _piece_plan(self, plan: Plan, piece: Piece) -> Plan:
-        """The plan of a piece; made from that of a run, since planning a thousand anew would hold up others."""
+        """The plan of a piece, made from that of a run: planning a thousand pieces anew would hold up other calls."""
         if piece.open:
             open_plan = self._open if self._open is not None and piece is self.pieces[-1] else None
             return open_plan or self._planned(piece.first, piece.last)
@@ -271,7 +274,8 @@ class _Work:
         return self._network.plan(self._plan.method, self._span.params(first, last))
 
     def _failed(self, errors: Sequence[Outcome]) -> Outcome:
-        """The most telling of several errors: what a node said, before what happened on the way; the lowest block's."""
+        """The most telling of several errors: that of a node comes before that of a connection, then that of the lowest
+        block."""
         said = [outcome for outcome in errors if outcome.http == 200]
         return replace((said or errors)[0], attempts=self._attempts)
 

@@ -27,15 +27,15 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Store
 
 MARK = "sent"
-"""Stands where a method stands in the keys of marks, so that they are purged with their network."""
+"""Stands in place of a method in the keys of marks, so that marks are purged with their network."""
 _decode_nodes = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class ReadYourWrites:
-    """What was sent lately, by anyone this worker has heard of."""
+    """The transactions sent lately, by this worker and by those it has heard of."""
 
     def __init__(self, store: Store, clock: Callable[[], float], tell: Callable[[Sent], None]) -> None:
-        """`tell` carries the news to the other workers of this host."""
+        """`tell` sends a message to the other workers of this host."""
         self.recent = Recent()
         """As long as it is empty, no call need ask for `holders`."""
         self._store = store
@@ -44,7 +44,7 @@ class ReadYourWrites:
         self._tell = tell
 
     def took(self, network: Network, result: bytes, nodes: tuple[str, ...], client: bytes) -> None:
-        """Nodes took a transaction and answered `result`, its hash."""
+        """Note that these nodes took a transaction of `client` and answered `result`, its hash."""
         name = hash_text(result)
         if name is None:
             return
@@ -56,25 +56,25 @@ class ReadYourWrites:
             self._store.put(_mark(network, name), self._entry(network, all_of_them), REMEMBERED)
 
     def heard(self, sent: Sent) -> None:
-        """Another worker, or this one, sent a transaction."""
+        """Note that this worker or another one sent a transaction."""
         self.recent.add(sent, self._clock())
 
     def holders(self, network: Network, plan: Plan, client: bytes) -> tuple[str, ...]:
-        """Ids of the nodes that should be asked first, as far as this worker knows."""
+        """Ids of the nodes that should be asked first, as far as this worker knows; empty when any node will do."""
         if plan.rule.names_transaction is None:
             return self.recent.of_client(network.name, client, self._clock()) if plan.pending else ()
         name = hash_named(plan)
         return () if name is None else self.recent.of_hash(network.name, name, self._clock())
 
     def doubts(self, network: Network, plan: Plan, result: bytes) -> bool:
-        """Is a kept answer one that a transaction sent since may have made untrue?"""
+        """May a transaction that was sent since have made this kept answer untrue?"""
         if plan.rule.names_transaction is None or result not in UNFILLED:
             return False
         return bool(self.holders(network, plan, b""))
 
     def look(self, network: Network, plan: Plan, done: Callable[[], None]) -> bool:
-        """Ask the second tier whether another host sent the transaction that a lookup names: `done` is told when that
-        is known. False: there is nothing to ask, and nobody is told."""
+        """Ask the second tier whether another host sent the transaction that a lookup names; `done` is called when that
+        is known. False when there is nothing to ask: then `done` is not called."""
         name = hash_named(plan) if self._shared and network.view.known else None
         if name is None or self.recent.of_hash(network.name, name, self._clock()):
             return False

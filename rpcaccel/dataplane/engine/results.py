@@ -1,4 +1,4 @@
-"""How calls end that no good answer of their own ends: what the client is told, and what is counted."""
+"""Outcomes of calls that did not get a good answer of their own, and the reasons that misses are counted by."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.wire import json_text, jsonrpc
 
 _ADDRESS = re.compile(r"https?://\S+?(?=:?(?:\s|$))")
-"""Where a node is: for the operator, in log and page, and not for clients."""
+"""The URL of a node in an error text. It is meant for the operator, in the log and on the page, not for clients."""
 
 
 def miss_reason(plan: Plan) -> str:
-    """Why memory had nothing; a fixed set of words, since it is a metric label."""
+    """Why memory had no answer: a word from a fixed set, because it is a metric label."""
     if plan.key is not None or plan.head_key is not None:
         return "not-kept-yet"
     if plan.rule.off:
@@ -28,7 +28,7 @@ def miss_reason(plan: Plan) -> str:
 
 
 def refused(why: str, head: int) -> Outcome:
-    """The method is not for clients."""
+    """The outcome of a call to a method that clients may not call; `why` is the sentence for the client."""
     return Outcome(source=AnswerSource.REFUSED, error=jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, why), block=head)
 
 
@@ -46,7 +46,7 @@ def with_uniform_code(error: bytes, failure: Failure | None) -> bytes:
 
 
 def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]) -> Outcome:
-    """Every attempt failed, or none could be made: the proxy's own error."""
+    """The proxy's own error, because every attempt failed or none could be made."""
     failure = forwarded.failure or Failure(FailureKind.UNKNOWN, "no answer")
     row = policy(failure.kind)
     return Outcome(
@@ -64,7 +64,7 @@ def failed(forwarded: Forwarded, head: int, steps: tuple[tuple[str, float], ...]
 
 
 def joined(outcome: Outcome, waited: float) -> Outcome:
-    """What a caller is told of a flight that another began, after so many seconds."""
+    """The outcome for a caller that joined a flight and waited for it for `waited` seconds."""
     return Outcome(
         source=AnswerSource.FLIGHT,
         result=outcome.result,
@@ -78,7 +78,7 @@ def joined(outcome: Outcome, waited: float) -> Outcome:
 
 
 def out_of_time(head: int) -> Outcome:
-    """The time that the client itself has given is over."""
+    """The outcome of a call whose client gave it less time than it took."""
     row = policy(FailureKind.TIMEOUT)
     error = jsonrpc.error_object(row.code, "no answer within the time that the request gave")
     return Outcome(source=AnswerSource.NODE, error=error, block=head, http=row.http, kind=FailureKind.TIMEOUT)

@@ -1,7 +1,7 @@
-"""One flight for identical calls under way: who comes while it is in the air joins it.
+"""Single-flight: identical calls that are under way at the same time share one fetch.
 
-A flight belongs to nobody who waits for it: a caller that leaves takes its own wait back, and the flight lands for the
-others, or for the cache. Only a flight that is bound to its caller ends when that caller leaves.
+A caller that leaves takes back its own wait and nothing else: the flight lands for the other callers, or for the cache.
+Only a flight that is bound to its caller ends when that caller leaves.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ U = TypeVar("U")
 
 
 class Awaited(Protocol):
-    """Whatever values to come are waited for at."""
+    """What a `Pending` waits for."""
 
     def leave(self, pending: Pending[Any]) -> None:
-        """Somebody does not wait any more."""
+        """Note that this wait was given up before the value came."""
         ...
 
 
 class Pending(Generic[T]):
-    """A value to come, for one who waits: told by a callback in the context in which the wait began, or awaited."""
+    """One caller's wait for a value: the value is handed to a callback, in the context in which the wait began, or the
+    wait is awaited. Values may be transformed on their way to the caller (`then`)."""
 
     __slots__ = ("_came", "_context", "_error", "_makes", "_source", "_timer", "_told", "_value")
 
     def __init__(self, source: Awaited) -> None:
         self._source: Awaited | None = source
-        """None once it came."""
+        """What the caller waits for; None once the value came."""
         self._context = copy_context()
         self._came = False
         self._value: Any = None
         self._error: BaseException | None = None
         self._makes: tuple[Callable[[Any], Any], ...] = ()
-        """What is made of the value, one after the other, when it is asked for."""
+        """The transformations of the value, in order; they run when the value is asked for."""
         self._told: Callable[[Pending[T]], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -67,7 +68,7 @@ class Pending(Generic[T]):
         return isinstance(self._error, asyncio.CancelledError)
 
     def result(self) -> T:
-        """The value. Raises what it ended with, CancelledError among that."""
+        """The transformed value. Raises the error with which the wait ended, CancelledError among them."""
         if self._error is not None:
             raise self._error
         value = self._value
@@ -76,30 +77,30 @@ class Pending(Generic[T]):
         return cast(T, value)
 
     def then(self, make: Callable[[T], U]) -> Pending[U]:
-        """The same wait, with more made of what comes."""
+        """Transform the value by `make` as well. Returns this wait."""
         self._makes += (make,)
         return cast("Pending[U]", self)
 
     def listen(self, told: Callable[[Pending[T]], None]) -> None:
-        """Tell somebody when the value is there: at once, if it is. One listens."""
+        """Call `told` when the value is there, at once if it is there already. A wait has one listener."""
         self._told = told
         if self._came:
             told(self)
 
     def within(self, seconds: float, otherwise: Any) -> None:
-        """Wait for so many seconds at the most, and then for nothing: the value is another one, made as any."""
+        """Wait at most `seconds`; after that the value is `otherwise`, which is transformed like any value."""
         if not self._came:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(max(0.0, seconds), self._expire, otherwise)
 
     def cancel(self) -> None:
-        """The caller leaves. Who listens is told."""
+        """Give up the wait. The listener is called, and `result` raises CancelledError."""
         if self._source is not None:
             self._source.leave(self)
             self.land(None, asyncio.CancelledError())
 
     def land(self, value: Any, error: BaseException | None = None) -> None:
-        """It came, or it will not; the first one counts."""
+        """Set the value, or the error in its place, and call the listener. Only the first call has an effect."""
         if self._came:
             return
         self._came, self._value, self._error, self._source = True, value, error, None
@@ -120,7 +121,11 @@ class Flight(ABC):
     __slots__ = ("_bound", "_flights", "_key", "_waiters")
 
     def __init__(self, flights: Flights, key: bytes | None, *, bound: bool = False) -> None:
-        """`key`: None where nobody may join it. `bound`: it ends when nobody waits for it any more."""
+        """A flight that other callers may join by `key`; None: nobody may.
+
+        Args:
+            bound: the flight ends when nobody waits for it any more.
+        """
         self._flights = flights
         self._key = key
         self._bound = bound
@@ -132,13 +137,13 @@ class Flight(ABC):
             flights.running[key] = self
 
     def wait(self) -> Pending[Outcome]:
-        """A wait of the caller's own."""
+        """A new caller's wait for the outcome."""
         pending: Pending[Outcome] = Pending(self)
         self._waiters.append(pending)
         return pending
 
     def leave(self, pending: Pending[Any]) -> None:
-        """One of those who wait does not any more."""
+        """Note that one caller gave up its wait; a bound flight without callers ends."""
         if pending in self._waiters:
             self._waiters.remove(pending)
         if self._bound and not self._waiters:
@@ -160,16 +165,16 @@ class Flight(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End it without an answer; whoever waits is told by others."""
+        """Stop the work of the flight. Callers that wait are not told: see `abort`."""
 
     def abort(self) -> None:
-        """End it, and tell all who wait that it was cancelled."""
+        """Stop the work of the flight; every caller that waits gets CancelledError."""
         self.cancel()
         self.land(None, asyncio.CancelledError())
 
 
 class CarriedFlight(Flight):
-    """A flight that a coroutine carries, since it is put together from several others."""
+    """A flight that a coroutine carries, because it is put together from several others."""
 
     __slots__ = ("task",)
 
@@ -178,7 +183,7 @@ class CarriedFlight(Flight):
         self.task = asyncio.get_running_loop().create_task(self._carry(work))
 
     def cancel(self) -> None:
-        """End the coroutine."""
+        """Cancel the coroutine."""
         self.task.cancel()
 
     async def _carry(self, work: Coroutine[Any, Any, Outcome]) -> None:
@@ -191,7 +196,7 @@ class CarriedFlight(Flight):
 
 
 class Flights:
-    """The flights of one worker: those that may be joined by key, and the others."""
+    """The flights of one worker: `running` holds those that may be joined, by key, and `alone` the others."""
 
     __slots__ = ("alone", "joined", "running", "started")
 
@@ -211,7 +216,7 @@ class Flights:
         return f"<flights {len(self)} under way, {self.started} begun, {self.joined} joined>"
 
     async def fly(self, key: bytes, begin: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
-        """The outcome of the flight of `key`, which a coroutine carries if there is none."""
+        """The outcome of the flight of `key`. If none is under way, one begins that carries `begin()`."""
         flight = self.running.get(key)
         if flight is None:
             flight = CarriedFlight(self, key, begin())
@@ -220,7 +225,7 @@ class Flights:
         return await flight.wait()
 
     def under_way(self) -> list[asyncio.Future[Any]]:
-        """A wait for each flight that others may join, which ends however the flight does."""
+        """For each flight that may be joined, a future that ends when the flight ends, however it does."""
         waits = []
         for flight in self.running.values():
             over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -229,7 +234,7 @@ class Flights:
         return waits
 
     async def close(self) -> None:
-        """End what is under way, and wait until coroutines have ended."""
+        """Abort every flight, and wait until the coroutines of flights have ended."""
         flights = [*self.running.values(), *self.alone]
         for flight in flights:
             flight.abort()

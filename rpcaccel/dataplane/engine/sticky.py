@@ -1,6 +1,7 @@
-"""Filters: made on any node, asked of the node that made them, which the id tells (core.plan.filter_id).
+"""Choosers for calls that belong to certain nodes: the node that made a filter, or those that took a transaction.
 
-Who is asked when it matters which node it is: the one that holds a filter, or those that took a transaction.
+A filter is made on any node. The id that the client gets names the node (core.plan.filter_id), which alone knows the
+filter.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from rpcaccel.dataplane.upstream.chooser import PoolChooser
 
 _PARKED = (Ineligibility.PARKED, Ineligibility.METHOD_PARKED)
 _NOT_EVEN_PINNED = (Ineligibility.WRONG_CHAIN, *_PARKED)
-"""What keeps even the one node that has it from being asked. A drained or weightless one finishes what it holds."""
+"""What keeps even the one node that has a filter from being asked. A drained or weightless node still serves the
+filters that it holds."""
 
 
 class Pinned:
-    """One node and no other."""
+    """A chooser that knows one node and no other."""
 
     __slots__ = ("_node", "_plan", "forced")
 
@@ -38,7 +40,7 @@ class Pinned:
         self.forced = False
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
-        """The node, unless it was asked or must not be."""
+        """The node, unless it was asked before or must not be asked."""
         node = self._node
         why = judge(node, self._plan, now)
         gone = why is Ineligibility.BREAKER_OPEN and node.breaker.held  # where probes are answered, it has what it had
@@ -47,11 +49,11 @@ class Pinned:
         return node if self._has_room(now) else None
 
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
-        """Nobody has what this node has."""
+        """No hedge: the filter lives on one node."""
         return None
 
     def behind(self, now: float) -> bool:  # noqa: ARG002 - the port's
-        """Nobody else is waited for."""
+        """False: no other node is waited for."""
         return False
 
     def nobody(self, now: float) -> Failure:
@@ -69,7 +71,7 @@ class Pinned:
 
 
 class Preferring(PoolChooser):
-    """Nodes of these ids before all others, as long as they are eligible."""
+    """A chooser that prefers some nodes by id, as long as they are eligible."""
 
     __slots__ = ("_preferred",)
 
@@ -103,9 +105,10 @@ class Preferring(PoolChooser):
 NOT_FOUND = jsonrpc.error_object(-32000, "filter not found")
 """What a node says about a filter it does not have (facts: harmony.md section 5)."""
 KINDS = frozenset({"filter-new", "filter-poll", "filter-drop"})
-"""What rules call the methods that are treated here."""
+"""The kinds of the rules whose methods are about filters."""
 _GONE = frozenset({FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS, FailureKind.NO_NODE})
-"""The node cannot be reached, and its filters with it: a client that is told so makes a new one elsewhere."""
+"""Failures after which the node cannot be reached, nor its filters: a client that is told "not found" makes a new
+filter elsewhere."""
 
 
 def named(network: Network, outcome: Outcome) -> Outcome:
@@ -123,8 +126,8 @@ def named(network: Network, outcome: Outcome) -> Outcome:
 
 
 def pinned(network: Network, plan: Plan) -> tuple[Plan, Pinned | None] | None:
-    """The plan of a call to a filter, as its node knows that, and the choice of that node alone; None in its place for
-    one that is gone from the settings. None when the params name no filter."""
+    """The plan of a call to a filter, with the id as its node knows it, and the chooser of that node. The chooser is
+    None when the node is gone from the settings. None in place of both when the params name no filter."""
     read = filter_id.read(plan.asked, network.name, (node.id for node in network.pool.nodes))
     if read is None:
         return None
@@ -136,13 +139,13 @@ def pinned(network: Network, plan: Plan) -> tuple[Plan, Pinned | None] | None:
 
 
 def conclude(network: Network, context: FetchContext, plan: Plan, said: Forwarded) -> Outcome:
-    """What the client is told of a call to a filter: one whose node cannot be reached is not found."""
+    """The outcome of a call to a filter: a filter whose node cannot be reached is not found."""
     gone = said.failure is not None and said.failure.kind in _GONE
     return not_found(network, plan) if gone else context.conclude(network, plan, said, ())
 
 
 def not_found(network: Network, plan: Plan) -> Outcome:
-    """As nodes say it: an error to a poll, `false` to the removal of what is not there."""
+    """The outcome of a call to an unknown filter, as nodes give it: an error to a poll, `false` to a removal."""
     head = network.view.head
     if plan.rule.kind == "filter-drop":
         return Outcome(source=AnswerSource.LOCAL, result=b"false", block=head)
