@@ -1,4 +1,4 @@
-"""Puts what tiers and connectors count themselves into the tally, when a snapshot is taken."""
+"""Copies the figures that tiers and connectors count by themselves into the tally, when a snapshot is taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rpcaccel.stores.base import StoreStats
 
 
 def fill_memory(tier: Tier, stats: MemoryStats, memos: Memos) -> None:
-    """The memory tier's figures; in its bytes is what is remembered of calls."""
+    """The figures of the memory tier; its bytes include what is remembered of calls."""
     tier.entries = stats.entries
     tier.bytes = stats.bytes + memos.size
     tier.limit = stats.max_bytes + memos.limit
@@ -25,7 +25,7 @@ def fill_memory(tier: Tier, stats: MemoryStats, memos: Memos) -> None:
 
 
 def fill_store(tier: Tier, stats: StoreStats) -> None:
-    """The second tier's figures."""
+    """The figures of the second tier."""
     tier.up = stats.up
     tier.hits = stats.hits
     tier.misses = stats.misses
@@ -36,14 +36,14 @@ def fill_store(tier: Tier, stats: StoreStats) -> None:
 
 
 def fill_network(cell: NetworkCell, pool: NodePool) -> None:
-    """What a network's pool counts itself."""
+    """The figures that the pool of a network counts by itself."""
     cell.busy = sum(room.refused for room in pool.rooms)
     cell.unpaid = pool.budget.refused
     cell.in_room = sum(len(room) for room in pool.rooms)
 
 
 def fill_node(cell: NodeCell, counters: Counters) -> None:
-    """A connector's figures."""
+    """The figures of a connector."""
     cell.dns = counters.dns_lookups
     cell.connects = counters.connects
     cell.tls = counters.tls

@@ -15,7 +15,8 @@ from rpcaccel.core.wire.printable import printable
 
 
 def configure(settings: LogSettings) -> None:
-    """Send the program's log, and that of the libraries it uses, to stderr in the form and from the level chosen."""
+    """Send the log of the program and of its libraries to stderr, in the form and from the level that the settings
+    name."""
     level = getattr(logging, settings.level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -38,25 +39,25 @@ def configure(settings: LogSettings) -> None:
 
 
 def _printable(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """The values of a line for people, so that no text of a stranger makes another line of it; JSON spells such
-    characters out by itself."""
+    """Make the values of a line printable, so that no foreign text adds another line. JSON escapes such characters by
+    itself."""
     return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
-    """The plain traceback, since the ornate one shows the variables of every frame: passwords among them, and at
-    length. An exception may quote strangers, so its lines are indented and printable."""
+    """The plain traceback. The ornate one shows the variables of every frame, passwords among them, and is long. An
+    exception may quote foreign text, so its lines are indented and printable."""
     told = io.StringIO()
     structlog.dev.plain_traceback(told, exc_info)
     stream.write("\n".join(f"  {printable(line)}" for line in told.getvalue().split("\n")))
 
 
 class Lines(structlog.PrintLogger):
-    """Writes lines; one that cannot be written, on a disk that is full or to a program that has ended, is lost: no call
-    fails for want of it."""
+    """Writes lines. A line that cannot be written, because the disk is full or the reader has ended, is lost: no call
+    fails for it."""
 
     def msg(self, message: str) -> None:
-        with suppress(OSError, ValueError):  # the latter: the stream is closed
+        with suppress(OSError, ValueError):  # ValueError: the stream is closed
             super().msg(message)
 
     log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
@@ -69,5 +70,5 @@ class Libraries(logging.Handler):
         told: dict[str, Any] = {"logger": record.name}
         if record.exc_info:
             told["exc_info"] = record.exc_info
-        level = min(record.levelno // 10 * 10, logging.CRITICAL)  # structlog knows the five levels alone
+        level = min(record.levelno // 10 * 10, logging.CRITICAL)  # structlog knows only the five levels
         structlog.get_logger().log(level, record.getMessage(), **told)

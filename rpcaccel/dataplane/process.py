@@ -47,7 +47,7 @@ _CHUNK = 64 * 1024
 
 
 class LinkEnd:
-    """The worker's end of the link."""
+    """The worker's end of the link to the supervisor."""
 
     def __init__(
         self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sock: socket.socket
@@ -64,7 +64,7 @@ class LinkEnd:
         self._told_to_drain: asyncio.Future[Drain] = asyncio.get_running_loop().create_future()
 
     async def serve(self) -> None:
-        """Obey until the worker has drained: at the order to, or because the supervisor is gone."""
+        """Obey orders until the worker has drained, because it was told to or because the supervisor is gone."""
         reporting = asyncio.create_task(self._report_forever())
         obeying = asyncio.create_task(self._obey_all())
         try:
@@ -80,7 +80,7 @@ class LinkEnd:
             await asyncio.gather(reporting, obeying, return_exceptions=True)
 
     async def _obey_all(self) -> None:
-        """Obey until the link ends, while the worker drains as well: it still answers calls then."""
+        """Obey orders until the link ends, also while the worker drains: it still answers calls then."""
         orders: messages.FrameReader[Order] = messages.FrameReader(Order)  # type: ignore[arg-type]
         while data := await self._read():
             for order in orders.feed(data):
@@ -90,7 +90,7 @@ class LinkEnd:
                     await self._obey(order)
 
     async def _read(self) -> bytes:
-        """What comes next from the link; nothing when it has ended, also when words of ours were still on their way."""
+        """The next bytes from the link; empty when the link has ended, also while replies were still being written."""
         with contextlib.suppress(ConnectionError):
             return await self._reader.read(_CHUNK)
         return b""
@@ -104,7 +104,7 @@ class LinkEnd:
             self._hand_on(order, self._worker)
 
     def _set_aside(self, order: Order) -> None:
-        """What a worker is to begin with; the rest means nothing before there is one."""
+        """Take the first order: the settings with which the worker starts. Other orders mean nothing before it."""
         if isinstance(order, Heads):
             self._heads.append(order.heads)
         elif isinstance(order, QuotaBrought):
@@ -137,12 +137,12 @@ class LinkEnd:
         else:
             try:
                 self._worker.adopt(settings, order.revision)
-            except Exception as error:  # whatever it was, the old revision is in force and the reason is told
+            except Exception as error:  # the old revision stays in force, and the reason is reported
                 self._say(Adopted(order.revision, f"{type(error).__name__}: {error}", order.number))
                 return
             _log_by(settings)
             self._say(Adopted(order.revision, number=order.number))
-        self._say(self._worker.report())  # what is shown need not wait for the next second
+        self._say(self._worker.report())  # so that the page shows it before the next second
 
     def _is_to_drain(self, order: Drain) -> None:
         if not self._told_to_drain.done():
@@ -181,7 +181,7 @@ def _log_by(settings: Settings) -> None:
 
 
 async def answer(work: Awaitable[Word], otherwise: Word, say: Callable[[Word], None]) -> None:
-    """Say what comes of some work, or `otherwise` when it fails: who asked waits for a word."""
+    """Report the result of some work, or `otherwise` when it fails, because the supervisor waits for a reply."""
     word = otherwise
     try:
         word = await work

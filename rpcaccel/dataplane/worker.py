@@ -43,13 +43,13 @@ from rpcaccel.dataplane.rpc.recorder import Recorder
 from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
 BACKLOG = 1024
-"""Connections that may wait to be accepted."""
+"""The number of connections that may wait to be accepted."""
 NEWEST = "rpcaccel_newest"
-"""A method nobody serves: its plan asks for nodes at the served head, as every unknown method's does."""
+"""A method that no node serves: its plan asks for nodes at the served head, as that of every unknown method does."""
 
 
 LOOK_EVERY = 0.02
-"""Seconds between two looks whether the last client has gone."""
+"""Seconds between two looks whether the last client has left."""
 
 
 class Worker:
@@ -66,7 +66,7 @@ class Worker:
         on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
         on_spent: Callable[[Spent], None] | None = None,
     ) -> None:
-        """`on_spent` is told what clients spent here, where there are other workers."""
+        """`on_spent` is called with what clients spent here, where there are other workers."""
         self.name = name
         self._settings = settings
         self._second_tier = bool(settings.redis.url)
@@ -104,8 +104,10 @@ class Worker:
     async def start(
         self, sock: socket.socket, heads: Iterable[NetworkHeads] = (), brought: Iterable[Brought] = ()
     ) -> None:
-        """Connect to what is configured and take calls on a bound socket, with the heads that are known already and
-        what is used of the quotas."""
+        """Connect to what the settings name, and take calls on a bound socket.
+
+        The heads that are known already, and what is used of the quotas, are taken over first.
+        """
         await self._store.start()
         self.adopt(self._settings, self._revision)
         self.bring(brought)
@@ -116,21 +118,21 @@ class Worker:
             self._later(self._shared_limits.run(self._store.exchange))
         elif self._on_spent is not None:
             self._later(self._shared_limits.run(Neighbours(self._on_spent).exchange))
-        sock.listen(BACKLOG)  # that another program listens there would not be raised by uvloop
+        sock.listen(BACKLOG)  # uvloop would not raise that another program listens there
         self._server = await asyncio.get_running_loop().create_server(self._lanes, sock=sock, backlog=BACKLOG)
 
     @property
     def port(self) -> int:
-        """The port listened on; 0 while it is not."""
+        """The port that the worker listens on; 0 while it does not."""
         return self._server.sockets[0].getsockname()[1] if self._server and self._server.sockets else 0
 
     def adopt(self, settings: Settings, revision: int) -> None:
-        """Take over a revision of the settings, with effect on the next call. Raises what building it raises; nothing
-        has changed then."""
+        """Put a revision of the settings in force for the next call. Raises whatever building it raises; then nothing
+        has changed."""
         build = self.state.build()
         try:
             build.make(settings)
-            routes(build.networks.values(), settings.main_network)  # raises now what it would when all is swapped
+            routes(build.networks.values(), settings.main_network)  # whatever it raises is raised before the swap
             self._observer, old = self._observers.adopt(settings)
         except BaseException:
             for upstream in build.opened:
@@ -152,7 +154,7 @@ class Worker:
             self._later(upstream.warm())
 
     def see(self, heads: NetworkHeads) -> None:
-        """Heads of a network, as the prober knows them."""
+        """Take the heads of a network, as the prober knows them."""
         network = self.state.networks.get(heads.network)
         before = -1 if network is None else network.view.head
         if network is not None and self._chain_restarts.look(network, heads.served):
@@ -162,19 +164,20 @@ class Worker:
             self.engine.refresh.head_moved(network)
 
     def heard(self, sent: Sent) -> None:
-        """Nodes took a transaction that another worker sent."""
+        """Note that nodes took a transaction that another worker sent."""
         self.engine.sends.heard(sent)
 
     def charge(self, spent: Spent) -> None:
-        """What clients spent at another worker."""
+        """Take what clients spent at another worker."""
         self._shared_limits.charge(spent.tokens)
 
     def bring(self, uses: Iterable[Brought]) -> None:
-        """What others used of this worker's part of the quotas."""
+        """Take what other workers used of this worker's part of the quotas."""
         self.state.bring(uses)
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Remove what is meant from both tiers; `dry` only counts. The shared one first: it fills the other."""
+        """Remove the selected entries from both tiers; `dry` only counts them. The shared tier comes first, because it
+        fills the other."""
         if not dry and (flights := self.engine.flights.under_way()):
             self._later(self._purge_after(flights, selection))
         purged = await self._store.purge(selection, dry=dry)
@@ -182,18 +185,21 @@ class Worker:
         return PurgeDone(removed, purged.removed, purged.complete)
 
     async def _purge_after(self, flights: list[asyncio.Future[Any]], selection: Selection) -> None:
-        """What was asked for before a purge and came after it is what the purge was about, too."""
+        """Purge again once the calls under way have landed: their answers were asked for before the purge, so it is
+        about them too."""
         await asyncio.wait(flights)
         await self._store.purge(selection)
         self._memory.purge(selection)
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
-        """How a call would be treated, on the main network when none is named; None when it is not served."""
+        """Explain how a call would be treated, on the main network when none is named; None when the network is not
+        served."""
         found = self.state.networks.get(network or self._settings.main_network)
         return None if found is None else await explanation(self.name, self.engine, found, method, params)
 
     def record(self, sample: float, *, stop: bool = False) -> Recorded:
-        """The calls that were made since the last time; this share (0..1) of them goes on being kept, until `stop`."""
+        """The calls recorded since the last request. From now on this share (0..1) of the calls is recorded, unless
+        `stop`."""
         was_on = self._recorder.on
         calls, missed = self._recorder.stop() if stop else self._recorder.take(sample)
         if was_on != self._recorder.on:
@@ -201,13 +207,12 @@ class Worker:
         return Recorded(calls, missed)
 
     def _hook(self) -> None:
-        """Have those told of every call who want to know, and nobody else; with new paths, since what is known of the
-        old ones says whether the shortcut is open."""
+        """Apply who is told of every call. Paths are made anew, because what is remembered on a path depends on it."""
         self._calls.access = self._recorder.before(self._observer)
         self._front.routes = routes(self.state.networks.values(), self._settings.main_network)
 
     def report(self) -> WorkerReport:
-        """An account of everything, for the control plane."""
+        """A report of the whole worker, for the control plane."""
         return WorkerReport(
             worker=self.name,
             pid=os.getpid(),
@@ -236,7 +241,7 @@ class Worker:
             await asyncio.sleep(0)
         while self._lanes.open and self._clock() < self._lingers_until:  # noqa: ASYNC110 -- nobody is told of the last one
             await asyncio.sleep(LOOK_EVERY)
-        await asyncio.sleep(0)  # what has arrived is begun before the connections that wait for nothing are closed
+        await asyncio.sleep(0)  # calls that have arrived begin before idle connections are closed
         await self._lanes.drain(timeout)
         await self.engine.flights.close()
         await self.engine.leasing.close()
@@ -250,7 +255,7 @@ class Worker:
             await upstream.close()
 
     def hasten(self, linger: float) -> None:
-        """Once it drains: calls on open connections are answered for `linger` seconds from now at the most."""
+        """Limit how long calls on open connections are answered while the worker drains: `linger` seconds from now."""
         self._lingers_until = min(self._lingers_until, self._clock() + linger)
 
     def _limits(self) -> tuple[float, float, int]:
@@ -258,7 +263,7 @@ class Worker:
         return http.read_timeout, http.write_timeout, http.max_unsent
 
     def _not_ready(self) -> list[str]:
-        """The networks without a node that may be asked about the newest block, in sentences."""
+        """Sentences about the networks without a node that may be asked about the newest block."""
         reasons = []
         for network in self.state.networks.values():
             if network.view.head < 0:
@@ -271,7 +276,7 @@ class Worker:
         return reasons
 
     def _count(self) -> TallySnapshot:
-        """The tally, with what the tiers and connectors count themselves filled in."""
+        """The tally, with the figures that tiers and connectors count by themselves."""
         self._tally.connections = len(self._lanes.open)
         gauges.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
         if self._second_tier:
@@ -306,7 +311,7 @@ class Worker:
                 )
 
     def _later(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something in the background, no longer than the worker lives."""
+        """Run a coroutine in the background, no longer than the worker lives."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)

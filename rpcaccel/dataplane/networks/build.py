@@ -1,7 +1,8 @@
-"""The networks of a revision, made aside of those in force.
+"""Builds the networks of a new revision beside those in force.
 
-Whatever may raise happens in `make`, which changes nothing that is in force; what is carried over gets its new settings
-in `settle`, which does not raise. A refused change has changed nothing, then, and has only its connectors to close.
+Everything that may raise happens in `make`, which changes nothing that is in force. What is carried over gets its new
+settings in `settle`, which does not raise. So a revision that is refused has changed nothing, and only its connectors
+are to be closed.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.pool import NodePool, WaitQueue
 
 _CONNECTOR_FIELDS = ("url", "headers", "max_connections", "keepalive", "connect_timeout", "timeout", "max_answer")
-"""What an upstream is made from: when one of these changes, a new one is opened."""
+"""The settings that an upstream is made from: when one of these changes, a new one is opened."""
 Key = tuple[str, str]
-"""Network and node."""
+"""The names of a network and of a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What networks are made with, the same for every revision."""
+    """The means with which networks are made; they are the same for every revision."""
 
     tally: Tally
     clock: Callable[[], float]
     wall: Callable[[], float]
-    """Seconds since 1970."""
+    """The wall clock: seconds since 1970."""
     rng: random.Random
     connect: Callable[[NodeSettings], HttpNodeClient]
     memos: Memos
-    """The account of what networks remember of calls."""
+    """The budget for what networks remember of calls."""
     unclassed: Callable[[str, str, str, int, str, int], None]
-    """Told of every error that no rule knows: network, node, method, code, message, HTTP status."""
+    """Called with every error that no rule knows: network, node, method, code, message, HTTP status."""
 
 
 class Build:
@@ -59,13 +60,13 @@ class Build:
     __slots__ = ("_before", "_means", "_settling", "batchers", "networks", "opened", "upstreams")
 
     def __init__(self, means: Means, before: Build | None = None) -> None:
-        """`before`: what is in force, and carried over by id."""
+        """`before`: the build in force, whose nodes and connectors are carried over by id."""
         self.networks: dict[str, Network] = {}
         self.upstreams: dict[Key, tuple[tuple[Any, ...], HttpNodeClient]] = {}
-        """With what each was made from."""
+        """The clients of nodes, each with the settings that it was made from."""
         self.batchers: dict[Key, Batcher] = {}
         self.opened: list[HttpNodeClient] = []
-        """Those that are new with this revision: to be closed when it is refused."""
+        """The clients that are new with this revision: they are closed when it is refused."""
         self._means = means
         self._before = before
         self._settling: list[Callable[[], None]] = []
@@ -74,16 +75,17 @@ class Build:
         return f"<Build {' '.join(self.networks)}, {len(self.opened)} connectors opened>"
 
     def make(self, settings: Settings) -> None:
-        """Make the networks of `settings`; raises what making one raises."""
+        """Make the networks of `settings`. Raises whatever making one of them raises."""
         for name, part in settings.networks.items():
             self.networks[name] = self._network(name, part, settings.workers)
 
     def settle(self) -> None:
-        """Write the settings into what is carried over. From here on they are in force: call it once, and last."""
+        """Write the settings into what is carried over. They are in force afterwards, so this is called once, and
+        last."""
         for write in self._settling:
             write()
         self._settling.clear()
-        self._before = None  # or every revision there ever was would be held
+        self._before = None  # else every revision would hold the one before it
 
     def _network(self, name: str, settings: NetworkSettings, workers: int) -> Network:
         means, chain = self._means, chains.load(settings.chain)
@@ -134,7 +136,7 @@ class Build:
         pool.budget.share, pool.budget.floor = settings.budget.share, settings.budget.floor
 
     def _give_quota(self, node: Node, limits: QuotaLimits) -> None:
-        """What was used of a quota stays used when the limits change."""
+        """Give a node its quota. What was used of the quota stays used when its limits change."""
         if not limits.limits:
             node.quota = None
         elif node.quota is None:
@@ -144,7 +146,7 @@ class Build:
             node.quota.settings = limits
 
     def _sender(self, network: str, node: NodeSettings, chain: Chain) -> HttpNodeClient | Batcher:
-        """What calls to the node go through; the same one as before as long as its connector is."""
+        """What calls to the node go through; it is carried over as long as the connector of the node is."""
         key, upstream = (network, node.id), self._upstream(network, node)
         if not node.gather:
             return upstream
@@ -166,13 +168,13 @@ class Build:
 
 
 def _same_chain(before: NetworkSettings, after: NetworkSettings) -> bool:
-    """Does what is known of the network hold on? Not its head, nor its ids, on another chain."""
+    """Does what is known of a network stay true? A head and ids do not, on another chain."""
     return (before.chain, before.shard, before.chain_id) == (after.chain, after.shard, after.chain_id)
 
 
 def _known_nodes(before: Network | None, settings: NetworkSettings) -> dict[str, Node]:
-    """The nodes that are the same as before, by id. Behind another address stands another node: nothing of what was
-    known is true of it, least of all that it serves the right chain."""
+    """The nodes that are the same as before, by id. Behind another address stands another node, of which nothing is
+    known, least of all that it serves the right chain."""
     if before is None or not _same_chain(before.settings, settings):
         return {}
     addresses = {node.id: node.url for node in before.settings.nodes}
@@ -181,7 +183,7 @@ def _known_nodes(before: Network | None, settings: NetworkSettings) -> dict[str,
 
 
 def _node(settings: NodeSettings, network: NetworkSettings) -> Node:
-    """The node of `settings`, of which nothing is known yet."""
+    """A new node with these settings, of which nothing is known yet."""
     roles = frozenset(settings.roles) | ({"beacon"} if network.shard == 0 else set())
     node = Node(
         settings.id,

@@ -1,4 +1,4 @@
-"""One network as a worker serves it: its chain, its nodes, and what is known of its head."""
+"""A network as a worker serves it: its chain, its nodes, and what is known of its head."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.upstream.pool import NodePool
 
 REFRESH_SPAN = 30.0
-"""Seconds whose node calls count for the share that may be spent on refreshes: more than a block of any chain."""
+"""Seconds over which node calls count for the share that may be spent on refreshes: more than a block of any chain."""
 
 
 class Sight:
-    """What is known of a network, for every settings it is served with: calls that are under way when the settings
+    """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
     __slots__ = ("_waiting", "absence", "doubted", "forgetting", "view")
@@ -32,31 +32,31 @@ class Sight:
     def __init__(self) -> None:
         self.view = ChainSnapshot()
         self.absence = Absence()
-        """Of the nodes that have the served head."""
+        """The outage of the nodes that have the served head, as calls see it."""
         self.doubted = -1
-        """What was told last of Served.doubted."""
+        """The value of `Served.doubted` that was seen last."""
         self.forgetting = False
-        """Is what was kept as final being forgotten? Until then no block is."""
+        """Are answers about final blocks being purged? Until that has ended, no block is final."""
         self._waiting: dict[Callable[[], None], asyncio.TimerHandle] = {}
 
     def see(self, view: ChainSnapshot) -> None:
-        """Something changed: who waited for that goes on."""
+        """Take the new view, and wake everyone who waits for a change."""
         self.view = view
         self.wake()
 
     def wake(self) -> None:
-        """A node came along, though the view is the same: who waited for one goes on."""
+        """Wake everyone who waits for a node: one came along, though the view is the same."""
         waiting, self._waiting = self._waiting, {}
         for woken, timer in waiting.items():
             timer.cancel()
             woken()
 
     def wait(self, seconds: float, woken: Callable[[], None]) -> None:
-        """Tell when the view changes or a node comes along, or after `seconds`."""
+        """Call `woken` when the view changes or a node comes along, or after `seconds`."""
         self._waiting[woken] = asyncio.get_running_loop().call_later(seconds, self._expire, woken)
 
     def leave(self, woken: Callable[[], None]) -> None:
-        """Tell nobody; also when nobody waits."""
+        """Forget `woken`; nothing happens when it does not wait."""
         timer = self._waiting.pop(woken, None)
         if timer is not None:
             timer.cancel()
@@ -67,7 +67,7 @@ class Sight:
 
 
 class Network:
-    """A network's state in one worker. Its settings never change: a change of settings makes a new one."""
+    """The state of a network in one worker. Its settings never change: new settings make a new `Network`."""
 
     __slots__ = ("_cells", "_tally", "chain", "memos", "name", "planner", "pool", "refreshes", "settings", "sight")
 
@@ -81,7 +81,7 @@ class Network:
         sight: Sight,
         memos: Memos,
     ) -> None:
-        """`memos`: where it is counted what is remembered of its calls."""
+        """`memos`: the budget for what is remembered of calls."""
         self.memos = memos
         self.name = name
         self.settings = settings
@@ -107,15 +107,15 @@ class Network:
 
     @property
     def view(self) -> ChainSnapshot:
-        """What is known now."""
+        """The chain snapshot of now."""
         return self.sight.view
 
     def plan(self, method: str, params: bytes) -> Plan:
-        """The plan of a call at this moment."""
+        """The plan of a call at the snapshot of now."""
         return self.planner.plan(method, params, self.sight.view)
 
     def cell(self, plan: Plan) -> Cell:
-        """Where calls of this method are counted."""
+        """The counters of the method of this call."""
         cell = self._cells.get(plan.method)
         if cell is None:
             cell = self._tally.cell(self.name, plan.method, plan.rule.cache)
@@ -124,8 +124,8 @@ class Network:
         return cell
 
     def may_be_abandoned(self, plan: Plan, node_id: str, fork_epoch: int) -> bool:
-        """Could an answer be that of a branch which was left meanwhile? That is so when a reorganisation was noticed
-        since `fork_epoch`, or the node that answered is no longer known to be on the branch that is served."""
+        """May an answer belong to a branch that was left meanwhile? That is so when a reorganisation was noticed since
+        `fork_epoch`, or when the node that answered is no longer known to be on the branch that is served."""
         if plan.final:
             return False
         if self.view.fork_epoch != fork_epoch:
@@ -134,12 +134,12 @@ class Network:
         return any(node.id == node_id and node.head < plan.min_head for node in nodes)
 
     def see(self, view: ChainSnapshot) -> None:
-        """Something about the network changed: plans are made anew, and who waited for that goes on."""
+        """Take a new view: plans are made anew, and everyone who waits for a change goes on."""
         self.sight.see(view)
 
 
 def _overrides(name: str, settings: NetworkSettings) -> list[Override]:
-    """What the settings say about methods."""
+    """The overrides of rules in the settings."""
     return [
         Override(
             pattern=pattern,

@@ -1,4 +1,4 @@
-"""From the settings as the operator writes them to those that the core reads."""
+"""Maps the settings, as the operator writes them, to those that the core reads."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from rpcaccel.core.nodes.quota import QuotaLimits
 from rpcaccel.core.plan.rules import Routes, TagRoute
 
 MOST_DOUBT = 16
-"""How many times the blocks that `hidden_lag` stands for are doubted at most, however far behind a machine was seen."""
+"""The blocks in doubt are at most this many times those that `hidden_lag` stands for, however far behind a machine was
+seen."""
 
 
 def broadcast(network: NetworkSettings) -> BroadcastSettings:
-    """How transactions are told."""
+    """How many nodes a transaction is sent to."""
     return BroadcastSettings(share=network.transactions.share, at_least=network.transactions.at_least)
 
 
 def routes(network: NetworkSettings) -> Routes:
-    """Which methods go to tagged nodes."""
+    """Which methods are routed to tagged nodes."""
     return Routes([TagRoute(route.methods, route.tag) for route in network.routes])
 
 
 def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
-    """How far a call is taken. What is not there yet is asked for again half a block later."""
+    """How far a call is taken. A block that is not there yet is asked for again half a block later."""
     return DispatchSettings(
         attempts=network.attempts,
         behind_attempts=network.behind_attempts,
@@ -38,7 +39,7 @@ def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:
 
 
 def most_lag(network: NetworkSettings, block_time: float) -> int:
-    """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
+    """The number of blocks that a machine hidden behind a node's URL is believed to be behind at most."""
     return MOST_DOUBT * _usual_doubt(network, block_time) // 2
 
 
@@ -58,23 +59,23 @@ def _usual_doubt(network: NetworkSettings, block_time: float) -> int:
 
 
 def hedging(network: NetworkSettings) -> Hedging | None:
-    """When a second node is asked."""
+    """When a call is hedged."""
     return Hedging(at_least=network.hedge.at_least) if network.hedge.quantile else None
 
 
 def outliers(network: NetworkSettings) -> OutlierPolicy:
-    """What is much slower."""
+    """When a node is much slower than the others."""
     said = network.outliers
     return OutlierPolicy(factor=said.factor, by=said.by, share=said.share, rest=said.rest)
 
 
 def limit(network: NetworkSettings, node: NodeSettings) -> Limit:
-    """How many calls the node may have at once, to begin with."""
+    """The number of calls that the node may have at once, to begin with."""
     return Limit(node.max_connections, ConcurrencyPolicy(least=network.concurrency.least))
 
 
 def breaker(network: NetworkSettings) -> BreakerPolicy:
-    """When failures shut a node out."""
+    """When failures open the breaker of a node."""
     said = network.breaker
     return BreakerPolicy(
         failures=said.failures, ratio=said.ratio, volume=said.volume, rest=said.rest, rest_max=said.rest_max
@@ -82,6 +83,6 @@ def breaker(network: NetworkSettings) -> BreakerPolicy:
 
 
 def quota(node: NodeSettings, workers: int) -> QuotaLimits:
-    """What one worker may ask of the node."""
+    """The part of the quotas of a node that one worker may use."""
     said = node.quota
     return QuotaLimits(second=said.second, day=said.day, month=said.month, heavy=said.heavy).shared_by(workers)

@@ -1,7 +1,7 @@
-"""The one place of a worker's state, and its one writer.
+"""The state of a worker in one place, with one writer.
 
-A change of settings builds the new networks aside, carrying node state over by id, and swaps once. A call keeps the
-network it started with. Architecture section 7.
+A change of settings builds the new networks beside those in force, carries node state over by id, and swaps once. A
+call keeps the network it started with (architecture section 7).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WorkerState:
         wall: Callable[[], float] = time.time,
         connect: Callable[[NodeSettings], HttpNodeClient] = HttpNodeClient,
     ) -> None:
-        """`wall`: seconds since 1970, for what people read. `connect` makes what sends calls to a node."""
+        """`wall`: seconds since 1970, for what people read. `connect` makes the client of a node."""
         self.unclassed = Unclassed()
         self.networks: dict[str, Network] = {}
         self.revision = 0
@@ -47,18 +47,18 @@ class WorkerState:
         self._clock = clock
         self._wall = wall
         self.memos = Memos()
-        """The account of what is remembered of calls, in all networks and on all paths."""
+        """The budget for what is remembered of calls, in all networks and on all paths."""
         self._means = Means(
             tally=tally, clock=clock, wall=wall, rng=rng, connect=connect, memos=self.memos, unclassed=self._note
         )
         self._built = Build(self._means)
 
     def build(self) -> Build:
-        """Where the networks of a new revision are made, aside of those in force."""
+        """A build in which the networks of a new revision are made, beside those in force."""
         return Build(self._means, self._built)
 
     def adopt(self, build: Build, revision: int) -> list[HttpNodeClient]:
-        """Take over what was built; returns the upstreams that no network uses any more, to be closed once idle."""
+        """Put a build in force. Returns the clients that no network uses any more, which are to be closed once idle."""
         old, self._built = self._built, build
         build.settle()
         self.networks = build.networks
@@ -68,7 +68,7 @@ class WorkerState:
         return [upstream for _, upstream in old.upstreams.values() if id(upstream) not in kept]
 
     def see(self, heads: NetworkHeads) -> None:
-        """The control plane tells where the nodes of a network are."""
+        """Take what the control plane knows of the nodes of a network."""
         network = self.networks.get(heads.network)
         if network is None:
             return
@@ -78,7 +78,7 @@ class WorkerState:
         for told in heads.nodes:
             node = nodes.get(told.id)
             if node is not None:
-                # Beside nodes that are known to be right, one that has not said what it serves is not tried out.
+                # Beside nodes known to be right, one that has not said which chain it serves is not tried out.
                 node.chain_ok = False if checked and told.chain_ok is None else told.chain_ok
                 node.bar(told.barred)
                 node.hear(told.says)
@@ -96,7 +96,7 @@ class WorkerState:
             self._tally.node(network.name, node.id).ejections += 1
         settings, patience = network.pool.outliers, network.pool.settings.patience
         for node in network.pool.nodes:
-            # As long as it is out or silent, and not once: not everything may be paid for at the same time.
+            # Repeated while the node is out or silent: the retry budget may not pay for all of its calls at once.
             if (
                 now < node.ejected_until
                 or not node.breaker.allows(now)
@@ -112,7 +112,8 @@ class WorkerState:
             network.sight.wake()
 
     def bring(self, uses: Iterable[Brought]) -> None:
-        """What others used of this worker's part of the quotas; quotas that are not there (any more) are let be."""
+        """Take what other workers used of this worker's part of the quotas; quotas that do not exist (any more) are
+        ignored."""
         now = self._clock()
         for brought in uses:
             network = self.networks.get(brought.network)
@@ -121,7 +122,7 @@ class WorkerState:
                     node.quota.bring(brought, now)
 
     def upstreams(self) -> Iterator[tuple[str, str, HttpNodeClient]]:
-        """Every upstream with its network and node."""
+        """Every client of a node, with the names of its network and its node."""
         for (network, node), (_, upstream) in self._built.upstreams.items():
             yield network, node, upstream
 
@@ -136,7 +137,7 @@ class WorkerState:
 
 
 def _view(before: ChainSnapshot, heads: NetworkHeads, *, doubt: int, forgetting: bool) -> ChainSnapshot:
-    """The view that follows from the heads; the serial moves only when something did."""
+    """The snapshot that follows from the heads; its serial increases only when another field changed."""
     best = max((node.head for node in heads.nodes if node.chain_ok is not False), default=-1)
     view = ChainSnapshot(
         serial=before.serial,

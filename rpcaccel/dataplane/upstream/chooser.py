@@ -1,4 +1,4 @@
-"""Who is asked next: eligibility and balancer as the one question that core.dispatch.machine puts."""
+"""Says which node is asked next: eligibility and balancer behind the questions that core.dispatch.machine asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 
 
 class PoolChooser:
-    """Eligibility and balancer as one question."""
+    """The chooser of one call among the nodes of a pool."""
 
     __slots__ = ("_avoided", "_balancer", "_last", "_nodes", "_plan", "_rng", "_route_key", "forced")
 
@@ -29,20 +29,26 @@ class PoolChooser:
         urgent: bool = False,
         last: bool = False,
     ) -> None:
-        """`urgent`: the call is taken on even where there is no room. `last`: nodes that are behind were waited for."""
+        """The chooser of `plan` among `nodes`.
+
+        Args:
+            urgent: the call is sent even to nodes without room.
+            last: the call has waited for nodes that are behind, and waits no more.
+        """
         self._plan = plan
         self._nodes = nodes
         self._balancer = balancer
         self._rng = rng
         self._route_key = route_key or plan.route_key
         self._avoided: Collection[str] = ("",) if urgent else ()
-        """An urgent call avoids nobody, and still goes on like one that is under way."""
+        """Ids to avoid from the start. An urgent call names none, but counts as one that was tried, which needs no
+        room."""
         self._last = last
         self.forced = False
-        """Has a node been given that is not fit, for want of better?"""
+        """Was a node given that is not eligible, for want of a better one?"""
 
     def next(self, avoid: Collection[str], now: float) -> Node | None:
-        """Who is asked now, among those whose id is not in `avoid`."""
+        """The node to ask now, among those whose id is not in `avoid`."""
         found = eligible(self._nodes, self._plan, now, avoid or self._avoided)
         if not found.nodes:
             return None
@@ -50,22 +56,22 @@ class PoolChooser:
             return found.nodes[0] if len(found.nodes) == 1 else self._pick(found.nodes, now)
         why = judge(found.nodes[0], self._plan, now)
         if avoid and why not in _MAY_BE_WELL:
-            return None  # each is known to answer in vain: one such answer is enough
+            return None  # every node left is known to answer in vain, and one such answer is enough
         if why is Ineligibility.BREAKER_OPEN and not self._last and self.behind(now):
-            return None  # a node that is merely behind comes along, or is followed (dataplane.engine.head_loss)
+            return None  # a node that is merely behind is waited for, or followed (dataplane.engine.head_loss)
         self.forced = True
         return found.nodes[0]
 
     def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
-        """Who may be asked beside `beside`: nobody whom only need would have us ask."""
+        """A node that may be asked beside `beside`; one that only need would have us ask is not given."""
         found = eligible(self._nodes, self._plan, now, avoid)
         bulkhead = self._plan.rule.bulkhead
         nodes = [node for node in found.nodes if node.tier <= beside.tier and node.has_room(now, bulkhead)]
         return None if found.forced or not nodes else self._pick(nodes, now)
 
     def _pick(self, nodes: Sequence[Node], now: float) -> Node:
-        """The balancer's choice; a node that has just returned passes on some of what falls to it. What differs by
-        node is the caller's own node's to answer."""
+        """The balancer's choice. A node that has just returned passes on some of its calls. Where answers differ by
+        node, the caller's own node is chosen."""
         if self._plan.by_caller and self._route_key:
             return rendezvous(nodes, self._route_key)
         node = self._balancer.pick(nodes, route_key=self._route_key, now=now, rng=self._rng)
@@ -75,15 +81,15 @@ class PoolChooser:
         return node
 
     def behind(self, now: float) -> bool:
-        """Is there a node that nothing but its head keeps from being asked?"""
+        """Is there a node that is ineligible for nothing but its head?"""
         return best_left(self._nodes, self._plan, now) >= 0
 
     def count(self, now: float) -> int:
-        """How many nodes may be asked, the least bad among them when none is fit."""
+        """The number of nodes that may be asked; when none is eligible, of the least bad ones."""
         return len(eligible(self._nodes, self._plan, now, self._avoided).nodes)
 
     def nobody(self, now: float) -> Failure:
-        """Why there is nobody to ask: one sentence for each node."""
+        """Why no node can be asked: one sentence for each node."""
         plan, nodes = self._plan, self._nodes
         verdicts = [(node, judge(node, plan, now)) for node in nodes]
         said = "; ".join(sentence(node, why, plan, now) for node, why in verdicts) or "there are no nodes"
