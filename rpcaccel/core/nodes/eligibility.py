@@ -86,29 +86,32 @@ def eligible(nodes: Sequence[Node], plan: Plan, now: float, avoid: Collection[st
     Args:
         avoid: ids of the nodes tried before. A call that has been tried is accepted even by nodes without room.
     """
-    fit = []
+    fit, sure = [], False
     for node in nodes:
         if judge(node, plan, now) is NONE:
-            fit.append(node)  # noqa: PERF401 - a comprehension is one call more in Python 3.11
+            fit.append(node)
+            sure = sure or node.chain_ok is True
     if not fit:
         least_bad = [node for node in _least_bad(nodes, plan, now) if node.id not in avoid]
         return Eligibility(least_bad, forced=bool(least_bad))
-    if len(fit) == 1 and not avoid:
-        return Eligibility(fit) if fit[0].has_room(now, plan.rule.bulkhead) else Eligibility([], full=True)
-    fit = [node for node in fit if node.chain_ok] or fit  # a node whose chain is not known yet may serve another chain
-    left = [node for node in fit if node.id not in avoid] if avoid else fit
     bulkhead = plan.rule.bulkhead
-    roomy = [node for node in left if node.has_room(now, bulkhead)]
-    if not roomy and not avoid:
+    roomy: list[Node] = []
+    for node in fit:  # a node whose chain is not known yet may serve another chain, so it comes after the others
+        if (node.chain_ok or not sure) and node.id not in avoid and node.has_room(now, bulkhead):
+            if roomy and node.tier < roomy[0].tier:
+                roomy.clear()
+            if not roomy or node.tier == roomy[0].tier:
+                roomy.append(node)
+    if roomy:
+        return Eligibility(_preferred(roomy, plan) if len(roomy) > 1 else roomy)
+    if not avoid:
         return Eligibility([], full=True)
-    if bulkhead is not Bulkhead.LIGHT:  # a tried call needs no room, but must not take the last connection
+    # A tried call needs no room, but must not take the last connection.
+    left = [node for node in fit if (node.chain_ok or not sure) and node.id not in avoid]
+    if bulkhead is not Bulkhead.LIGHT:
         left = [node for node in left if node.leaves_a_connection()]
-    found = roomy or left
-    tiers = {node.tier for node in found}
-    if len(tiers) > 1:
-        lowest = min(tiers)
-        found = [node for node in found if node.tier == lowest]
-    return Eligibility(_preferred(found, plan))
+    lowest = min((node.tier for node in left), default=0)
+    return Eligibility(_preferred([node for node in left if node.tier == lowest], plan))
 
 
 def _preferred(nodes: list[Node], plan: Plan) -> list[Node]:
