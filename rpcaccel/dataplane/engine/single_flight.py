@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from rpcaccel.core.dispatch.outcome import Outcome
 
@@ -71,15 +71,15 @@ class Pending(Generic[T]):
         """The transformed value. Raises the error with which the wait ended, CancelledError among them."""
         if self._error is not None:
             raise self._error
-        value = self._value
+        value: T = self._value
         for make in self._makes:
             value = make(value)
-        return cast(T, value)
+        return value
 
     def then(self, make: Callable[[T], U]) -> Pending[U]:
         """Transform the value by `make` as well. Returns this wait."""
         self._makes += (make,)
-        return cast("Pending[U]", self)
+        return self  # type: ignore[return-value] # its values are of another type from now on
 
     def listen(self, told: Callable[[Pending[T]], None]) -> None:
         """Call `told` when the value is there, at once if it is there already. A wait has one listener."""
