@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.jsonrpc import SHARED_FROM, Invalid
 from rpcaccel.dataplane.http.aiohttp_protocol import Connection, Listener
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
+from rpcaccel.dataplane.http.request_head import RequestHead
 
 LINGER = 1.0
 """Seconds for which what a client still sends is read and dropped after it was refused."""
@@ -41,7 +42,7 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
         if _last(request) or reply.close or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
-        for part in (reply.body, *reply.shared) if reply.shared else ():
+        for part in () if isinstance(response, web.Response) else reply.parts:
             await response.write(part)
         await response.write_eof()
         if response.keep_alive:
@@ -62,9 +63,10 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
 
 
 def _response(reply: HttpAnswer, named: dict[str, str]) -> web.StreamResponse:
-    """The body goes with it, but for one in parts: those are written one after the other, as the client takes them."""
-    if not reply.shared:
-        return web.Response(status=reply.status, headers=named, body=reply.body)
+    """The response to an answer. Its body goes with it, but for a long one in parts: these are written one after the
+    other, as the client takes them."""
+    if len(reply.parts) <= 1 or reply.size < SHARED_FROM:
+        return web.Response(status=reply.status, headers=named, body=b"".join(reply.parts))
     response = web.StreamResponse(status=reply.status, headers=named)
     response.content_length = reply.size
     return response
@@ -81,17 +83,16 @@ async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer
         return front.other(request.method, request.path, named)
     if sum(len(name) + len(value) for name, value in request.raw_headers) > front.settings.max_header:
         return front.header_too_large(named)
-    visit = front.enter(request.path, named, request.remote)
+    visit = front.enter(RequestHead(request.path, named), request.remote)
     if isinstance(visit, HttpAnswer):
         return visit
     try:
         body = await _read(front, request)
         if isinstance(body, HttpAnswer):
             return body
-        reply: HttpAnswer | Awaitable[HttpAnswer | Awaitable[HttpAnswer]] = front.answer(visit, body)
-        while not isinstance(reply, HttpAnswer):
-            reply = await reply
-        return reply
+        answered = await front.calls.answer(body, visit.route, visit.address.encode(), visit.guest, visit.ends)
+        reply = front.reply(visit, answered)
+        return reply if isinstance(reply, HttpAnswer) else await reply
     finally:
         front.leave(visit)
 

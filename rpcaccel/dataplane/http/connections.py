@@ -13,7 +13,8 @@ from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
 from rpcaccel.dataplane.http.aiohttp_server import server
 from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.dataplane.http.handler import RequestHandler
-from rpcaccel.dataplane.http.hit_path import RequestHead, Shortcut
+from rpcaccel.dataplane.http.hit_path import Shortcut
+from rpcaccel.dataplane.http.request_head import RequestHead, ordinary
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
@@ -37,7 +38,7 @@ class Lanes:
         self.slow = SlowClients(lambda: self.open, front.lost)
         self._web = server(front, begun=_begun, done=_done)
         self._heads: dict[bytes, RequestHead | None] = {}
-        self._date = DateHeader()
+        self.date = DateHeader()
         self._looking: asyncio.TimerHandle | None = None
 
     def __call__(self) -> FastProtocol:
@@ -59,18 +60,12 @@ class Lanes:
         if found is not _UNREAD:
             return found  # type: ignore[return-value] # not the marker
         head = read_head(text) if len(text) <= self.front.settings.max_header else None
-        read = None if head is None else RequestHead(text, head)
+        read = None if head is None else ordinary(text, head)
         if len(text) <= _LONGEST_HEAD:
             if len(self._heads) >= _MOST_HEADS:
                 self._heads.clear()
             self._heads[text] = read
         return read
-
-    def date(self, now: float) -> str:
-        """The Date line of this second (monotonic seconds), its line break in front."""
-        if now >= self._date.until:
-            self._date.turn(now)
-        return self._date.text
 
     async def drain(self, within: float) -> None:
         """Let what is being answered end, and be read, within so many seconds, then close every connection."""

@@ -36,10 +36,11 @@ class Headers(Protocol):
 
 
 class Arrival(NamedTuple):
-    """Who came, and where to: at most one of `client` and `refusal` is there."""
+    """The caller of a request, and its path. Neither `client` nor `refusal` is set for a caller without a key, who is
+    told apart by its address: see `anonymous`."""
 
     path: str
-    """Without the key."""
+    """The path without a key."""
     client: Client | None = None
     refusal: LimitRefusal | None = None
 
@@ -90,16 +91,8 @@ class Admission:
             return peer
         return self._trust.client(peer, headers.getall(self._trust.header.lower(), []))
 
-    def visit(self, path: str, headers: Headers, address: str) -> Arrival:
-        """Who came with these headers from this address to this path."""
-        visit = self.look(path, headers)
-        if visit.refusal is not None:
-            self._tally.refused(visit.refusal.reason)
-        return visit if visit.client or visit.refusal else Arrival(visit.path, self.anonymous(address))
-
     def look(self, path: str, headers: Headers) -> Arrival:
-        """The same where the address does not matter, and without counting: neither client nor refusal for those
-        without a key, who are told apart by their address."""
+        """What path and headers say about a caller, whatever its address. Nothing is counted."""
         key = ""
         if self._named and path.startswith(PATH):
             key, _, rest = path.removeprefix(PATH).partition("/")

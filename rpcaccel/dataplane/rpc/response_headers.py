@@ -13,7 +13,7 @@ from math import ceil
 from typing import Literal
 
 from rpcaccel.config.value_types import parse_duration
-from rpcaccel.core.dispatch.outcome import Leg, Outcome
+from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.stats.counters import AnswerSource
 
 Shown = Literal["all", "cache", "none"]
@@ -54,7 +54,10 @@ def word(outcome: Outcome) -> str:
 
 
 def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
-    """The header lines of a single call's answer, each with its line break."""
+    """The header lines of a single call's answer, each with its line break.
+
+    Server-Timing (W3C) has durations in milliseconds; an attempt says when it began as well.
+    """
     told = ""
     if outcome.retry_after is not None:
         told = f"Retry-After: {max(1, ceil(outcome.retry_after))}\r\n"
@@ -63,7 +66,12 @@ def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
     if shown == "cache":
         return told + _cache_line(outcome.source, outcome.cached)
     told += _lines(outcome.source, outcome.cached, outcome.node, outcome.block, outcome.attempts)
-    return told + _timing(outcome.steps, seconds, outcome.legs)
+    steps = ""
+    for name, taken in outcome.steps:
+        steps += f"{name};dur={taken * 1000:.2f}, "
+    for leg in outcome.legs if steps else ():
+        steps += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
+    return f"{told}{TIMING}: {steps}total;dur={seconds * 1000:.2f}\r\n"
 
 
 def hundredths(seconds: float) -> int:
@@ -120,19 +128,7 @@ def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
         told += f"{BLOCK}: {oldest}\r\n"
     if attempts:
         told += f"{ATTEMPTS}: {attempts}\r\n"
-    return told + _timing((), seconds)
-
-
-def _timing(steps: Sequence[tuple[str, float]], total: float, legs: Sequence[Leg] = ()) -> str:
-    """Server-Timing (W3C): durations are milliseconds; an attempt says when it began as well."""
-    if not steps:
-        return f"{TIMING}: total;dur={total * 1000:.2f}\r\n"
-    said = ""
-    for name, seconds in steps:
-        said += f"{name};dur={seconds * 1000:.2f}, "
-    for leg in legs:
-        said += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
-    return f"{TIMING}: {said}total;dur={total * 1000:.2f}\r\n"
+    return f"{told}{TIMING}: total;dur={seconds * 1000:.2f}\r\n"
 
 
 class DateHeader:
