@@ -217,6 +217,21 @@ async def test_a_client_that_leaves_as_its_answer_is_to_be_compressed_is_counted
         assert lane.task is None
 
 
+async def test_a_client_whose_answer_will_not_come_is_not_left_waiting() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.writer.write(request(b"/", b"", BLOCK))
+        await nodes[0].arrived.wait()
+        lane = lane_of(proxy)
+        assert lane.state is RequestState.ASKED
+        assert lane.task is not None
+        lane.task.cancel()
+        async with asyncio.timeout(20):
+            assert await client.reader.read() == b""
+        assert proxy.worker._tally.in_flight == 0
+        nodes[0].release()
+
+
 async def test_draining_lets_a_client_read_what_it_was_answered() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, line(proxy) as client:
         call = b'{"id":1,"method":"hmyv2_getBlocks","params":[0,199,{"withSigners":false}]}'

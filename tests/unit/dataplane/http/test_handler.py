@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
-from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, Named, RequestHead
 from rpcaccel.dataplane.rpc.calls import Answered
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
@@ -34,6 +34,18 @@ async def test_a_path_that_is_not_served_is_turned_away_at_the_door() -> None:
         reply = front_of(proxy).enter(RequestHead("/nowhere", NO_HEADERS), None)
         assert isinstance(reply, HttpAnswer)
         assert (reply.status, reply.close) == (404, False)
+
+
+async def test_a_timeout_that_is_no_duration_is_refused_and_the_request_is_counted_out() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, clients={"anonymous": {"concurrency": 1}}) as proxy:
+        front = front_of(proxy)
+        for _ in range(2):
+            reply = front.enter(RequestHead("/", Named({"x-rpcaccel-timeout": "soon"})), "127.0.0.1")
+            assert isinstance(reply, HttpAnswer)
+            assert reply.status == 400
+        assert isinstance(front.enter(RequestHead("/", NO_HEADERS), "127.0.0.1"), Visit)
+        assert proxy.worker.report().tally.refusals == {"malformed": 2}
+        assert proxy.worker.report().tally.in_flight == 1
 
 
 async def test_every_answer_while_draining_ends_its_connection() -> None:
