@@ -1,4 +1,4 @@
-"""The complete lane: aiohttp's low-level server, for every request that the short lane leaves alone."""
+"""aiohttp's low-level server, for every request that dataplane.http.fast_protocol does not answer itself."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
 from rpcaccel.dataplane.http.request_head import RequestHead
 
 LINGER = 1.0
-"""Seconds for which what a client still sends is read and dropped after it was refused."""
+"""Seconds for which a refused client is still read from; what it sends is dropped."""
 ENCODINGS = frozenset({"deflate", "gzip", "identity"})
-"""Of request bodies."""
+"""The Content-Encodings of request bodies that are understood."""
 
 Told = Callable[[web.BaseRequest], None]
 
 
 def _nobody(_request: web.BaseRequest) -> None:
-    """Nobody is told."""
+    """Stands for a listener where there is none."""
 
 
 def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody) -> Listener:
-    """A factory of protocols that answer from the front.
+    """Make a factory of protocols that answer by a request handler.
 
-    `begun` is told when the head of a request is there, `done` when its answer has been written whole and the
+    `begun` is called when the head of a request is there, `done` when its answer has been written whole and the
     connection goes on.
     """
 
@@ -73,7 +73,7 @@ def _response(reply: HttpAnswer, named: dict[str, str]) -> web.StreamResponse:
 
 
 def _last(request: web.BaseRequest) -> bool:
-    """Is the answer the last one to a client that sends no more? Call it once for each answer."""
+    """Count an answer. True if it is the last one to a client that sends no more."""
     return isinstance(request.protocol, Connection) and request.protocol.answers()
 
 
@@ -98,7 +98,7 @@ async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer
 
 
 async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | HttpAnswer:
-    """The body, within its limits of bytes (after gzip) and seconds."""
+    """Read the body of a request within its limits of bytes (after gzip) and seconds."""
     limit, chunks, size = front.settings.max_body, [], 0
     if (request.content_length or 0) > limit:
         return front.too_large(request.headers)
@@ -121,7 +121,7 @@ async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | Http
 
 
 def _framing(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer | None:
-    """Say what is refused of the request's framing; answer Expect (RFC 9110 section 10.1.1, RFC 9112 section 6)."""
+    """The refusal of a framing that is not understood. Answers Expect (RFC 9110 section 10.1.1, RFC 9112 section 6)."""
     told = request.headers
     coding = told.get("Transfer-Encoding")
     if coding is not None and (coding.strip().lower() != "chunked" or request.version < HttpVersion11):
@@ -145,7 +145,7 @@ def _malformed(front: RequestHandler, request: web.BaseRequest, status: int, mes
 
 
 class Quiet:
-    """In place of aiohttp's log: a malformed request that a stranger sends is not written out with a traceback."""
+    """A log that writes nothing, for aiohttp: a malformed request of a stranger is not worth a traceback."""
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_args, **_kwargs: None

@@ -79,7 +79,7 @@ READING = frozenset({_IDLE, _HEAD, _BODY})
 """States in which the next request is waited for here."""
 
 
-class Yard(Protocol):
+class Connections(Protocol):
     """What the connections of one worker have in common."""
 
     front: RequestHandler
@@ -102,11 +102,11 @@ class Yard(Protocol):
 class FastProtocol(asyncio.Protocol):
     """One connection of a client. Implements what dataplane.http.slow_clients watches."""
 
-    __slots__ = ("_asked", "_buffer", "_ended", "_inner", "_peer", "_touched", "_used", "_yard", "body_since",
+    __slots__ = ("_asked", "_buffer", "_connections", "_ended", "_inner", "_peer", "_touched", "_used", "body_since",
                  "head_since", "state", "task", "transport", "writing_paused")  # fmt: skip
 
-    def __init__(self, yard: Yard) -> None:
-        self._yard = yard
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
         self._peer = ""
         self.state = _IDLE
         self._buffer = b""
@@ -143,13 +143,13 @@ class FastProtocol(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
         self._touched = self.head_since = monotonic()
-        self._yard.open.add(self)
+        self._connections.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client left, so the wait for its answer is cancelled."""
         self.state = NEXT[self.state]["lost"]
-        self._yard.open.discard(self)
-        self._yard.slow.no_longer(self)
+        self._connections.open.discard(self)
+        self._connections.slow.no_longer(self)
         self.transport = None
         if self.task is not None:
             self.task.cancel()
@@ -185,7 +185,7 @@ class FastProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read, so nothing more is read from it. Called within the write that was too much."""
         self.writing_paused = True
-        self._yard.slow.waits(self, monotonic(), self._yard.front.settings.max_unsent)
+        self._connections.slow.waits(self, monotonic(), self._connections.front.settings.max_unsent)
         if self._inner is not None:
             self._inner.pause_writing()
         if self.transport is not None and self.state is not _GIVEN:
@@ -194,7 +194,7 @@ class FastProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self.writing_paused = False
-        self._yard.slow.no_longer(self)
+        self._connections.slow.no_longer(self)
         if self._inner is not None:
             self._inner.resume_writing()
         if self.transport is not None and self.state is not _GIVEN and self.state is not _FULL:
@@ -204,7 +204,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         """Read what came of the next request, and answer it, keep it or hand it over."""
-        front = self._yard.front
+        front = self._connections.front
         end = data.find(END)
         if end < 0:
             if len(data) > front.settings.max_header or b"\n" in data.replace(b"\r\n", b""):
@@ -213,7 +213,7 @@ class FastProtocol(asyncio.Protocol):
                 self._keep_part(data, "head")
             return
         end += len(END)
-        asked = self._yard.head(data[:end])
+        asked = self._connections.head(data[:end])
         if asked is None:
             whole = len(data) == end and data.startswith(_WITHOUT_BODY)
             self._hand_over(data, "lend" if whole else "give")
@@ -242,18 +242,18 @@ class FastProtocol(asyncio.Protocol):
     def _hold(self, data: bytes) -> None:
         """Keep what a client sends before it has its answer, a bounded piece of it."""
         self._buffer += data
-        if self.transport is not None and len(self._buffer) > self._yard.front.settings.max_header:
+        if self.transport is not None and len(self._buffer) > self._connections.front.settings.max_header:
             self.state = NEXT[self.state]["flood"]
             self.transport.pause_reading()
 
     def _answer(self, asked: RequestHead, body: bytes) -> None:
         """Answer one whole request, with nothing before it and nothing behind."""
-        yard, transport, self._asked = self._yard, self.transport, asked
-        front = yard.front
+        connections, transport, self._asked = self._connections, self.transport, asked
+        front = connections.front
         visit: Visit | None = None
         reply: HttpAnswer | Pending[Answered] | Awaitable[HttpAnswer]
         try:
-            hit = yard.shortcut.answer(asked, body, self._peer)
+            hit = connections.shortcut.answer(asked, body, self._peer)
             if hit is not None and transport is not None:
                 if isinstance(hit, bytes):
                     transport.write(hit)
@@ -294,7 +294,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _landed(self, visit: Visit, came: Pending[Answered] | asyncio.Future[HttpAnswer]) -> None:
         """Write the answer that was waited for, and go on with what the client sent meanwhile."""
-        front = self._yard.front
+        front = self._connections.front
         reply: HttpAnswer | Awaitable[HttpAnswer] | None
         try:
             found = came.result()
@@ -329,7 +329,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _write(self, reply: HttpAnswer) -> None:
         """Write an answer, with the header lines that depend on the moment."""
-        transport, date = self.transport, self._yard.date
+        transport, date = self.transport, self._connections.date
         if transport is None or transport.is_closing():
             return
         now = self._touched = monotonic()
@@ -355,7 +355,7 @@ class FastProtocol(asyncio.Protocol):
         self._buffer = b""
         self.head_since, self.body_since = monotonic(), 0.0
         if self._inner is None:
-            self._inner = self._yard.complete()
+            self._inner = self._connections.complete()
             self._inner.connection_made(SharedTransport(self, self.transport))
         self._inner.data_received(data)
         if self._ended and not self._inner.eof_received():
@@ -389,7 +389,7 @@ class FastProtocol(asyncio.Protocol):
             return
         if self.body_since and now - self.body_since > patience:
             self.body_since = 0.0
-            self._write(self._yard.front.too_slow(NO_HEADERS))
+            self._write(self._connections.front.too_slow(NO_HEADERS))
         elif self.state is _IDLE and not self.head_since and now - self._touched > keepalive:
             self.transport.close()
 

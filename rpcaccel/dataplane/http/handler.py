@@ -35,7 +35,8 @@ _OURS = f"Server: {SERVER}\r\n"
 _TIMEOUT = response_headers.TIMEOUT.lower()
 GZIP = "Content-Encoding: gzip\r\n"
 INLINE_GZIP = 64 * 1024
-"""Bytes. Longer answers are compressed in a thread, so that no other call waits for it."""
+"""Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
+waits for that."""
 
 
 class HttpAnswer(Struct, frozen=True, gc=False):
@@ -84,7 +85,7 @@ class RequestHandler:
         clock: Callable[[], float],
         admission: Admission,
     ) -> None:
-        """`not_ready` names, in sentences, the networks that cannot serve; empty when all can."""
+        """`not_ready` returns a sentence for each network that cannot serve."""
         self.settings = settings
         self.routes: dict[str, PathRoute] = {}
         self.draining = False
@@ -118,7 +119,7 @@ class RequestHandler:
         started, admission, tally = self.clock(), self._admission, self._tally
         if asked.under is not self.routes:
             self.read(asked)
-        route, guest, refusal = asked.route, asked.guest, asked.refusal
+        route, guest, refusal, request = asked.route, asked.guest, asked.refusal, ""
         address = admission.address(peer, asked.headers) if admission.trusting else peer or ""
         if refusal is not None:
             tally.refused(refusal.reason)
@@ -132,16 +133,17 @@ class RequestHandler:
                 return self.finish(asked.headers, 503, jsonrpc.refusal(busy), "Retry-After: 1\r\n")
             if asked.apart:
                 guest = guest or admission.anonymous(address)
+            if VISITOR.get() is not NOBODY or CURRENT.get() is not None:
+                observer.forget()
+            if self.calls.access is not None:
+                request = self.calls.access.arrived(asked.headers, address, guest)
+            # Whatever may raise comes before this line: a request that is counted in is counted out.
+            if guest is not None:
                 refusal = guest.enter(started)
         if refusal is not None:
             return self._turned_away(asked.headers, refusal)
-        # Requests come in the context of a connection, or of the whole server (uvloop): what was set for one of them is
-        # there when the next one comes.
-        if VISITOR.get() is not NOBODY or CURRENT.get() is not None:
-            observer.forget()
-        access, ends = self.calls.access, None if asked.patience is None else started + asked.patience
-        request = "" if access is None else access.arrived(asked.headers, address, guest)
         tally.in_flight += 1
+        ends = None if asked.patience is None else started + asked.patience
         visit = Visit(asked, route, started, address, guest, ends, request)
         if asked.understood:
             return visit
@@ -180,22 +182,22 @@ class RequestHandler:
         return HttpAnswer(answered.http, lines, (body,), self.draining)
 
     def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> HttpAnswer:
-        """An answer to a request that cannot be read on: the connection ends with it."""
+        """The refusal of a request that cannot be read to its end, so that the connection ends with the answer."""
         self._tally.refused(reason)
         return self.finish(named, status, jsonrpc.refusal(invalid), close=True)
 
     def failed(self) -> HttpAnswer:
-        """The answer when it is our fault: a bug, of which a client learns nothing."""
+        """The answer when a bug of the proxy was met, of which a client learns nothing."""
         self._tally.refused("bug")
         told = Invalid(jsonrpc.INTERNAL_ERROR, "internal error")
         return self.finish(NO_HEADERS, 500, jsonrpc.refusal(told), close=True)
 
     def malformed(self) -> None:
-        """Something came that is no HTTP request, and was refused."""
+        """Count something that is no HTTP request, and was refused."""
         self._tally.refused("malformed-http")
 
     def lost(self, why: str) -> None:
-        """A client was let go of."""
+        """Count a connection that was closed because its client is too slow, by the reason."""
         self._tally.refused(why)
 
     def _not_understood(self, named: Headers) -> HttpAnswer:
@@ -215,12 +217,12 @@ class RequestHandler:
         return self.refuse(named, "body-too-large", 413, Invalid(jsonrpc.INVALID_REQUEST, message))
 
     def too_slow(self, named: Headers) -> HttpAnswer:
-        """The answer to a body that does not come."""
+        """The answer to a request whose body does not come."""
         message = f"the request did not arrive within {self.settings.read_timeout:g} s"
         return self.refuse(named, "slow-client", 408, Invalid(jsonrpc.INVALID_REQUEST, message))
 
     def other(self, method: str, path: str, named: Headers) -> HttpAnswer:
-        """Everything that is not a call: health, preflight, and a word for those who came with a browser."""
+        """The answer to a request that is no POST: health, preflight, and a sentence for people with a browser."""
         if method == "OPTIONS":
             return self._preflight(named)
         if method not in ("GET", "HEAD"):
@@ -257,7 +259,8 @@ class RequestHandler:
         return f"{lines}Content-Type: {content_type}\r\n{_OURS}"
 
     def _allow(self, origin: str) -> tuple[str, str]:
-        """Cross-origin header lines (Fetch standard) for the origins the settings allow; and what they vary by."""
+        """Cross-origin header lines (Fetch standard) for an origin that the settings allow, and the header by which
+        these lines vary."""
         allowed = self.settings.cors_origins
         every = "*" in allowed
         if not (every or origin in allowed):

@@ -227,7 +227,7 @@ class Calls:
 
 
 class _BatchFetch:
-    """The items of one batch that have to be waited for, so many of them at once."""
+    """Fetches the items of one batch that must be waited for, at most http.batch_at_once of them at a time."""
 
     __slots__ = ("_batch", "_calls", "_client", "_ends", "_going_on", "_guest", "_pending", "_route", "_under_way")
 
@@ -242,18 +242,18 @@ class _BatchFetch:
         self._ends = ends
         self._under_way: set[Pending[Outcome]] = set()
         self._going_on = False
-        """Are items being begun? One that is answered at once leaves the next one to whoever began it."""
+        """Is `_go_on` beginning items? An item that is answered within that leaves the next one to the same loop."""
         self._pending: Pending[Answered] = Pending(self)
 
     def begin(self) -> Pending[Answered]:
-        """Fetch what misses, and read on where the batch was too long for one turn of the loop."""
+        """Fetch the misses, and read on where the batch was too long for one turn of the loop."""
         if not self._batch.read:
             asyncio.get_running_loop().call_soon(self._read_on)
         self._go_on()
         return self._pending
 
     def leave(self, pending: Pending[Any]) -> None:  # noqa: ARG002 - there is one who waits
-        """The caller left, and with it those who wait for the items."""
+        """Cancel the waits for all items: the caller left."""
         under_way, self._under_way = self._under_way, set()
         for one in under_way:
             one.cancel()
@@ -278,7 +278,7 @@ class _BatchFetch:
             elif calls.access is None:
                 self._fetch(position, taken)
             else:
-                copy_context().run(self._fetch, position, taken)  # a trace of its own
+                copy_context().run(self._fetch, position, taken)  # so that each call has a trace of its own
         self._going_on = False
         if batch.settled and not self._under_way and not self._pending.done():
             self._pending.land(calls.whole(batch))
@@ -311,21 +311,21 @@ class _Batch:
     __slots__ = ("full", "members", "misses", "most", "next", "outcomes", "replies", "room", "size")
 
     def __init__(self, members: list[Raw], most: int) -> None:
-        """`most`: bytes of results and errors that its answer may have."""
+        """`most`: bytes of results and errors that the reply may have."""
         self.members = members
         self.size = len(members)
         self.next = 0
-        """The position of the item to be looked at next."""
+        """The position of the next item to look at."""
         self.most = self.room = most
-        """Bytes of them that may still come."""
+        """Bytes of results and errors for which there is still room."""
         self.full = False
-        """Was there no room for an answer? Then nothing more is begun: what is under way, and small, may still fit."""
+        """Was there no room for an answer? No further item is begun then; small answers under way may still fit."""
         self.replies: list[tuple[bytes, bytes, bytes] | None] = [None] * self.size
-        """As jsonrpc.batch_reply takes them."""
+        """The replies by position, as jsonrpc.batch_reply takes them."""
         self.outcomes: list[Outcome | None] = [None] * self.size
-        """Those of known calls are without their results."""
+        """The outcomes by position; those of known calls are without their results."""
         self.misses: deque[tuple[int, _Taken]] = deque()
-        """Read, and still to be fetched."""
+        """Positions and calls that were read and must be fetched."""
 
     @property
     def read(self) -> bool:
@@ -338,7 +338,7 @@ class _Batch:
         return self.read and not self.misses
 
     def settle(self, position: int, call_id: bytes | None, outcome: Outcome) -> None:
-        """One item has its answer, which is shown where there is room for it; a notification has none to show."""
+        """Take the outcome of one item: its reply where there is room, none for a notification."""
         if call_id is None:
             self.outcomes[position] = replace(outcome, result=b"", error=None)
             return
@@ -352,7 +352,7 @@ class _Batch:
         self.replies[position] = call_id, jsonrpc.RESULT if found else jsonrpc.ERROR, value
 
     def turn_away(self, position: int, call_id: bytes | None) -> None:
-        """There is no room for the answer of one item: it is not held, and nothing more is begun."""
+        """Refuse one item because there is no room for its answer. No further item is begun."""
         self.full = True
         message = f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
         error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, message)
@@ -361,7 +361,7 @@ class _Batch:
             self.replies[position] = call_id, jsonrpc.ERROR, error
 
     def answered(self) -> Answered:
-        """The whole, in the order of the items."""
+        """The reply to the whole batch, in the order of the items."""
         said = [reply for reply in self.replies if reply is not None]
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
         return Answered((jsonrpc.batch_reply(said),) if said else (), outcomes, batch=True)
