@@ -15,7 +15,7 @@ from rpcaccel.dataplane.http.aiohttp_server import server
 from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
-from rpcaccel.dataplane.http.request_head import RequestHead, ordinary
+from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
@@ -61,7 +61,7 @@ class Lanes:
         if found is not _UNREAD:
             return found  # type: ignore[return-value] # not the marker
         head = read_head(text) if len(text) <= self.front.settings.max_header else None
-        read = None if head is None else ordinary(text, head)
+        read = None if head is None else RequestHead(head.path, Named(head.headers), text, head.length)
         if len(text) <= _LONGEST_HEAD:
             if len(self._heads) >= _MOST_HEADS:
                 self._heads.clear()

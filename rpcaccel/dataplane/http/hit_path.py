@@ -47,10 +47,9 @@ class Shortcut:
         route = asked.route
         if route is None or not asked.open or front.draining or tally.in_flight >= asked.most:
             return None
-        hit = route.known.find(body, route.network.sight.view.serial, memory, started)
-        if hit is None:
+        known, call_id, result, slot = route.known.find(body, route.network.sight.view.serial, memory, started)
+        if known is None:
             return None
-        known, call_id, result, slot = hit
         length = len(result) + len(call_id) + _AROUND
         packed = length >= asked.compact and asked.packs
         if packed and (slot is None or length >= INLINE_GZIP):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from rpcaccel.core.client_limits import Client, LimitRefusal
-from rpcaccel.core.wire.http_head import HttpHead
 from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
@@ -84,11 +83,6 @@ class RequestHead:
         """The setting http.gzip_from."""
         self.short_hit = self.long_hit = b""
         """The lines of `short` and `long` as the hit path writes them, with the beginning of Content-Length."""
-
-
-def ordinary(text: bytes, head: HttpHead) -> RequestHead:
-    """The head of an ordinary POST, from its text and what was read of that."""
-    return RequestHead(head.path, Named(head.headers), text, head.length)
 
 
 def takes_gzip(accepted: str) -> bool:

@@ -23,6 +23,7 @@ from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
+from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
 from rpcaccel.dataplane.rpc.observer import Observer
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
@@ -82,7 +83,7 @@ class Calls:
         """
         tally, started = self._engine.tally, self._clock()
         tally.bytes_in += len(body)
-        # One call in ASCII, the usual case, is nothing else that a body may be.
+        # An object in ASCII, the usual body, needs no check for UTF-8 and is no batch.
         usual = body.startswith(b"{") and body.isascii()
         decoded = jsonrpc.decode_member(body) if usual else jsonrpc.decode(body)
         if not tally.requests & _UNTIMED:
@@ -92,7 +93,7 @@ class Calls:
         if isinstance(decoded, Invalid):
             tally.refused("malformed")
             return Answered((jsonrpc.refusal(decoded),))
-        taken, outcome = self._take_up(decoded, route, guest)
+        taken, outcome = self._take_up(decoded, route, guest, started)
         if outcome is not None:
             route.known.learn(body, route.network, taken.plan, outcome, self.settings.headers)
             return self._single(taken, outcome)
@@ -139,19 +140,22 @@ class Calls:
         while batch.next < batch.size and now < turn_ends:
             position, text = batch.next, bytes(batch.members[batch.next])
             batch.next = position + 1
-            hit = None if particular or batch.full else route.known.find(text, serial, memory, now)
-            if hit is None or len(hit[2]) > batch.room:
-                self._take(batch, position, text, route, guest)
+            started, ordinary = now, particular or batch.full
+            known, call_id, result, slot = NO_HIT if ordinary else route.known.find(text, serial, memory, started)
+            if known is not None and len(result) <= batch.room:
+                batch.room -= len(result)
+                batch.outcomes[position] = known.outcome
+                batch.replies[position] = call_id, jsonrpc.RESULT, result
                 now = self._clock()
-                continue
-            known, call_id, result, slot = hit
-            batch.room -= len(result)
-            batch.outcomes[position] = known.outcome
-            batch.replies[position] = call_id, jsonrpc.RESULT, result
-            started, now = now, self._clock()
-            known.count(memory, slot, len(result), now - started)
+                known.count(memory, slot, len(result), now - started)
+            else:
+                self._take(batch, position, text, route, guest, started)
+                now = self._clock()
 
-    def _take(self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None) -> None:
+    def _take(
+        self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None, started: float
+    ) -> None:
+        """Decode one item of a batch, and answer it at once, refuse it, or put it among the misses."""
         call = jsonrpc.decode_member(text)
         if isinstance(call, Invalid):
             self._engine.tally.refused("malformed")
@@ -160,7 +164,7 @@ class Calls:
         if batch.full:
             batch.turn_away(position, call.id)
             return
-        taken, outcome = self._take_up(call, route, guest)
+        taken, outcome = self._take_up(call, route, guest, started)
         if outcome is None:
             batch.misses.append((position, taken))
             return
@@ -168,13 +172,15 @@ class Calls:
         self.count(taken, outcome)
         batch.settle(position, call.id, outcome)
 
-    def _take_up(self, call: Call, route: PathRoute, guest: Client | None) -> tuple[_Taken, Outcome | None]:
+    def _take_up(
+        self, call: Call, route: PathRoute, guest: Client | None, started: float
+    ) -> tuple[_Taken, Outcome | None]:
         """Plan a call, and give the answer that needs no waiting. A guest pays for the call, whoever answers it.
 
         Whether the call is refused is asked first: the params of a refused call are not read, and no plan is
         remembered. That a method with a rule is accepted is asked once for each path and revision of the settings.
         """
-        network, engine, started = route.network, self._engine, self._clock()
+        network, engine = route.network, self._engine
         accepted = route.accepted.get(call.method)
         if accepted is not None:
             rule, refused = accepted[0], None

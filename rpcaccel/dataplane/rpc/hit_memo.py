@@ -61,9 +61,11 @@ class Known(Struct, frozen=True, gc=False):
         self.latency.observe(seconds)
 
 
-Hit = tuple[Known, bytes, bytes, CacheSlot | None]
-"""The answer to a call of a known template: what is known of it, the raw id of the call, the result, and the slot of
-the kept answer (None where the proxy answers itself). Nothing is counted before `Known.count` is called."""
+Hit = tuple[Known | None, bytes, bytes, CacheSlot | None]
+"""The answer to a call of a known template: what is known of it (None: this is no hit), the raw id of the call, the
+result, and the slot of the kept answer (None where the proxy answers itself). Nothing is counted before `Known.count`
+is called."""
+NO_HIT: Hit = (None, b"", b"", None)
 
 
 class KnownCalls:
@@ -77,16 +79,16 @@ class KnownCalls:
         self.get = self._known.get
         """What is known of a template; None where nothing is known, or its id is not where it seems to be."""
 
-    def find(self, text: bytes, serial: int, memory: MemoryTier, now: float) -> Hit | None:
-        """The answer to a call of this text at the snapshot `serial`; None where the ordinary way must find it."""
+    def find(self, text: bytes, serial: int, memory: MemoryTier, now: float) -> Hit:
+        """The answer to a call of this text at the snapshot `serial`; NO_HIT where the ordinary way must find it."""
         words, call_id = call_template.split(text)
         known = self.get(words)
         if known is None or known.serial != serial:
-            return None
+            return NO_HIT
         if known.local is not None:
             return known, call_id, known.local, None
         slot = memory.find(known.key, now)
-        return None if slot is None or slot.entry is None else (known, call_id, slot.entry.result, slot)
+        return NO_HIT if slot is None or slot.entry is None else (known, call_id, slot.entry.result, slot)
 
     def __repr__(self) -> str:
         return f"<{len(self._known)} known calls>"
