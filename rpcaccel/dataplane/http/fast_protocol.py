@@ -225,7 +225,7 @@ class FastProtocol(asyncio.Protocol):
             self._keep_part(data, "body")
         else:
             self.state = NEXT[self.state]["whole"]
-            self._buffer = b""
+            self._buffer, self._asked = b"", asked
             self.head_since = self.body_since = 0.0
             self._answer(asked, data[end:])
 
@@ -248,7 +248,7 @@ class FastProtocol(asyncio.Protocol):
 
     def _answer(self, asked: RequestHead, body: bytes) -> None:
         """Answer one whole request, with nothing before it and nothing behind."""
-        connections, transport, self._asked = self._connections, self.transport, asked
+        connections, transport = self._connections, self.transport
         front = connections.front
         visit: Visit | None = None
         reply: HttpAnswer | Pending[Answered] | Awaitable[HttpAnswer]

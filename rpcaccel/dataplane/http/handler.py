@@ -106,8 +106,9 @@ class RequestHandler:
         asked.packs = takes_gzip(asked.headers.get("accept-encoding", ""))
         asked.short = self._lines(asked.headers)
         asked.long = (GZIP if asked.packs else "") + self._lines(asked.headers, vary="Accept-Encoding")
-        turned_away = asked.route is None or asked.refusal is not None or not asked.understood
-        asked.open = not (turned_away or asked.length > settings.max_body or self.calls.access is not None)
+        refused = asked.refusal is not None or not asked.understood or asked.length > settings.max_body
+        closed = refused or self.calls.access is not None
+        asked.known = None if closed or asked.route is None else asked.route.known
         asked.most, asked.compact = settings.max_in_flight, settings.gzip_from
         asked.short_hit, asked.long_hit = (
             f"{lines}Content-Length: ".encode("latin-1") for lines in (asked.short, asked.long)

@@ -44,10 +44,9 @@ class Shortcut:
         front, tally, memory, started = self._front, self._tally, self._memory, self._clock()
         if asked.under is not front.routes:
             front.read(asked)
-        route = asked.route
-        if route is None or not asked.open or front.draining or tally.in_flight >= asked.most:
+        if asked.known is None or front.draining or tally.in_flight >= asked.most:
             return None
-        known, call_id, result, slot = route.known.find(body, route.network.sight.view.serial, memory, started)
+        known, call_id, result, slot = asked.known.find(body, memory, started)
         if known is None:
             return None
         length = len(result) + len(call_id) + _AROUND

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from rpcaccel.core.client_limits import Client, LimitRefusal
 from rpcaccel.dataplane.rpc.admission import Headers
+from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
 _LONGEST_ACCEPTED = 256
@@ -39,7 +40,7 @@ NO_HEADERS = Named({})
 class RequestHead:
     """The head of a POST. `RequestHandler.read` fills in what follows from it under the settings in force."""
 
-    __slots__ = ("apart", "compact", "end", "guest", "headers", "length", "long", "long_hit", "most", "open", "packs",
+    __slots__ = ("apart", "compact", "end", "guest", "headers", "known", "length", "long", "long_hit", "most", "packs",
                  "path", "patience", "place", "refusal", "route", "short", "short_hit", "text", "under", "understood",
                  "whole")  # fmt: skip
 
@@ -75,8 +76,8 @@ class RequestHead:
         self.short = self.long = ""
         """The header lines that follow from this head, for an answer too short to be compressed and for a longer
         one."""
-        self.open = False
-        """May a known call that comes under this head be answered by the hit path?"""
+        self.known: KnownCalls | None = None
+        """The known calls of the path; None where the hit path may answer nothing that comes under this head."""
         self.most = 0
         """The setting http.max_in_flight."""
         self.compact = 0

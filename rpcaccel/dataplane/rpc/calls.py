@@ -95,7 +95,7 @@ class Calls:
             return Answered((jsonrpc.refusal(decoded),))
         taken, outcome = self._take_up(decoded, route, guest, started)
         if outcome is not None:
-            route.known.learn(body, route.network, taken.plan, outcome, self.settings.headers)
+            route.known.learn(body, taken.plan, outcome, self.settings.headers)
             return self._single(taken, outcome)
         pending = self._engine.fetch(route.network, taken.plan, client)
         if ends is not None:
@@ -135,13 +135,13 @@ class Calls:
     def take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = guest is not None or self.access is not None
-        memory, serial, now = self._engine.memory, route.network.sight.view.serial, self._clock()
+        memory, now = self._engine.memory, self._clock()
         turn_ends = now + TURN
         while batch.next < batch.size and now < turn_ends:
             position, text = batch.next, bytes(batch.members[batch.next])
             batch.next = position + 1
             started, ordinary = now, particular or batch.full
-            known, call_id, result, slot = NO_HIT if ordinary else route.known.find(text, serial, memory, started)
+            known, call_id, result, slot = NO_HIT if ordinary else route.known.find(text, memory, started)
             if known is not None and len(result) <= batch.room:
                 batch.room -= len(result)
                 batch.outcomes[position] = known.outcome
@@ -168,7 +168,7 @@ class Calls:
         if outcome is None:
             batch.misses.append((position, taken))
             return
-        route.known.learn(text, route.network, taken.plan, outcome, self.settings.headers)
+        route.known.learn(text, taken.plan, outcome, self.settings.headers)
         self.count(taken, outcome)
         batch.settle(position, call.id, outcome)
 

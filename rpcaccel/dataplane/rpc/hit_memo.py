@@ -7,16 +7,17 @@ and so forgets all of it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from msgspec import Struct
 
 from rpcaccel.core.cache.eviction import CacheSlot
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Uses
 from rpcaccel.core.stats.counters import AnswerSource, Cell
-from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 from rpcaccel.core.wire import call_template
 from rpcaccel.core.wire.call_template import Wording
 from rpcaccel.dataplane.networks.network import Network
@@ -58,7 +59,8 @@ class Known(Struct, frozen=True, gc=False):
             memory.hit(slot)
         self.uses.count += 1
         self.cell.size += size
-        self.latency.observe(seconds)
+        self.latency.counts[bisect_left(BOUNDS, seconds)] += 1  # as Cell.done has it, without a further call
+        self.latency.seconds += seconds
 
 
 Hit = tuple[Known | None, bytes, bytes, CacheSlot | None]
@@ -71,19 +73,19 @@ NO_HIT: Hit = (None, b"", b"", None)
 class KnownCalls:
     """The templates known on one path; their weight is counted in the budget of all memos."""
 
-    __slots__ = ("_known", "_memos", "get")
+    __slots__ = ("_known", "_network", "get")
 
-    def __init__(self, memos: Memos) -> None:
-        self._memos = memos
+    def __init__(self, network: Network) -> None:
+        self._network = network
         self._known: dict[Wording, Known | None] = {}
         self.get = self._known.get
         """What is known of a template; None where nothing is known, or its id is not where it seems to be."""
 
-    def find(self, text: bytes, serial: int, memory: MemoryTier, now: float) -> Hit:
-        """The answer to a call of this text at the snapshot `serial`; NO_HIT where the ordinary way must find it."""
+    def find(self, text: bytes, memory: MemoryTier, now: float) -> Hit:
+        """The answer to a call of this text; NO_HIT where the ordinary way must find it."""
         words, call_id = call_template.split(text)
         known = self.get(words)
-        if known is None or known.serial != serial:
+        if known is None or known.serial != self._network.sight.view.serial:
             return NO_HIT
         if known.local is not None:
             return known, call_id, known.local, None
@@ -93,7 +95,7 @@ class KnownCalls:
     def __repr__(self) -> str:
         return f"<{len(self._known)} known calls>"
 
-    def learn(self, text: bytes, network: Network, plan: Plan, outcome: Outcome, shown: Shown) -> None:
+    def learn(self, text: bytes, plan: Plan, outcome: Outcome, shown: Shown) -> None:
         """Learn from a call that was planned at the current snapshot and answered at once. Nothing is learnt where it
         takes more than one lookup to tell whether the same call is answered so again.
 
@@ -103,6 +105,7 @@ class KnownCalls:
         """
         if len(text) > call_template.LONGEST or not _plain(plan, outcome):
             return
+        network = self._network
         words, _ = call_template.split(text)
         uses = network.planner.uses(plan.method, plan.asked)
         if words is call_template.NONE or uses is None or not self._holds(words):
@@ -131,7 +134,7 @@ class KnownCalls:
         return call_template.holds(words)
 
     def _put(self, words: Wording, known: Known | None) -> None:
-        self._memos.put(self._known, words, known, KNOWN_BYTES + len(words[0]) + len(words[1]))
+        self._network.memos.put(self._known, words, known, KNOWN_BYTES + len(words[0]) + len(words[1]))
 
 
 def _plain(plan: Plan, outcome: Outcome) -> bool:

@@ -32,5 +32,5 @@ def routes(networks: Iterable[Network], main: str) -> dict[str, PathRoute]:
         bases = ["", f"/{network.name}"] if network.name == main else [f"/{network.name}"]
         for base in bases:
             for path, prefix in {"": "", "/": "", **network.chain.paths}.items():
-                table[base + path or "/"] = PathRoute(network, KnownCalls(network.memos), prefix)
+                table[base + path or "/"] = PathRoute(network, KnownCalls(network), prefix)
     return table
