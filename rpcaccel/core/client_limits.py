@@ -195,13 +195,17 @@ class Client:
     def enter(self, now: float) -> LimitRefusal | None:
         """Count a request in, or refuse it. A request that was not refused ends with `leave`."""
         self.seen_at = self.cell.seen_at = now
-        most = self.limits.concurrency
-        if most and self.in_flight >= most:
-            message = f"too many requests at once: {most} are answered at the same time"
+        if self.full:
+            message = f"too many requests at once: {self.limits.concurrency} are answered at the same time"
             return self._refused(LimitRefusal("concurrency", message, retry_after=1.0))
         self.in_flight += 1
         self.cell.in_flight += 1
         return None
+
+    @property
+    def full(self) -> bool:
+        """Are as many requests in flight as the client may have?"""
+        return 0 < self.limits.concurrency <= self.in_flight
 
     def leave(self) -> None:
         """Count a request out."""
@@ -217,11 +221,27 @@ class Client:
         return self._refused(LimitRefusal("batch", message, jsonrpc.INVALID_REQUEST, 200))
 
     def call(self, method: str, heavy: bool, now: float) -> LimitRefusal | None:
-        """Check one call and take its tokens."""
+        """Count one call and take its tokens, or refuse it."""
         self.cell.calls += 1
+        refusal = self._charged(method, heavy, now)
+        return None if refusal is None else self._refused(refusal)
+
+    def passes(self, method: str, heavy: bool, now: float) -> bool:
+        """Do `enter`, `call` and `leave` in one step, for a request of one call that is answered at once.
+
+        False, with nothing taken and nothing counted, if one of the three would refuse.
+        """
+        if self.full or self._charged(method, heavy, now) is not None:
+            return False
+        self.cell.calls += 1
+        self.seen_at = self.cell.seen_at = now
+        return True
+
+    def _charged(self, method: str, heavy: bool, now: float) -> LimitRefusal | None:
+        """Take the tokens of one call; the refusal, with nothing taken, of a call that the client may not make now."""
         if self._permission is not None and not self._permission.allows(method):
             message = f"the method {method} is not allowed for you"
-            return self._refused(LimitRefusal("method", message, jsonrpc.METHOD_NOT_FOUND, 200))
+            return LimitRefusal("method", message, jsonrpc.METHOD_NOT_FOUND, 200)
         bucket = self._bucket
         if bucket is None:
             return None
@@ -231,26 +251,7 @@ class Client:
             self.spent += tokens
             return None
         message = f"too many calls: {bucket.rate:g} a second are taken"
-        return self._refused(LimitRefusal("rate", message, retry_after=wait))
-
-    def passes(self, method: str, heavy: bool, now: float) -> bool:
-        """Do `enter`, `call` and `leave` in one step, for a request of one call that is answered at once.
-
-        False, with nothing taken and nothing counted, if one of the three would refuse.
-        """
-        limits, bucket = self.limits, self._bucket
-        if limits.concurrency and self.in_flight >= limits.concurrency:
-            return False
-        if self._permission is not None and not self._permission.allows(method):
-            return False
-        if bucket is not None:
-            tokens = limits.heavy_cost if heavy else 1
-            if bucket.take(tokens, now):
-                return False
-            self.spent += tokens
-        self.cell.calls += 1
-        self.seen_at = self.cell.seen_at = now
-        return True
+        return LimitRefusal("rate", message, retry_after=wait)
 
     @property
     def shares(self) -> bool:

@@ -152,13 +152,13 @@ class SampleView:
         seconds = rng.lognormvariate(-4.4 if chosen.id == "a" else -3.6, 0.5)
         node.sent()
         self.tally.step(Step.FORWARD, seconds)
-        cell.took(Step.FORWARD, seconds * 0.97)
+        steps = ((Step.FORWARD, seconds * 0.97),)
         if rng.random() < 0.012:
             node.failed(rng.choice(["timeout", "connect", "rate-limited"]))
-            cell.done(AnswerSource.NODE, seconds + 0.2, 0, failed=rng.random() < 0.3)
+            cell.done(AnswerSource.NODE, seconds + 0.2, 0, failed=rng.random() < 0.3, steps=steps)
             return
         node.answered(seconds, size)
-        cell.done(AnswerSource.NODE, seconds, size)
+        cell.done(AnswerSource.NODE, seconds, size, steps=steps)
         if cache is CacheClass.NEVER:
             cell.skipped("never kept")
 

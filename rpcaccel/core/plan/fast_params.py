@@ -17,12 +17,18 @@ from rpcaccel.core.plan.rules import CacheClass, Rule, Spelling
 from rpcaccel.core.wire import json_params
 from rpcaccel.core.wire.json_params import Number
 
+_NO_REF = BlockRef(RefKind.NUMBER)
+"""Stands for the reference of a method that takes none."""
 _OPAQUE, _HASH, _PENDING = RefKind.OPAQUE, RefKind.HASH, RefKind.PENDING
 LONGEST = 4096
 """Bytes of the longest params that are parsed here. Longer ones are rare."""
 _LONGEST_REF = 80
 """Bytes of the longest reference that is remembered; a hash in quotes has 68."""
-_REF_BYTES = 300
+_REF_BYTES = 400
+"""Bytes of a remembered reference and of its text in a key."""
+COPIES_FIXED, COPIES_AROUND = 4, 7
+"""How many texts of the params' length a remembered plan holds: for params without a reference that follows the head,
+and for params with one such reference."""
 _STRING = rb'"[ !#-+\--Z^-z|~]*"'
 """A JSON string of ASCII characters without comma, bracket and escape."""
 _OTHER = rb"-?(?:0|[1-9][0-9]{0,18})|true|false|null"
@@ -65,64 +71,49 @@ class ParamsReader:
         self._copies = rule.copy_input_to_data
         self._epoch_at = -1 if rule.epoch_at is None else rule.epoch_at
         self._options = frozenset(b'"%b"' % name.lower().encode() for name in rule.depth_if)
-        self._refs: dict[bytes, BlockRef] = {}
-        """References that were parsed before, by text: calls name the same few blocks repeatedly."""
+        self._refs: dict[bytes, tuple[BlockRef, bytes]] = {}
+        """References that were parsed before, by text: calls name the same few blocks repeatedly. Beside each stands
+        its text in a key."""
 
     def __repr__(self) -> str:
         return f"<reader of {self._method}>"
 
     def read(self, params: bytes) -> Shape | None:
         """The shape of a call, equal to that of core.plan.params; None when the params must be parsed there."""
-        cut = None if self._off else _cut(params)
-        if cut is None:
+        if self._off or len(params) > LONGEST:
             return None
-        raws, texts, members = cut
+        text = _without_spaces(params) if b" " in params else params
+        if _fits(text) is None:
+            return None
         depth = self.rule.depth
-        if members:
-            if self._copies and any(member.startswith(b'"input":') for member in members):
+        if b"{" not in text:
+            raws = texts = text[1:-1].split(b",") if len(text) > 2 else []
+        else:
+            cut = self._cut_objects(text)
+            if cut is None:
                 return None
-            if self._options and not depth:
-                depth = self._depth(members)
-        text = b"[" + b",".join(texts) + b"]"
-        first, epoch = texts[0] if texts else b"", -1
+            raws, texts, option = cut
+            depth = depth or option
+            text = b"[" + b",".join(texts) + b"]"
+        first, at, ref, around, fixed = texts[0] if texts else b"", self._at, _NO_REF, None, None
         if self._forever and first in _UNNAMED:
             return None
-        if 0 <= self._epoch_at < len(texts) and texts[self._epoch_at].isdigit():
-            epoch = int(texts[self._epoch_at])
-        if self._at >= 0:
-            return self._with_reference(params, raws, texts, text, depth, epoch)
-        return Shape(
-            method=self._method,
-            rule=self.rule,
-            params=params,
-            fixed=Resolved(params, text),
-            depth=depth,
-            epoch=epoch,
-            first_param=first,
-            route_params=text,
-            resolvable=self._by_number,
-        )
-
-    def _with_reference(
-        self, params: bytes, raws: list[bytes], texts: list[bytes], text: bytes, depth: int, epoch: int
-    ) -> Shape | None:
-        at = self._at
-        if len(texts) <= at or texts[at] == b"null" or texts[at].startswith(b"{"):
+        if at < 0:
+            fixed = Resolved(params, text)
+        elif len(texts) <= at or texts[at] == b"null" or texts[at].startswith(b"{"):
             return None  # the default, a missing argument, or a reference that is an object
-        ref = self._refs.get(texts[at]) or self._ref(texts[at])
-        kind = ref.kind
-        if kind is _OPAQUE:
-            note = "the block reference is not one this chain's nodes are known to read alike"
-            return unread(self._method, params, self.rule, note)
-        tip = kind in TIP
-        resolvable = self._by_number and not (depth and tip)
-        around: Around | None = None
-        fixed: Resolved | None = None
-        before, after = _around(texts, at)
-        if tip:
-            around = Around(ref, before, after, *((before, after) if raws is texts else _around(raws, at)))
         else:
-            fixed = Resolved(params, before + key_text(ref, ref.number, resolve=resolvable) + after, last=ref.number)
+            ref, named = self._refs.get(texts[at]) or self._ref(texts[at])
+            if ref.kind is _OPAQUE:
+                note = "the block reference is not one this chain's nodes are known to read alike"
+                return unread(self._method, params, self.rule, note)
+            if ref.kind in TIP:
+                around = _around(ref, raws, texts, at)
+            else:
+                key_params = b"[" + b",".join([*texts[:at], named, *texts[at + 1 :]]) + b"]"
+                fixed = Resolved(params, key_params, last=ref.number)
+        tip = around is not None
+        named_epoch = texts[self._epoch_at] if 0 <= self._epoch_at < len(texts) else b""
         return Shape(
             method=self._method,
             rule=self.rule,
@@ -130,65 +121,64 @@ class ParamsReader:
             around=around,
             fixed=fixed,
             depth=depth,
-            epoch=epoch,
-            first_param=texts[0],
+            epoch=int(named_epoch) if named_epoch.isdigit() else -1,
+            first_param=first,
             route_params=text,
-            by_hash=kind is _HASH,
+            by_hash=ref.kind is _HASH,
             canonical_only=ref.canonical_only,
-            pending=kind is _PENDING,
+            pending=ref.kind is _PENDING,
             tip=tip,
-            resolvable=resolvable,
+            weight=len(params) * (COPIES_AROUND if tip else COPIES_FIXED),
+            resolvable=self._by_number and not (depth and tip),
         )
 
-    def _ref(self, text: bytes) -> BlockRef:
-        ref = block_ref.read(_value(text), self._spelling, self._tags)
-        if len(text) <= _LONGEST_REF:
-            self._memos.put(self._refs, text, ref, _REF_BYTES)
-        return ref
+    def _cut_objects(self, text: bytes) -> tuple[list[bytes], list[bytes], int] | None:
+        """Cut an array that holds objects, without spaces, at its commas; None when core.plan.params must parse it.
 
-    def _depth(self, members: list[bytes]) -> int:
-        """1 when an option of the call needs the next block, else 0 (core.plan.params)."""
-        parts = (member.partition(b":") for member in members)
-        return int(any(name in self._options and value not in _FALSE for name, _, value in parts))
-
-
-def _cut(params: bytes) -> tuple[list[bytes], list[bytes], list[bytes]] | None:
-    """Cut an array at its commas; None when a member of an object is repeated.
-
-    Returns the items without spaces, the items with the members of objects sorted, and all members in lower case.
-    """
-    if len(params) > LONGEST:
-        return None
-    text = params
-    if b" " in params:
-        if _spaced(params) is None:
-            return None
-        text = params.replace(b" ", b"")
-    if _fits(text) is None:
-        return None
-    if b"{" not in text:
-        items = text[1:-1].split(b",") if len(text) > 2 else []
-        return items, items, []
-    raws: list[bytes] = _items(text)
-    texts, members = raws, []
-    for place, item in enumerate(raws):
-        if item.startswith(b"{") and len(item) > 2:
-            told = item.lower()[1:-1].split(b",")
-            if len(told) > 1:
-                if len({member.partition(b":")[0] for member in told}) != len(told):
+        Returns the items, the items with the members of objects sorted, and 1 when an option of the call needs the
+        next block, else 0.
+        """
+        raws: list[bytes] = _items(text)
+        texts, option = raws, 0
+        for place, item in enumerate(raws):
+            if not item.startswith(b"{") or len(item) == 2:
+                continue
+            members = item.lower()[1:-1].split(b",")
+            if len(members) > 1:
+                if len({member.partition(b":")[0] for member in members}) != len(members):
                     return None  # a repeated member, maybe with another case
                 texts = texts if texts is not raws else list(raws)
                 texts[place] = b"{" + b",".join(sorted(item[1:-1].split(b","))) + b"}"
-            members += told
-    return raws, texts, members
+            for member in members if self._copies or self._options else ():
+                name, _, value = member.partition(b":")
+                if self._copies and name == b'"input"':
+                    return None
+                option |= name in self._options and value not in _FALSE
+        return raws, texts, int(option)
+
+    def _ref(self, text: bytes) -> tuple[BlockRef, bytes]:
+        """A reference, and its text in a key where it does not follow the head."""
+        ref = block_ref.read(_value(text), self._spelling, self._tags)
+        found = ref, key_text(ref, ref.number, resolve=self._by_number)
+        if len(text) <= _LONGEST_REF:
+            self._memos.put(self._refs, text, found, _REF_BYTES)
+        return found
 
 
-def _around(items: list[bytes], at: int) -> tuple[bytes, bytes]:
-    """The text of an array before and after one of its items."""
-    if at == len(items) - 1:
-        return (b"[" + b",".join(items[:at]) + b"," if at else b"["), b"]"
-    before = b"[" + b"".join([item + b"," for item in items[:at]])
-    return before, b"".join([b"," + item for item in items[at + 1 :]]) + b"]"
+def _without_spaces(params: bytes) -> bytes:
+    """Params with a space after some commas and colons, without these; empty when there are spaces elsewhere."""
+    return params.replace(b" ", b"") if _spaced(params) is not None else b""
+
+
+def _around(ref: BlockRef, raws: list[bytes], texts: list[bytes], at: int) -> Around:
+    """A reference that follows the head, with the texts before and after it in the key and in the forwarded params."""
+    edges: list[bytes] = []
+    for items in (texts, raws) if raws is not texts else (texts,):
+        edges += (
+            b"[" + b"".join([item + b"," for item in items[:at]]),
+            b"".join([b"," + item for item in items[at + 1 :]]) + b"]",
+        )
+    return Around(ref, *edges[:2], *edges[-2:])
 
 
 def _value(text: bytes) -> object:

@@ -14,6 +14,10 @@ from rpcaccel.core.wire import json_params
 
 _CALL_ARGUMENT = 0
 _NUMBER, _LATEST = RefKind.NUMBER, RefKind.LATEST  # looked up once: access to an enum's member is slow in Python 3.11
+ITEM_OF_TREE = 60
+"""Bytes of a params tree for each comma, colon and opening bracket in its text."""
+COPIES_OF_TREE = 8
+"""How many texts of the params' length a remembered plan holds beside the params tree."""
 UNNAMED = frozenset({None, "latest", "pending", "earliest", "safe", "finalized"})
 """Values that name nothing in particular where a hash or the like is expected."""
 TIP = frozenset({RefKind.LATEST, RefKind.FINALIZED, RefKind.SAFE})
@@ -83,6 +87,8 @@ class Shape(Struct, frozen=True, kw_only=True, gc=False):
     pending: bool = False
     tip: bool = False
     """Does a reference follow the head?"""
+    weight: int = 0
+    """Bytes that a remembered plan holds of the params, in all forms that shape and plan have of them."""
     resolvable: bool = False
     """May a tag be replaced by the number that it stands for? Not where the answer depends on more than the block, and
     not where nodes answer a tag differently (docs/harmony.md section 1, fact 4)."""
@@ -143,7 +149,9 @@ class Shape(Struct, frozen=True, kw_only=True, gc=False):
 def read_shape(method: str, params: bytes, rule: Rule, tags: frozenset[str]) -> Shape:
     """Parse the params of a call by its rule."""
     if not rule.known or rule.cache is CacheClass.NEVER:
-        return Shape(method=method, rule=rule, params=params, first_param=params, route_params=params)
+        return Shape(
+            method=method, rule=rule, params=params, first_param=params, route_params=params, weight=len(params)
+        )
     try:
         tree = json_params.read(params)
     except json_params.Unreadable as error:
@@ -180,6 +188,7 @@ def read_shape(method: str, params: bytes, rule: Rule, tags: frozenset[str]) -> 
         canonical_only=RefKind.HASH in kinds and any(place.ref.canonical_only for place in places),
         pending=RefKind.PENDING in kinds,
         tip=tip,
+        weight=COPIES_OF_TREE * len(params) + ITEM_OF_TREE * sum(map(params.count, (b",", b":", b"[", b"{"))),
         resolvable=rule.cache is CacheClass.BY_NUMBER and not (depth and tip),
     )
 
@@ -187,7 +196,14 @@ def read_shape(method: str, params: bytes, rule: Rule, tags: frozenset[str]) -> 
 def unread(method: str, params: bytes, rule: Rule, note: str) -> Shape:
     """The shape of params that cannot be read with certainty."""
     return Shape(
-        method=method, rule=rule, params=params, opaque=True, first_param=params, route_params=params, note=note
+        method=method,
+        rule=rule,
+        params=params,
+        opaque=True,
+        first_param=params,
+        route_params=params,
+        note=note,
+        weight=len(params),
     )
 
 

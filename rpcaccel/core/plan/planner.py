@@ -28,11 +28,6 @@ HOT_FROM = 2
 _LONGEST_REMEMBERED = 4096
 PLAN_BYTES = 1200
 """Bytes of a remembered plan beside its params (measured by tests/unit/core/plan/test_planner.py)."""
-COPIES = 4, 7, 8
-"""How many texts of the params' length a remembered plan holds: for params without a reference that follows the head,
-for params with one such reference, and for params that were parsed into a tree."""
-ITEM_OF_TREE = 60
-"""Bytes of a params tree for each comma, colon and opening bracket in its text."""
 
 
 class Uses(Struct, gc=False):
@@ -69,6 +64,9 @@ class Pattern(Struct, frozen=True, gc=False):
     min_head: int
     tag: str
     hedge: bool
+    routes_by: HashKey
+    route_key: bytes
+    """The key for a consistent-hash balancer, or what stands before the params in it."""
 
 
 _MOST_PATTERNS = 512
@@ -123,16 +121,21 @@ class Planner:
             plan = found.plan = self._bind(found.shape, view)
             found.serial = view.serial
             return plan
-        shape = self._shape(method, params)
+        reader = self._readers.get(method) or self._reader(method)
+        shape = reader.read(params) or read_shape(method, params, reader.rule, self._tags)
         plan = self._bind(shape, view)
         if len(params) <= _LONGEST_REMEMBERED:
-            self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weigh(shape, plan))
+            weight = PLAN_BYTES + len(plan.route_key) + shape.weight
+            self._memos.put(self._plans, name, _Remembered(shape, view.serial, plan, Uses()), weight)
         return plan
 
     def plan_at(self, method: str, params: bytes, view: ChainSnapshot) -> Plan:
         """The plan of a call at another snapshot than the network's current one; it is not remembered."""
         found = self._plans.get((method, params))
-        return self._bind(self._shape(method, params) if found is None else found.shape, view)
+        if found is not None:
+            return self._bind(found.shape, view)
+        reader = self._reader(method)
+        return self._bind(reader.read(params) or read_shape(method, params, reader.rule, self._tags), view)
 
     def unread(self, method: str, params: bytes) -> Plan:
         """The plan of a call that is refused: its params are not parsed, and nothing is remembered."""
@@ -144,14 +147,14 @@ class Planner:
         found = self._plans.get((method, params))
         return None if found is None else found.uses
 
-    def _shape(self, method: str, params: bytes) -> Shape:
+    def _reader(self, method: str) -> ParamsReader:
         reader = self._readers.get(method)
         if reader is None:
             rule = self._rules.get(method)
             reader = ParamsReader(method, rule, self._tags, self._memos)
             if rule.known:  # other names are unbounded: clients can invent them
                 self._readers[method] = reader
-        return reader.read(params) or read_shape(method, params, reader.rule, self._tags)
+        return reader
 
     def hottest(self) -> list[tuple[str, bytes]]:
         """The calls (method and params) used at least HOT_FROM times since the last call of `hottest`, most used
@@ -170,7 +173,7 @@ class Planner:
 
     def _bind(self, shape: Shape, view: ChainSnapshot) -> Plan:
         rule = shape.rule
-        resolved = shape.resolve(view)
+        resolved = shape.fixed or shape.resolve(view)
         if view is not self._pattern_view or len(self._patterns) >= _MOST_PATTERNS:
             self._pattern_view = view
             self._patterns.clear()
@@ -191,6 +194,10 @@ class Planner:
             flight_key = head_key + b":" + shape.route_params
         else:
             flight_key = key if pattern.joins == "key" and key is not None else head_key or key
+        if pattern.routes_by == "params":
+            route_key = pattern.route_key + shape.route_params
+        else:
+            route_key = shape.first_param if pattern.routes_by == "first-param" else pattern.route_key
         return Plan(
             network=self._network,
             method=shape.method,
@@ -211,7 +218,7 @@ class Planner:
             final=pattern.final,
             depth=shape.depth,
             min_head=pattern.min_head,
-            route_key=self._route_key(shape),
+            route_key=route_key,
             tag=pattern.tag,
             hedge=pattern.hedge,
             pending=shape.pending,
@@ -229,6 +236,10 @@ class Planner:
         # then ends with another block. A call that names a number must not share such a flight. A later call may only
         # join if the answer cannot be outdated by then.
         settled = cache is _BY_NUMBER and resolved.last + shape.depth <= min(view.final, view.head)
+        # The identity of the caller is the key for answers that differ by node, too: every balancer leads a caller of
+        # such a method to one node.
+        routes_by: HashKey = "client" if rule.cache is _NODE else self._hash_key
+        named = shape.method.encode()
         return Pattern(
             cache=cache,
             final=final,
@@ -239,6 +250,8 @@ class Planner:
             min_head=_min_head(shape, cache, resolved.last, view),
             tag=self._routes.tag_of(shape.method),
             hedge=rule.kind == "read" and rule.repeat and not rule.heavy and rule.known and rule.cache is not _NODE,
+            routes_by=routes_by,
+            route_key=named + b"|" if routes_by == "params" else named if routes_by == "method" else b"",
         )
 
     def _is_final(self, shape: Shape, cache: CacheClass, resolved: Resolved, view: ChainSnapshot) -> bool:
@@ -332,31 +345,6 @@ class Planner:
         if not view.known:
             return None
         return cache_key.cache_key(self._tag(view), shape.method, cache_key.SCOPE_SEND, shape.params)
-
-    def _route_key(self, shape: Shape) -> bytes:
-        """The key for a consistent-hash balancer; empty when the identity of the caller is the key.
-
-        That is so for the strategy "client", and for answers that differ by node: their caller is led to one node by
-        every balancer.
-        """
-        if self._hash_key == "client" or shape.rule.cache is _NODE:
-            return b""
-        if self._hash_key == "method":
-            return shape.method.encode()
-        if self._hash_key == "first-param":
-            return shape.first_param
-        return shape.method.encode() + b"|" + shape.route_params
-
-
-def weigh(shape: Shape, plan: Plan) -> int:
-    """The bytes that are counted for a remembered plan: a fixed part, and its params as often as it holds them."""
-    weight, params = PLAN_BYTES + len(plan.route_key), shape.params
-    if shape.tree is not None:
-        items = sum(map(params.count, (b",", b":", b"[", b"{")))
-        return weight + COPIES[2] * len(params) + ITEM_OF_TREE * items
-    if shape.around is not None:
-        return weight + COPIES[1] * len(params)
-    return weight + (COPIES[0] if shape.fixed is not None else 1) * len(params)
 
 
 def full_method(method: str, prefix: str) -> str:

@@ -6,6 +6,7 @@ The structs are the live counters of a worker and, copied, the values in a snaps
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 
 from msgspec import Struct, field
@@ -86,18 +87,30 @@ class Cell(Struct):
     refreshed: int = 0
     """Answers that were refreshed when the head moved, before a client asked."""
 
-    def done(self, source: int, seconds: float, size: int = 0, failed: bool = False) -> None:
-        """Count one answered call: latency in seconds, `size` bytes of result."""
+    def done(
+        self,
+        source: int,
+        seconds: float,
+        size: int = 0,
+        failed: bool = False,
+        steps: Sequence[tuple[str, float]] = (),
+    ) -> None:
+        """Count one answered call.
+
+        Args:
+            seconds: the latency of the call.
+            size: bytes of its result.
+            failed: the client got an error.
+            steps: names and seconds of the steps of a call that was not answered at once.
+        """
         histogram = self.latency[source]
         histogram.counts[bisect_left(BOUNDS, seconds)] += 1
         histogram.seconds += seconds
         self.size += size
         if failed and source != AnswerSource.REFUSED:
             self.errors += 1
-
-    def took(self, step: str, seconds: float) -> None:
-        """Add the seconds of a step of a call that was not answered at once."""
-        self.spent[step] = self.spent.get(step, 0) + round(seconds * 1e6)
+        for step, taken in steps:
+            self.spent[step] = self.spent.get(step, 0) + round(taken * 1e6)
 
     def missed(self, reason: str) -> None:
         """Count a miss."""

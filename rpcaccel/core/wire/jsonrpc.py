@@ -73,8 +73,9 @@ _DEEP_STEPS = 20_000
 """Brackets that are followed in a request that nests too deeply for msgspec. No honest request does; finding the other
 members of its batch may take some milliseconds and no more."""
 _SPACE = b" \t\r\n"
-_ID = b'{"jsonrpc":"2.0","id":'
-_NEXT = b"}," + _ID
+OPENING = b'{"jsonrpc":"2.0","id":'
+"""Every reply up to the caller's id."""
+_NEXT = b"}," + OPENING
 RESULT = b',"result":'
 ERROR = b',"error":'
 _COMPOUND = (b"{", b"[")
@@ -84,19 +85,14 @@ def decode(body: bytes) -> Call | Invalid | list[Raw]:
     """Decode a request body: one call, one malformed call, or the raw members of a batch (at least one).
 
     The members of a batch are decoded one by one with `decode_member`, so that a limit on their number applies before
-    any work is done on them.
+    any work is done on them. An object in ASCII, the usual body, may be given to `decode_member` at once.
     """
     if not json_text.is_utf8(body):
         return NOT_JSON
-    head = body[:1]
-    if head != b"{":
-        stripped = body.lstrip(_SPACE)
-        if not stripped:
-            return EMPTY_BODY
-        head = stripped[:1]
-    if head == b"[":
-        return _split_batch(body)
-    return decode_member(body)
+    stripped = body.lstrip(_SPACE)
+    if not stripped:
+        return EMPTY_BODY
+    return _split_batch(body) if stripped.startswith(b"[") else decode_member(body)
 
 
 def decode_member(text: bytes | Raw) -> Call | Invalid:
@@ -129,19 +125,15 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
     return Call(envelope.method, raw_params, raw_id)
 
 
-def result_reply(call_id: bytes, result: bytes | Raw) -> bytes:
-    """A success reply. It has no `error` member at all (docs/harmony.md section 1, fact 7)."""
-    return b"".join((_ID, call_id, RESULT, result, b"}"))
-
-
-def result_parts(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
-    """A success reply in three parts, with the result uncopied in the middle."""
-    return b"".join((_ID, call_id, RESULT)), result, b"}"
+def result_reply(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
+    """A success reply in three parts, with the result uncopied in the middle. It has no `error` member at all
+    (docs/harmony.md section 1, fact 7)."""
+    return b"".join((OPENING, call_id, RESULT)), result, b"}"
 
 
 def error_reply(call_id: bytes, error: bytes | Raw) -> bytes:
     """An error reply around a raw error object; it has no `result` member."""
-    return b"".join((_ID, call_id, ERROR, error, b"}"))
+    return b"".join((OPENING, call_id, ERROR, error, b"}"))
 
 
 def error_object(code: int, message: str) -> bytes:
@@ -163,7 +155,7 @@ def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
     parts: list[bytes] = []
     for call_id, member, value in replies:
         parts += (_NEXT, call_id, member, value)
-    parts[:1] = (b"[" + _ID,) if parts else (b"[",)
+    parts[:1] = (b"[" + OPENING,) if parts else (b"[",)
     parts.append(b"}]" if replies else b"]")
     return b"".join(parts)
 

@@ -1,10 +1,11 @@
-"""Connections of clients: aiohttp's protocol, with our own word where a request is no HTTP.
+"""aiohttp's protocol on connections of clients, with JSON-RPC errors where a request is no HTTP.
 
-What is decided here about framing is the parser's (llhttp, strict): two Content-Lengths, Content-Length beside
-Transfer-Encoding, bare line feeds, folded lines and the like are answered with 400, and the connection ends, so that
-no two programs in a row can take different bytes for the next request.
+The parser (llhttp, strict) decides about framing: two Content-Lengths, Content-Length beside Transfer-Encoding, bare
+line feeds, folded lines and the like are answered with 400, and the connection ends, so that no two programs in a row
+can take different bytes for the next request.
 
-One connection for two lanes: the complete lane writes to it, and only asks for it to be closed.
+aiohttp shares each connection with dataplane.http.fast_protocol: it writes to the connection, and only asks for it to
+be closed.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
 
 SERVER = "rpcaccel"
-"""What the Server header says: versions are of use to attackers only."""
+"""The value of the Server header. It names no version, which would be of use to attackers only."""
 
 
 class Connection(web.RequestHandler):
-    """One connection."""
+    """The part of aiohttp in one connection of a client."""
 
     __slots__ = ("_answered", "_ended", "_newest", "on_malformed")
 
@@ -33,30 +34,30 @@ class Connection(web.RequestHandler):
         super().__init__(manager, **options)
         self.on_malformed = on_malformed
         self._answered = 0
-        """Requests."""
+        """The number of requests that were answered."""
         self._newest: StreamReader = EMPTY_PAYLOAD
-        """The body of the request that came last."""
+        """The body of the latest request."""
         self._ended = False
-        """Has the client said that it sends no more?"""
+        """Did the client say that it sends no more?"""
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of requests."""
+        """The client sent requests, or parts of them."""
         super().data_received(data)
         if self._messages:
             self._newest = self._messages[-1][1]
 
     def eof_received(self) -> bool:  # type: ignore[override] # asyncio's protocols may say that they go on
-        """The client sends no more. Is there a whole request that waits for its answer?"""
+        """The client sends no more. True, so that the connection stays, while a whole request waits for its answer."""
         self._ended = True
         return self._whole() > 0
 
     def answers(self) -> bool:
-        """Call it once for each answer. Is it the last that this client can get?"""
+        """Count an answer. True if it is the last one that this client can get."""
         self._answered += 1
         return self._ended and self._whole() <= 0
 
     def _whole(self) -> int:
-        """Requests that are there to their end, and not answered."""
+        """The number of requests that came whole and are not answered."""
         return self._request_count - self._answered - (not self._newest.is_eof())
 
     def handle_error(
@@ -66,7 +67,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what is no HTTP request, or to a bug of ours. The connection ends with it."""
+        """The answer to what is no HTTP request, or when a bug of the proxy was met. The connection ends with it."""
         if request.writer.output_size > 0:
             raise ConnectionError("a part of another answer is sent already")
         self.on_malformed()
@@ -86,7 +87,7 @@ class Connection(web.RequestHandler):
 
 
 class Listener(web.Server):
-    """Makes the connections of one worker."""
+    """Makes the protocols of aiohttp for the connections of one worker."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Any], on_malformed: Callable[[], None], **options: Any):
         # A client that leaves frees what it held: its handler is cancelled. Flights and writes are not the handler's.
@@ -94,25 +95,25 @@ class Listener(web.Server):
         self._on_malformed = on_malformed
 
     def __call__(self) -> Connection:
-        """One more."""
+        """Make the protocol for one more connection."""
         return Connection(self, on_malformed=self._on_malformed, loop=self._loop, **self._kwargs)
 
 
 class Closable(Protocol):
-    """Whose connection it is."""
+    """The protocol that owns a connection and shares it with aiohttp."""
 
     def inner_closes(self) -> None:
-        """The complete lane wants to close."""
+        """aiohttp wants to close the connection."""
 
     def begun(self) -> None:
-        """The complete lane has the head of a request."""
+        """aiohttp has the head of a request."""
 
     def back(self) -> None:
-        """The complete lane has answered one."""
+        """aiohttp has answered a request."""
 
 
 class SharedTransport(asyncio.Transport):
-    """The connection as the other lane has it: the real one, but for closing."""
+    """The transport of a connection as aiohttp has it: the real one, but closing it is left to the owner."""
 
     def __init__(self, lane: Closable, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -120,53 +121,53 @@ class SharedTransport(asyncio.Transport):
         self._transport = transport
 
     def close(self) -> None:
-        """Close, if it is this lane's to close."""
+        """Ask the owner to close the connection."""
         self.lane.inner_closes()
 
     def abort(self) -> None:
-        """The same."""
+        """Ask the owner to close the connection, as `close` does."""
         self.lane.inner_closes()
 
     def is_closing(self) -> bool:
-        """Of the connection."""
+        """Is the connection being closed?"""
         return self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the connection."""
+        """What the transport knows about the connection."""
         return self._transport.get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """To the client."""
+        """Write to the client."""
         self._transport.write(data)
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """To the client."""
+        """Write several parts to the client."""
         self._transport.writelines(list_of_data)
 
     def write_eof(self) -> None:
-        """To the client."""
+        """Close the sending half of the connection."""
         self._transport.write_eof()
 
     def can_write_eof(self) -> bool:
-        """Of the connection."""
+        """Can the sending half be closed by itself?"""
         return self._transport.can_write_eof()
 
     def pause_reading(self) -> None:
-        """From the client."""
+        """Read nothing from the client until `resume_reading`."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """From the client."""
+        """Read from the client again."""
         self._transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """From the client."""
+        """Is the client read from?"""
         return self._transport.is_reading()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Of the connection."""
+        """Set the bytes at which writing is paused and resumed."""
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Of the connection."""
+        """Bytes that were written and not taken yet."""
         return self._transport.get_write_buffer_size()

@@ -1,34 +1,35 @@
-"""The complete lane: aiohttp's low-level server, for every request that the short lane leaves alone."""
+"""aiohttp's low-level server, for every request that dataplane.http.fast_protocol does not answer itself."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.jsonrpc import SHARED_FROM, Invalid
 from rpcaccel.dataplane.http.aiohttp_protocol import Connection, Listener
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
+from rpcaccel.dataplane.http.request_head import RequestHead
 
 LINGER = 1.0
-"""Seconds for which what a client still sends is read and dropped after it was refused."""
+"""Seconds for which a refused client is still read from; what it sends is dropped."""
 ENCODINGS = frozenset({"deflate", "gzip", "identity"})
-"""Of request bodies."""
+"""The Content-Encodings of request bodies that are understood."""
 
 Told = Callable[[web.BaseRequest], None]
 
 
 def _nobody(_request: web.BaseRequest) -> None:
-    """Nobody is told."""
+    """Stands for a listener where there is none."""
 
 
 def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody) -> Listener:
-    """A factory of protocols that answer from the front.
+    """Make a factory of protocols that answer by a request handler.
 
-    `begun` is told when the head of a request is there, `done` when its answer has been written whole and the
+    `begun` is called when the head of a request is there, `done` when its answer has been written whole and the
     connection goes on.
     """
 
@@ -41,7 +42,7 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
         if _last(request) or reply.close or "Upgrade" in request.headers:
             response.force_close()
         await response.prepare(request)
-        for part in (reply.body, *reply.shared) if reply.shared else ():
+        for part in () if isinstance(response, web.Response) else reply.parts:
             await response.write(part)
         await response.write_eof()
         if response.keep_alive:
@@ -62,16 +63,17 @@ def server(front: RequestHandler, *, begun: Told = _nobody, done: Told = _nobody
 
 
 def _response(reply: HttpAnswer, named: dict[str, str]) -> web.StreamResponse:
-    """The body goes with it, but for one in parts: those are written one after the other, as the client takes them."""
-    if not reply.shared:
-        return web.Response(status=reply.status, headers=named, body=reply.body)
+    """The response to an answer. Its body goes with it, but for a long one in parts: these are written one after the
+    other, as the client takes them."""
+    if len(reply.parts) <= 1 or reply.size < SHARED_FROM:
+        return web.Response(status=reply.status, headers=named, body=b"".join(reply.parts))
     response = web.StreamResponse(status=reply.status, headers=named)
     response.content_length = reply.size
     return response
 
 
 def _last(request: web.BaseRequest) -> bool:
-    """Is the answer the last one to a client that sends no more? Call it once for each answer."""
+    """Count an answer. True if it is the last one to a client that sends no more."""
     return isinstance(request.protocol, Connection) and request.protocol.answers()
 
 
@@ -81,23 +83,22 @@ async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer
         return front.other(request.method, request.path, named)
     if sum(len(name) + len(value) for name, value in request.raw_headers) > front.settings.max_header:
         return front.header_too_large(named)
-    visit = front.enter(request.path, named, request.remote)
+    visit = front.enter(RequestHead(request.path, named), request.remote)
     if isinstance(visit, HttpAnswer):
         return visit
     try:
         body = await _read(front, request)
         if isinstance(body, HttpAnswer):
             return body
-        reply: HttpAnswer | Awaitable[HttpAnswer | Awaitable[HttpAnswer]] = front.answer(visit, body)
-        while not isinstance(reply, HttpAnswer):
-            reply = await reply
-        return reply
+        answered = await front.calls.answer(body, visit.route, visit.address.encode(), visit.guest, visit.ends)
+        reply = front.reply(visit, answered)
+        return reply if isinstance(reply, HttpAnswer) else await reply
     finally:
         front.leave(visit)
 
 
 async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | HttpAnswer:
-    """The body, within its limits of bytes (after gzip) and seconds."""
+    """Read the body of a request within its limits of bytes (after gzip) and seconds."""
     limit, chunks, size = front.settings.max_body, [], 0
     if (request.content_length or 0) > limit:
         return front.too_large(request.headers)
@@ -120,7 +121,7 @@ async def _read(front: RequestHandler, request: web.BaseRequest) -> bytes | Http
 
 
 def _framing(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer | None:
-    """Say what is refused of the request's framing; answer Expect (RFC 9110 section 10.1.1, RFC 9112 section 6)."""
+    """The refusal of a framing that is not understood. Answers Expect (RFC 9110 section 10.1.1, RFC 9112 section 6)."""
     told = request.headers
     coding = told.get("Transfer-Encoding")
     if coding is not None and (coding.strip().lower() != "chunked" or request.version < HttpVersion11):
@@ -144,7 +145,7 @@ def _malformed(front: RequestHandler, request: web.BaseRequest, status: int, mes
 
 
 class Quiet:
-    """In place of aiohttp's log: a malformed request that a stranger sends is not written out with a traceback."""
+    """A log that writes nothing, for aiohttp: a malformed request of a stranger is not worth a traceback."""
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_args, **_kwargs: None

@@ -1,4 +1,5 @@
-"""The connections of one worker, and what they have in common: heads read before, the second's Date, the watch."""
+"""The connections of one worker, and what they have in common: remembered heads, the Date line, the watch over idle
+and slow clients, and the end of all of them."""
 
 from __future__ import annotations
 
@@ -13,22 +14,23 @@ from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
 from rpcaccel.dataplane.http.aiohttp_server import server
 from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.dataplane.http.handler import RequestHandler
-from rpcaccel.dataplane.http.hit_path import RequestHead, Shortcut
+from rpcaccel.dataplane.http.hit_path import Shortcut
+from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
 _MOST_HEADS = 1024
 _LONGEST_HEAD = 2048
-"""Bytes of heads that are remembered: a client sends the same one again and again."""
+"""Bytes of the longest head that is remembered."""
 _LOOK_EVERY = 1.0
-"""Seconds, or a quarter of the shortest limit."""
+"""Seconds between two looks for idle connections, or a quarter of the read timeout if that is less."""
 _SENT_EVERY = 0.02
-"""Seconds between two looks whether the last answers have been sent."""
+"""Seconds between two checks, while the worker drains, whether the last answers have been sent."""
 _UNREAD = object()
 
 
 class Lanes:
-    """Calling it makes the protocol of a new connection."""
+    """All connections of one worker. A call of the object makes the protocol of a new connection."""
 
     def __init__(self, front: RequestHandler, shortcut: Shortcut) -> None:
         self.front = front
@@ -37,11 +39,11 @@ class Lanes:
         self.slow = SlowClients(lambda: self.open, front.lost)
         self._web = server(front, begun=_begun, done=_done)
         self._heads: dict[bytes, RequestHead | None] = {}
-        self._date = DateHeader()
+        self.date = DateHeader()
         self._looking: asyncio.TimerHandle | None = None
 
     def __call__(self) -> FastProtocol:
-        """The protocol of one connection."""
+        """Make the protocol of a new connection."""
         if self._looking is None:
             self._look()
         return FastProtocol(self)
@@ -50,30 +52,24 @@ class Lanes:
         return f"<lanes {len(self.open)} connections>"
 
     def complete(self) -> Any:
-        """A new protocol of the complete lane."""
+        """Make a new protocol of aiohttp."""
         return self._web()
 
     def head(self, text: bytes) -> RequestHead | None:
-        """A head, read once for all requests that have it; None when it is not an ordinary POST's."""
+        """Read a head, once for all requests that have the same; None when it is not that of an ordinary POST."""
         found = self._heads.get(text, _UNREAD)
         if found is not _UNREAD:
             return found  # type: ignore[return-value] # not the marker
         head = read_head(text) if len(text) <= self.front.settings.max_header else None
-        read = None if head is None else RequestHead(text, head)
+        read = None if head is None else RequestHead(head.path, Named(head.headers), text, head.length)
         if len(text) <= _LONGEST_HEAD:
             if len(self._heads) >= _MOST_HEADS:
                 self._heads.clear()
             self._heads[text] = read
         return read
 
-    def date(self, now: float) -> str:
-        """The Date line of this second (monotonic seconds), its line break in front."""
-        if now >= self._date.until:
-            self._date.turn(now)
-        return self._date.text
-
     async def drain(self, within: float) -> None:
-        """Let what is being answered end, and be read, within so many seconds, then close every connection."""
+        """Wait up to `within` seconds until requests are answered and the answers sent, then close all connections."""
         if self._looking is not None:
             self._looking.cancel()
         for lane in list(self.open):
@@ -99,7 +95,7 @@ class Lanes:
 
 
 def _unsent(lane: FastProtocol) -> int:
-    """Bytes of answers that its client has not taken yet."""
+    """Bytes of answers that the client of a connection has not taken yet."""
     return 0 if lane.transport is None else lane.transport.get_write_buffer_size()
 
 

@@ -1,110 +1,155 @@
-"""The short lane: ordinary POSTs are answered from the bytes of the socket, without an HTTP server's machinery.
+"""The fast protocol: ordinary POSTs are answered from the bytes of the socket, without an HTTP server's machinery.
 
-Stands before aiohttp's protocol on every connection. A request that core.wire.http_head reads, whole and alone in the
-buffer, is answered here. Everything else goes, unchanged, to a protocol of `server`, made when it is first needed; when
-such a request was whole and has been answered, the connection comes back to this lane, else it stays there for good.
-Both lanes ask the same front and write the same bytes.
+It stands before aiohttp's protocol on every connection. A request that core.wire.http_head reads, whole and alone in
+the buffer, is answered here. Everything else goes, unchanged, to a protocol of aiohttp, which is made when it is first
+needed. A whole request without a body is lent to aiohttp, and the connection comes back when it is answered; any other
+connection is given to aiohttp for good. Both protocols ask the same request handler and write the same bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
 from time import monotonic
 from typing import Any, Protocol, cast
 
-from rpcaccel.core.wire.http_head import END, HttpHead
+from rpcaccel.core.wire.http_head import END
 from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
-from rpcaccel.dataplane.http.hit_path import Named, RequestHead, Shortcut
+from rpcaccel.dataplane.http.hit_path import Shortcut
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
+from rpcaccel.dataplane.rpc.calls import Answered
+from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
 ONE_WRITE = 16 * 1024
-"""Bytes. Head and body up to this size are joined: one call into the socket is dearer than the copy."""
+"""Bytes of the longest answer whose head and body are joined: one call into the socket is dearer than the copy."""
 LONGEST_PART = 64 * 1024
-"""Bytes. A longer body that comes in parts is for the other lane: here each part costs a copy of those before it."""
+"""Bytes of the longest body that may come in parts. A longer one is read by aiohttp: here each part costs a copy of
+those before it."""
 _WITHOUT_BODY = (b"GET ", b"HEAD ", b"OPTIONS ")
 _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
-class Yard(Protocol):
+class RequestState(StrEnum):
+    """What a connection is doing about the requests of its client."""
+
+    IDLE = "idle"
+    """No request is under way, and nothing of the next one came."""
+    HEAD = "head"
+    """A part of a head came."""
+    BODY = "body"
+    """A whole head came, and a part of its body."""
+    ASKED = "asked"
+    """A whole request came, and its answer is waited for. What the client sends meanwhile is kept."""
+    FULL = "full"
+    """As ASKED; the client sent more than is kept, and is not read from until it has its answer."""
+    LENT = "lent"
+    """aiohttp answers one whole request."""
+    GIVEN = "given"
+    """The connection belongs to aiohttp for good."""
+    CLOSED = "closed"
+
+
+_IDLE, _HEAD, _BODY, _ASKED, _FULL, _LENT, _GIVEN, _CLOSED = RequestState
+
+NEXT: dict[RequestState, dict[str, RequestState]] = {
+    _IDLE: {"head": _HEAD, "body": _BODY, "whole": _IDLE, "wait": _ASKED, "lend": _LENT, "give": _GIVEN,
+            "lost": _CLOSED},
+    _HEAD: {"head": _HEAD, "body": _BODY, "whole": _IDLE, "lend": _LENT, "give": _GIVEN, "lost": _CLOSED},
+    _BODY: {"body": _BODY, "whole": _IDLE, "give": _GIVEN, "lost": _CLOSED},
+    _ASKED: {"flood": _FULL, "answered": _IDLE, "lost": _CLOSED},
+    _FULL: {"flood": _FULL, "answered": _IDLE, "lost": _CLOSED},
+    _LENT: {"more": _GIVEN, "back": _IDLE, "lost": _CLOSED},
+    _GIVEN: {"more": _GIVEN, "back": _GIVEN, "lost": _CLOSED},
+    _CLOSED: {"answered": _CLOSED, "back": _CLOSED},
+}  # fmt: skip
+"""The legal events of each state, and the state that follows; any other event raises KeyError and changes nothing.
+
+A part of a request came: "head" or "body". A request is there: "whole". Its answer must be waited for: "wait"; it is
+answered: "answered", also where the client left meanwhile. The client sent more than is kept: "flood". aiohttp gets a
+request: "lend" or "give"; answered one: "back". The client sent something while aiohttp had the connection: "more",
+which may be a part of anything. The connection ended: "lost"."""
+READING = frozenset({_IDLE, _HEAD, _BODY})
+"""States in which the next request is waited for here."""
+
+
+class Connections(Protocol):
     """What the connections of one worker have in common."""
 
     front: RequestHandler
     shortcut: Shortcut
     slow: SlowClients
+    date: DateHeader
+    """The Date line of answers, on the clock of time.monotonic."""
     open: set[FastProtocol]
-    """Every connection there is."""
+    """All open connections."""
 
     def complete(self) -> Any:
-        """A new protocol of the complete lane."""
+        """A new protocol of aiohttp."""
         ...
 
     def head(self, text: bytes) -> RequestHead | None:
-        """The head of an ordinary POST; None when it is no such head."""
-        ...
-
-    def date(self, now: float) -> str:
-        """The Date line of this second (monotonic seconds), its line break in front."""
+        """The head of an ordinary POST; None when the text is no such head."""
         ...
 
 
 class FastProtocol(asyncio.Protocol):
-    """One connection. Also what dataplane.http.slow_clients watches."""
+    """One connection of a client. Implements what dataplane.http.slow_clients watches."""
 
-    __slots__ = ("_buffer", "_ended", "_full", "_inner", "_last", "_owed", "_peer", "_stays", "_touched", "_used",
-                 "_yard", "body_since", "head_since", "task", "transport", "writing_paused")  # fmt: skip
+    __slots__ = ("_asked", "_buffer", "_connections", "_ended", "_inner", "_peer", "_touched", "_used", "body_since",
+                 "head_since", "state", "task", "transport", "writing_paused")  # fmt: skip
 
-    def __init__(self, yard: Yard) -> None:
-        self._yard = yard
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
         self._peer = ""
+        self.state = _IDLE
         self._buffer = b""
+        """The part of a request that came, or what the client sent before it has its answer."""
         self._touched = 0.0
-        self._last: RequestHead | None = None
-        """The head of the request answered last: the next one's is mostly the same. None unless it may be answered
-        here, with nothing under way and nothing kept."""
+        """When the connection was used last (seconds of time.monotonic)."""
+        self._asked: RequestHead | None = None
+        """The head of the latest request: most clients send the same head again."""
         self._used = False
-        """Was a request answered since it was looked at last?"""
+        """Did the hit path answer a request since `look` was called last?"""
         self._inner: Any = None
-        self._full = False
-        """Does the client send more than is kept while it waits? Nothing more is taken from it until then."""
+        """The protocol of aiohttp, once it was needed."""
         self._ended = False
-        """Has the client said that it sends no more?"""
-        self._owed = False
-        """Has the other lane one whole request of ours to answer?"""
-        self._stays = False
-        """Does the connection belong to the other lane for good?"""
+        """Did the client say that it sends no more? That may be so in every state."""
         self.transport: asyncio.Transport | None = None
+        """None before the connection is made and after it is lost."""
         self.task: asyncio.Future[Any] | Pending[Any] | None = None
-        """Waits for the answer to the request under way."""
+        """The wait for the answer to the request under way."""
         self.writing_paused = False
         """Is there more to send than the client takes?"""
         self.head_since = 0.0
-        """When the head that is not complete yet began to be waited for, in the loop's seconds; 0: none is."""
+        """When the wait for the rest of a head began (seconds of time.monotonic); 0: no head is waited for."""
         self.body_since = 0.0
-        """The same of a body."""
+        """When the wait for the rest of a body began (seconds of time.monotonic); 0: no body is waited for."""
 
     def __repr__(self) -> str:
-        return f"<lane {self._peer} {'complete' if self._stays or self._owed else 'short'}{' busy' * bool(self.task)}>"
+        return f"<connection of {self._peer}, {self.state.value}>"
 
     # -- the client -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected: it is to say what it wants."""
+        """A client connected; it must send a request in time."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
         self._touched = self.head_since = monotonic()
-        self._yard.open.add(self)
+        self._connections.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client left: what it alone waited for is given up."""
-        self._yard.open.discard(self)
-        self._yard.slow.no_longer(self)
+        """The client left, so the wait for its answer is cancelled."""
+        self.state = NEXT[self.state]["lost"]
+        self._connections.open.discard(self)
+        self._connections.slow.no_longer(self)
         self.transport = None
         if self.task is not None:
             self.task.cancel()
@@ -112,21 +157,19 @@ class FastProtocol(asyncio.Protocol):
             self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request, or of several, or of a part of one."""
-        last, self._last = self._last, None
-        if last is not None and len(data) == last.whole and data.startswith(last.text):
-            self._answer(last, data[last.end :])
-            return
-        if self._stays or self._owed:
-            if self._owed:  # what comes while an answer is owed may be a part of anything
-                self._owed, self._stays = False, True
-            elif not self.head_since and not self.body_since:
-                self.head_since = monotonic()
-            self._inner.data_received(data)
-        elif self.task is not None:
+        """The client sent a request, several requests, or a part of one."""
+        asked, state = self._asked, self.state
+        if state is _IDLE and asked is not None and len(data) == asked.whole and data.startswith(asked.text):
+            self._answer(asked, data[asked.end :])
+        elif state in READING:
+            self._take(self._buffer + data if self._buffer else data)
+        elif state is _ASKED or state is _FULL:
             self._hold(data)
         else:
-            self._take(self._buffer + data if self._buffer else data)
+            self.state = NEXT[state]["more"]
+            if state is _GIVEN and not self.head_since and not self.body_since:
+                self.head_since = monotonic()
+            self._inner.data_received(data)
 
     def eof_received(self) -> bool:
         """The client sends no more: what it asked whole is answered, and then the connection ends.
@@ -135,58 +178,62 @@ class FastProtocol(asyncio.Protocol):
         for a client that left is noticed as useless only when its answer is written.
         """
         self._ended = True
-        if self._owed or self._stays:
+        if self.state is _LENT or self.state is _GIVEN:
             return cast(bool, self._inner.eof_received())
         return self.task is not None
 
     def pause_writing(self) -> None:
-        """The client does not read: nothing more is taken from it. Told of within the write that was too much."""
+        """The client does not read, so nothing more is read from it. Called within the write that was too much."""
         self.writing_paused = True
-        self._yard.slow.waits(self, monotonic(), self._yard.front.settings.max_unsent)
+        self._connections.slow.waits(self, monotonic(), self._connections.front.settings.max_unsent)
         if self._inner is not None:
             self._inner.pause_writing()
-        if self.transport is not None and not self._stays:
+        if self.transport is not None and self.state is not _GIVEN:
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """The client reads again."""
         self.writing_paused = False
-        self._yard.slow.no_longer(self)
+        self._connections.slow.no_longer(self)
         if self._inner is not None:
             self._inner.resume_writing()
-        if self.transport is not None and not self._stays and not self._full:
+        if self.transport is not None and self.state is not _GIVEN and self.state is not _FULL:
             self.transport.resume_reading()
 
     # -- a request ------------------------------------------------------------------------------------------------
 
     def _take(self, data: bytes) -> None:
-        front = self._yard.front
+        """Read what came of the next request, and answer it, keep it or hand it over."""
+        front = self._connections.front
         end = data.find(END)
         if end < 0:
             if len(data) > front.settings.max_header or b"\n" in data.replace(b"\r\n", b""):
-                self._hand_over(data)
+                self._hand_over(data, "give")
             else:
-                self._keep_part(data, head=True)
+                self._keep_part(data, "head")
             return
         end += len(END)
-        asked = self._yard.head(data[:end])
+        asked = self._connections.head(data[:end])
         if asked is None:
-            self._hand_over(data, whole=len(data) == end and data.startswith(_WITHOUT_BODY))
+            whole = len(data) == end and data.startswith(_WITHOUT_BODY)
+            self._hand_over(data, "lend" if whole else "give")
             return
         missing = asked.whole - len(data)
         if missing < 0 or (missing and asked.length > min(LONGEST_PART, front.settings.max_body)):
-            self._hand_over(data)
+            self._hand_over(data, "give")
         elif missing:
-            self._keep_part(data, head=False)
+            self._keep_part(data, "body")
         else:
-            self._buffer = b""
+            self.state = NEXT[self.state]["whole"]
+            self._buffer, self._asked = b"", asked
             self.head_since = self.body_since = 0.0
             self._answer(asked, data[end:])
 
-    def _keep_part(self, data: bytes, *, head: bool) -> None:
+    def _keep_part(self, data: bytes, part: str) -> None:
         """Keep the beginning of a request until the rest comes."""
+        self.state = NEXT[self.state][part]
         self._buffer = data
-        if head:
+        if self.state is _HEAD:
             self.head_since = self.head_since or monotonic()
         else:
             self.head_since = 0.0
@@ -195,145 +242,158 @@ class FastProtocol(asyncio.Protocol):
     def _hold(self, data: bytes) -> None:
         """Keep what a client sends before it has its answer, a bounded piece of it."""
         self._buffer += data
-        if self.transport is not None and len(self._buffer) > self._yard.front.settings.max_header:
-            self._full = True
+        if self.transport is not None and len(self._buffer) > self._connections.front.settings.max_header:
+            self.state = NEXT[self.state]["flood"]
             self.transport.pause_reading()
 
     def _answer(self, asked: RequestHead, body: bytes) -> None:
         """Answer one whole request, with nothing before it and nothing behind."""
-        yard, transport = self._yard, self.transport
-        front = yard.front
-        visit: Visit | HttpAnswer | None = None
+        connections, transport = self._connections, self.transport
+        front = connections.front
+        visit: Visit | None = None
+        reply: HttpAnswer | Pending[Answered] | Awaitable[HttpAnswer]
         try:
-            answer = yard.shortcut.answer(asked, body, self._peer)
-            if answer is not None and transport is not None:
-                if isinstance(answer, bytes):
-                    transport.write(answer)
+            hit = connections.shortcut.answer(asked, body, self._peer)
+            if hit is not None and transport is not None:
+                if isinstance(hit, bytes):
+                    transport.write(hit)
                 else:
-                    transport.writelines(answer)
-                self._last, self._used = asked, True
+                    transport.writelines(hit)
+                self._used = True
                 return
             if asked.length > front.settings.max_body:
-                self._hand_over(asked.text + body)
+                self._hand_over(asked.text + body, "give")
                 return
-            visit = front.enter(asked.path, asked.headers, self._peer)
-            reply = visit if isinstance(visit, HttpAnswer) else front.answer(visit, body)
+            entered = front.enter(asked, self._peer)
+            if isinstance(entered, HttpAnswer):
+                reply = entered
+            else:
+                visit = entered
+                answered = front.calls.begin(body, visit.route, visit.address.encode(), visit.guest, visit.ends)
+                reply = front.reply(visit, answered) if isinstance(answered, Answered) else answered
         except Exception:
             reply = front.failed()
-        if not isinstance(reply, HttpAnswer):
-            self._end_with(cast(Visit, visit), reply)
-            return
-        if isinstance(visit, Visit):
-            front.leave(visit)
-        self._write(reply)
-        self._last = asked
-
-    def _end_with(self, visit: Visit, reply: HttpAnswer | Pending[Any] | Awaitable[HttpAnswer]) -> None:
-        """Write the reply, or see to it that it is written once it is there."""
         if isinstance(reply, HttpAnswer):
-            self._left(visit)
+            if visit is not None:
+                front.leave(visit)
             self._write(reply)
-        elif isinstance(reply, Pending):
+            return
+        assert visit is not None
+        self.state = NEXT[self.state]["wait"]
+        if isinstance(reply, Pending):
             self.task = reply
             reply.listen(partial(self._landed, visit))
         else:
-            # Told by a callback: a task that is cancelled before its first turn tells nobody itself.
-            self.task = asyncio.ensure_future(reply)
-            self.task.add_done_callback(partial(self._landed, visit))
+            self._await(visit, reply)
 
-    def _landed(self, visit: Visit, came: Pending[Any] | asyncio.Future[Any]) -> None:
+    def _await(self, visit: Visit, reply: Awaitable[HttpAnswer]) -> None:
+        """Wait for an answer that a coroutine makes. A callback tells its end: a task that is cancelled before its
+        first turn runs nothing."""
+        self.task = asyncio.ensure_future(reply)
+        self.task.add_done_callback(partial(self._landed, visit))
+
+    def _landed(self, visit: Visit, came: Pending[Answered] | asyncio.Future[HttpAnswer]) -> None:
+        """Write the answer that was waited for, and go on with what the client sent meanwhile."""
+        front = self._connections.front
+        reply: HttpAnswer | Awaitable[HttpAnswer] | None
         try:
-            reply = came.result()
+            found = came.result()
+            reply = front.reply(visit, found) if isinstance(found, Answered) else found
         except asyncio.CancelledError:
-            self._left(visit)
-            return
+            reply = None
         except Exception:
-            reply = self._yard.front.failed()
-        self._end_with(visit, reply)
-        if self.task is None:
-            self._go_on()
+            reply = front.failed()
+        if reply is not None and not isinstance(reply, HttpAnswer):
+            self._await(visit, reply)
+            return
+        front.leave(visit)
+        full, self.task, self.state = self.state is _FULL, None, NEXT[self.state]["answered"]
+        if reply is not None:
+            self._write(reply)
+            if self._buffer or self._ended:
+                self._go_on(full=full)
+        elif self.transport is not None:  # nobody will answer, so the client must not wait
+            self.transport.close()
 
-    def _left(self, visit: Visit) -> None:
-        self._yard.front.leave(visit)
-        self.task = None
-
-    def _go_on(self) -> None:
-        """The answer is on its way: what came meanwhile is the next request."""
+    def _go_on(self, *, full: bool) -> None:
+        """Take what the client sent before it had its answer; end the connection when it sends no more."""
         held, self._buffer = self._buffer, b""
-        full, self._full = self._full, False
         if self.transport is None or self.transport.is_closing():
             return
         if full and not self.writing_paused:
             self.transport.resume_reading()
         if held:
             self._take(held)
-        if self._ended and self.task is None and not (self._owed or self._stays):
+        if self._ended and self.state in READING:
             self.transport.close()
 
     def _write(self, reply: HttpAnswer) -> None:
-        transport = self.transport
+        """Write an answer, with the header lines that depend on the moment."""
+        transport, date = self.transport, self._connections.date
         if transport is None or transport.is_closing():
             return
         now = self._touched = monotonic()
-        body, end = reply.body, _LAST if reply.close else _END
-        size = reply.size if reply.shared else len(body)
-        lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {size}{self._yard.date(now)}{end}"
+        if now >= date.until:
+            date.turn(now)
+        size, end = sum(map(len, reply.parts)), _LAST if reply.close else _END
+        lines = f"{_STATUS[reply.status]}{reply.headers}Content-Length: {size}{date.text}{end}"
         head = lines.encode("latin-1")
         if size <= ONE_WRITE:
-            transport.write(head + body)
+            transport.write(b"".join((head, *reply.parts)))
         else:
-            transport.writelines((head, body, *reply.shared))
+            transport.writelines((head, *reply.parts))
         if reply.close:
             transport.close()
 
-    # -- the other lane -------------------------------------------------------------------------------------------
+    # -- aiohttp --------------------------------------------------------------------------------------------------
 
-    def _hand_over(self, data: bytes, *, whole: bool = False) -> None:
+    def _hand_over(self, data: bytes, event: str) -> None:
+        """Let aiohttp read what came of a request: "lend" the connection, or "give" it away."""
         if self.transport is None:
             return
+        self.state = NEXT[self.state][event]
         self._buffer = b""
-        self._owed, self._stays = whole, not whole
         self.head_since, self.body_since = monotonic(), 0.0
         if self._inner is None:
-            self._inner = self._yard.complete()
+            self._inner = self._connections.complete()
             self._inner.connection_made(SharedTransport(self, self.transport))
         self._inner.data_received(data)
         if self._ended and not self._inner.eof_received():
             self.transport.close()
 
     def begun(self) -> None:
-        """The other lane has a whole head."""
+        """aiohttp has a whole head."""
         self.head_since, self.body_since = 0.0, monotonic()
 
     def back(self) -> None:
-        """The other lane has answered a request."""
-        self._owed = False
+        """aiohttp has answered a request."""
+        self.state = NEXT[self.state]["back"]
         self.body_since = 0.0
         self._touched = monotonic()
 
     def inner_closes(self) -> None:
-        """The other lane wants to close. Idle, it means only itself: this lane may be in use."""
+        """aiohttp wants to close. While it has no request it may close only itself: the connection may be in use."""
         if self.transport is None:
             return
-        if self._owed or self._stays:
+        if self.state is _LENT or self.state is _GIVEN:
             self.transport.close()
         elif self._inner is not None:
             asyncio.get_running_loop().call_soon(self._inner.connection_lost, None)
             self._inner = None
 
     def look(self, now: float, keepalive: float, patience: float) -> None:
-        """Close what has been idle for too long; say so to a client whose body does not come."""
+        """Close the connection when it has been idle for too long; refuse a request whose body does not come."""
         if self._used:
             self._used, self._touched = False, now
-        if self._stays or self._owed or self.task is not None or self.transport is None:
+        if self.transport is None or self.state not in READING:
             return
         if self.body_since and now - self.body_since > patience:
             self.body_since = 0.0
-            self._write(self._yard.front.too_slow(Named(HttpHead("", 0, {}))))
-        elif not self._buffer and not self.head_since and now - self._touched > keepalive:
+            self._write(self._connections.front.too_slow(NO_HEADERS))
+        elif self.state is _IDLE and not self.head_since and now - self._touched > keepalive:
             self.transport.close()
 
     def close_if_idle(self) -> None:
-        """Draining: a connection without a request under way ends now."""
-        if self.task is None and not self._owed and not self._stays and self.transport is not None:
+        """Close the connection if no request is under way, because the worker drains."""
+        if self.transport is not None and self.state in READING:
             self.transport.close()

@@ -1,14 +1,14 @@
-"""The front: what an HTTP request is answered with, whichever lane it came in by.
+"""The request handler: the HTTP answer to a request, whichever protocol read it.
 
-Knows paths, clients, limits, headers, compression and origins; knows neither sockets nor aiohttp. `server` and `lane`
-bring requests here and write out what comes back.
+Knows paths, clients, limits, headers, compression and origins; knows neither sockets nor aiohttp. `fast_protocol` and
+`aiohttp_server` read requests and write the answers out. A POST is answered in four steps: `enter` lets it in, `calls`
+answers its body, `reply` makes the HTTP answer, and `leave` counts it out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
 from math import ceil
 
 from msgspec import Struct
@@ -20,54 +20,57 @@ from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.gzip_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
-from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, takes_gzip
 from rpcaccel.dataplane.rpc import observer, response_headers
-from rpcaccel.dataplane.rpc.access_log import HEADER
+from rpcaccel.dataplane.rpc.access_log import HEADER, NOBODY, VISITOR
 from rpcaccel.dataplane.rpc.admission import Admission, Headers
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
+from rpcaccel.dataplane.upstream.trace_context import CURRENT
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 _OURS = f"Server: {SERVER}\r\n"
-_OURS_JSON = f"Content-Type: {JSON}\r\n{_OURS}"
 _TIMEOUT = response_headers.TIMEOUT.lower()
-_LONGEST_ACCEPTED = 256
-"""Characters of Accept-Encoding that are looked at, and remembered."""
 GZIP = "Content-Encoding: gzip\r\n"
 INLINE_GZIP = 64 * 1024
-"""Bytes. Longer answers are compressed in a thread, so that no other call waits for it."""
+"""Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
+waits for that."""
 
 
 class HttpAnswer(Struct, frozen=True, gc=False):
-    """An HTTP answer; Content-Length and Date are added where it is written out."""
+    """An HTTP answer without Content-Length and Date, which are added where it is written out."""
 
     status: int
     headers: str
-    """Lines, each with its line break."""
-    body: bytes
+    """Header lines, each with its line break."""
+    parts: tuple[bytes, ...]
+    """The body in parts; a long result is a part by itself, which all clients that are told it share."""
     close: bool = False
-    """End the connection after it."""
-    shared: tuple[bytes, ...] = ()
-    """What follows the body, when that is long: all who are told it have the same bytes, and none a copy."""
+    """Must the connection end after this answer?"""
 
     @property
     def size(self) -> int:
         """Bytes of the whole body."""
-        return len(self.body) + sum(map(len, self.shared)) if self.shared else len(self.body)
+        return sum(map(len, self.parts))
 
 
 class Visit(Struct):
     """A request that was let in. `RequestHandler.leave` ends it."""
 
-    started: float
-    headers: Headers
-    address: str
+    head: RequestHead
     route: PathRoute
+    started: float
+    """When the request was let in (monotonic seconds)."""
+    address: str
+    """The address of the client, trusted proxies looked through."""
     guest: Client | None
-    request: str = ""
-    """The name it goes by in the log; empty when no lines are written."""
+    """The client that is held to its limits; None: nobody is."""
+    ends: float | None
+    """When the client wants its answer (monotonic seconds); None: it waits as long as the network does."""
+    request: str
+    """The name of the request in the log; empty when no lines are written."""
 
 
 class RequestHandler:
@@ -82,119 +85,127 @@ class RequestHandler:
         clock: Callable[[], float],
         admission: Admission,
     ) -> None:
-        """`not_ready` names, in sentences, the networks that cannot serve; empty when all can."""
+        """`not_ready` returns a sentence for each network that cannot serve."""
         self.settings = settings
         self.routes: dict[str, PathRoute] = {}
         self.draining = False
         self.clock = clock
-        self._calls = calls
+        self.calls = calls
         self._not_ready = not_ready
         self._tally = tally
         self._admission = admission
 
-    @property
-    def logs(self) -> bool:
-        """Are lines written about calls?"""
-        return self._calls.access is not None
+    def read(self, asked: RequestHead) -> None:
+        """Fill in what follows from a head under the settings in force."""
+        settings, admission = self.settings, self._admission
+        given = asked.headers.get(_TIMEOUT, "")
+        asked.patience = response_headers.seconds_given(given) if given else None
+        asked.understood = not given or asked.patience is not None
+        asked.place, asked.guest, asked.refusal = admission.look(asked.path, asked.headers)
+        asked.route, asked.apart = self.routes.get(asked.place), admission.on
+        asked.packs = takes_gzip(asked.headers.get("accept-encoding", ""))
+        asked.short = self._lines(asked.headers)
+        asked.long = (GZIP if asked.packs else "") + self._lines(asked.headers, vary="Accept-Encoding")
+        refused = asked.refusal is not None or not asked.understood or asked.length > settings.max_body
+        closed = refused or self.calls.access is not None
+        asked.known = None if closed or asked.route is None else asked.route.known
+        asked.most, asked.compact = settings.max_in_flight, settings.gzip_from
+        asked.short_hit, asked.long_hit = (
+            f"{lines}Content-Length: ".encode("latin-1") for lines in (asked.short, asked.long)
+        )
+        asked.under = self.routes
 
-    def enter(self, path: str, named: Headers, peer: str | None) -> Visit | HttpAnswer:
+    def enter(self, asked: RequestHead, peer: str | None) -> Visit | HttpAnswer:
         """Let a POST in, or turn it away."""
-        started = self.clock()
-        admission = self._admission
-        address = admission.address(peer, named) if admission.trusting else peer or ""
-        guest: Client | None = None
-        refusal: LimitRefusal | None = None
-        if admission.on:
-            path, guest, refusal = admission.visit(path, named, address)
-        route = self.routes.get(path)
-        if route is None:
-            return self._text(404, f"no network is served on {path}; there is: {', '.join(sorted(self.routes))}")
-        tally = self._tally
-        tally.requests += 1
-        if refusal is None and tally.in_flight >= self.settings.max_in_flight:
-            tally.refused("in-flight")
-            busy = Invalid(jsonrpc.LIMIT_EXCEEDED, "too many calls at once, try again")
-            return self.finish(named, 503, jsonrpc.refusal(busy), "Retry-After: 1\r\n")
-        if refusal is None and guest is not None:
-            refusal = guest.enter(started)
+        started, admission, tally = self.clock(), self._admission, self._tally
+        if asked.under is not self.routes:
+            self.read(asked)
+        route, guest, refusal, request = asked.route, asked.guest, asked.refusal, ""
+        address = admission.address(peer, asked.headers) if admission.trusting else peer or ""
         if refusal is not None:
-            return self._turned_away(named, refusal)
+            tally.refused(refusal.reason)
+        if route is None:
+            return self._text(404, f"no network is served on {asked.place}; there is: {', '.join(sorted(self.routes))}")
+        tally.requests += 1
+        if refusal is None:
+            if tally.in_flight >= self.settings.max_in_flight:
+                tally.refused("in-flight")
+                busy = Invalid(jsonrpc.LIMIT_EXCEEDED, "too many calls at once, try again")
+                return self.finish(asked.headers, 503, jsonrpc.refusal(busy), "Retry-After: 1\r\n")
+            if asked.apart:
+                guest = guest or admission.anonymous(address)
+            if VISITOR.get() is not NOBODY or CURRENT.get() is not None:
+                observer.forget()
+            if self.calls.access is not None:
+                request = self.calls.access.arrived(asked.headers, address, guest)
+            # Whatever may raise comes before this line: a request that is counted in is counted out.
+            if guest is not None:
+                refusal = guest.enter(started)
+        if refusal is not None:
+            return self._turned_away(asked.headers, refusal)
         tally.in_flight += 1
-        return Visit(started, named, address, route, guest)
+        ends = None if asked.patience is None else started + asked.patience
+        visit = Visit(asked, route, started, address, guest, ends, request)
+        if asked.understood:
+            return visit
+        self.leave(visit)
+        return self._not_understood(asked.headers)
 
     def leave(self, visit: Visit) -> None:
-        """The request is over."""
+        """Count a request out."""
         self._tally.in_flight -= 1
         if visit.guest is not None:
             visit.guest.leave()
 
-    def answer(
-        self, visit: Visit, body: bytes
-    ) -> HttpAnswer | Pending[HttpAnswer | Awaitable[HttpAnswer]] | Awaitable[HttpAnswer]:
-        """Answer a body: at once where nothing has to be waited for, without a task where a flight is."""
-        self._tally.bytes_in += len(body)
-        observer.forget()
-        access = self._calls.access
-        if access is not None:
-            visit.request = access.arrived(visit.headers, visit.address, visit.guest)
-        given = visit.headers.get(_TIMEOUT, "")
-        seconds = response_headers.seconds_given(given) if given else None
-        if given and seconds is None:
-            return self._not_understood(visit.headers)
-        ends = None if seconds is None else visit.started + seconds
-        answered = self._calls.begin(body, visit.route, visit.address.encode(), visit.guest, ends)
-        if isinstance(answered, Answered):
-            return self._reply(visit, answered)
-        return answered.then(partial(self._reply, visit))
-
-    def _reply(self, visit: Visit, answered: Answered) -> HttpAnswer | Awaitable[HttpAnswer]:
-        seconds, shown = self.clock() - visit.started, self.settings.headers
+    def reply(self, visit: Visit, answered: Answered) -> HttpAnswer | Awaitable[HttpAnswer]:
+        """The HTTP answer to a request whose body is answered. A long one is compressed in a thread, and awaited."""
+        head, settings = visit.head, self.settings
+        seconds = self.clock() - visit.started
+        lines, parts = "", answered.parts
         if answered.batch:
-            told = response_headers.for_batch(answered.outcomes, shown, seconds)
-        else:
-            told = response_headers.for_call(answered.outcomes[0], shown, seconds) if answered.outcomes else ""
+            lines = response_headers.for_batch(answered.outcomes, settings.headers, seconds)
+        elif answered.outcomes:
+            lines = response_headers.for_call(answered.outcomes[0], settings.headers, seconds)
         if visit.request:
-            told += f"{HEADER}: {visit.request}\r\n"
-        body, shared = answered.body, answered.shared
-        size = len(body) + sum(map(len, shared)) if shared else len(body)
-        if size < self.settings.gzip_from:
-            return self.finish(visit.headers, answered.http, body, told, shared=shared)
-        if not takes_gzip(visit.headers.get("accept-encoding", "")):
-            return self.finish(visit.headers, answered.http, body, told, vary="Accept-Encoding", shared=shared)
-        if size < INLINE_GZIP:
-            return self._packed(visit, answered.http, pack(body), told)
-        return self._pack_later(visit, answered, told)
+            lines += f"{HEADER}: {visit.request}\r\n"
+        size = sum(map(len, parts))
+        if size < settings.gzip_from:
+            lines += head.short
+        elif size < INLINE_GZIP or not head.packs:
+            lines += head.long
+            parts = (pack(answered.body),) if head.packs else parts
+        else:
+            return self._pack_later(answered, lines + head.long)
+        return HttpAnswer(answered.http, lines, parts, self.draining)
 
-    async def _pack_later(self, visit: Visit, answered: Answered, told: str) -> HttpAnswer:
-        body = await asyncio.to_thread(lambda: pack(answered.whole()))
-        return self._packed(visit, answered.http, body, told)
-
-    def _packed(self, visit: Visit, status: int, body: bytes, told: str) -> HttpAnswer:
-        return self.finish(visit.headers, status, body, told + GZIP, vary="Accept-Encoding")
+    async def _pack_later(self, answered: Answered, lines: str) -> HttpAnswer:
+        body = await asyncio.to_thread(lambda: pack(answered.body))
+        return HttpAnswer(answered.http, lines, (body,), self.draining)
 
     def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> HttpAnswer:
-        """An answer to a request that cannot be read on: the connection ends with it."""
+        """The refusal of a request that cannot be read to its end, so that the connection ends with the answer."""
         self._tally.refused(reason)
-        return self.finish(named, status, jsonrpc.refusal(invalid), "", close=True)
+        return self.finish(named, status, jsonrpc.refusal(invalid), close=True)
 
     def failed(self) -> HttpAnswer:
-        """The answer when it is our fault: a bug, of which a client learns nothing."""
+        """The answer when a bug of the proxy was met, of which a client learns nothing."""
         self._tally.refused("bug")
         told = Invalid(jsonrpc.INTERNAL_ERROR, "internal error")
-        return self.finish(NO_HEADERS, 500, jsonrpc.refusal(told), "", close=True)
+        return self.finish(NO_HEADERS, 500, jsonrpc.refusal(told), close=True)
 
     def malformed(self) -> None:
-        """Something came that is no HTTP request, and was refused."""
+        """Count something that is no HTTP request, and was refused."""
         self._tally.refused("malformed-http")
 
     def lost(self, why: str) -> None:
-        """A client was let go of."""
+        """Count a connection that was closed because its client is too slow, by the reason."""
         self._tally.refused(why)
 
     def _not_understood(self, named: Headers) -> HttpAnswer:
+        """The answer to a request whose X-Rpcaccel-Timeout is no duration."""
         self._tally.refused("malformed")
         message = f"{response_headers.TIMEOUT} takes a duration above nothing, such as 2s or 500ms"
-        return self.finish(named, 400, jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)), "")
+        return self.finish(named, 400, jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)))
 
     def header_too_large(self, named: Headers) -> HttpAnswer:
         """The answer to a header over the limit (RFC 6585 section 5)."""
@@ -207,12 +218,12 @@ class RequestHandler:
         return self.refuse(named, "body-too-large", 413, Invalid(jsonrpc.INVALID_REQUEST, message))
 
     def too_slow(self, named: Headers) -> HttpAnswer:
-        """The answer to a body that does not come."""
+        """The answer to a request whose body does not come."""
         message = f"the request did not arrive within {self.settings.read_timeout:g} s"
         return self.refuse(named, "slow-client", 408, Invalid(jsonrpc.INVALID_REQUEST, message))
 
     def other(self, method: str, path: str, named: Headers) -> HttpAnswer:
-        """Everything that is not a call: health, preflight, and a word for those who came with a browser."""
+        """The answer to a request that is no POST: health, preflight, and a sentence for people with a browser."""
         if method == "OPTIONS":
             return self._preflight(named)
         if method not in ("GET", "HEAD"):
@@ -232,30 +243,25 @@ class RequestHandler:
         return self._text(404, "nothing is served here; calls go by POST to /, /NETWORK or a chain's own paths", named)
 
     def finish(
-        self,
-        named: Headers,
-        status: int,
-        body: bytes,
-        told: str,
-        *,
-        vary: str = "",
-        content_type: str = JSON,
-        close: bool = False,
-        shared: tuple[bytes, ...] = (),
+        self, named: Headers, status: int, body: bytes, told: str = "", content_type: str = JSON, *, close: bool = False
     ) -> HttpAnswer:
-        """An answer with the headers that every answer has."""
-        origin = named.get("origin", "")
+        """A short answer, with the header lines that every answer has behind those that are `told`."""
+        lines = told + self._lines(named, content_type=content_type)
+        return HttpAnswer(status, lines, (body,), close or self.draining)
+
+    def _lines(self, named: Headers, *, vary: str = "", content_type: str = JSON) -> str:
+        """The header lines that every answer to a request with these headers has."""
+        lines, origin = "", named.get("origin", "")
         if origin:
-            allowed, varies = self._allow(origin)
-            told += allowed
+            lines, varies = self._allow(origin)
             vary = ", ".join(name for name in (vary, varies) if name)
         if vary:
-            told += f"Vary: {vary}\r\n"
-        rest = _OURS_JSON if content_type is JSON else f"Content-Type: {content_type}\r\n{_OURS}"
-        return HttpAnswer(status, told + rest, body, close or self.draining, shared)
+            lines += f"Vary: {vary}\r\n"
+        return f"{lines}Content-Type: {content_type}\r\n{_OURS}"
 
     def _allow(self, origin: str) -> tuple[str, str]:
-        """Cross-origin header lines (Fetch standard) for the origins the settings allow; and what they vary by."""
+        """Cross-origin header lines (Fetch standard) for an origin that the settings allow, and the header by which
+        these lines vary."""
         allowed = self.settings.cors_origins
         every = "*" in allowed
         if not (every or origin in allowed):
@@ -271,7 +277,7 @@ class RequestHandler:
             told += f"Access-Control-Allow-Headers: {wanted}\r\nAccess-Control-Max-Age: 86400\r\n"
         if varies:
             told += f"Vary: {varies}\r\n"
-        return HttpAnswer(204, told + _OURS, b"", self.draining)
+        return HttpAnswer(204, told + _OURS, (), self.draining)
 
     def _turned_away(self, named: Headers, refusal: LimitRefusal) -> HttpAnswer:
         told = ""
@@ -283,29 +289,4 @@ class RequestHandler:
 
     def _text(self, status: int, text: str, named: Headers | None = None, told: str = "") -> HttpAnswer:
         named = named if named is not None else NO_HEADERS
-        return self.finish(named, status, text.encode() + b"\n", told, content_type=TEXT)
-
-
-class _NoHeaders:
-    def get(self, _key: str, default: str) -> str:
-        return default
-
-    def getall(self, _key: str, default: list[str]) -> list[str]:
-        return default
-
-
-NO_HEADERS = _NoHeaders()
-
-
-def takes_gzip(accepted: str) -> bool:
-    """Does Accept-Encoding (RFC 9110 section 12.5.3) allow gzip?"""
-    return _allows_gzip(accepted[:_LONGEST_ACCEPTED])
-
-
-@lru_cache(maxsize=256)
-def _allows_gzip(accepted: str) -> bool:
-    for item in accepted.lower().split(","):
-        coding, _, weight = item.partition(";")
-        if coding.strip() in ("gzip", "*"):
-            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
+        return self.finish(named, status, text.encode() + b"\n", told, TEXT)

@@ -1,9 +1,9 @@
-"""Patience with slow clients, in time and in memory.
+"""Limits for slow clients, in time and in memory.
 
-Once a second it is looked which connections have been sending the head of a request for too long, and which take their
-answers too slowly: nothing is spent on that for each call. What waits for all of them together is bounded at the moment
-in which an answer is written that its client does not take at once. Bodies are read under a time limit of their own
-(server).
+Once a second connections are closed that have been sending the head of a request for too long, or that take their
+answers too slowly: nothing is spent on that for each call. The bytes that wait for all clients together are bounded at
+the moment in which an answer is written that its client does not take at once. Bodies are read under a time limit of
+their own (dataplane.http.aiohttp_server and fast_protocol).
 """
 
 from __future__ import annotations
@@ -14,34 +14,35 @@ from time import monotonic
 from typing import Protocol
 
 LEAST_TAKEN = 64 * 1024
-"""Bytes a client must take of its answer within the write timeout, to be given as long again."""
+"""Bytes that a client must take of its answer within the write timeout, to be given as long again."""
 RECENT = 1.0
-"""Seconds for which a client that took so much counts as one that reads."""
+"""Seconds for which a client that took LEAST_TAKEN counts as one that reads."""
 ROOM = 8
-"""When too much waits, as much goes as leaves a part of the bound free, one in so many: otherwise each further answer
-would have all connections compared."""
+"""When too much waits, connections are closed until one part in ROOM of the bound is free: otherwise all connections
+would be compared for each further answer."""
 
 
 class Transport(Protocol):
-    """What is asked of a connection's transport."""
+    """The part of a transport that is needed here."""
 
     def get_write_buffer_size(self) -> int:
-        """Bytes not taken yet."""
+        """Bytes that were written and not taken yet."""
         ...
 
     def abort(self) -> None:
-        """Let go of the client, and of what it has not taken."""
+        """Close the connection at once, and drop what was not taken."""
         ...
 
 
 class Watched(Protocol):
-    """One connection."""
+    """A connection that is watched."""
 
     head_since: float
+    """When the wait for the rest of a head began (seconds); 0: no head is waited for."""
 
     @property
     def transport(self) -> Transport | None:
-        """None once it is closed."""
+        """The transport of the connection; None once it is closed."""
         ...
 
 
@@ -53,16 +54,16 @@ class _Taking:
     def __init__(self, transport: Transport, held: int, now: float) -> None:
         self.transport = transport
         self.held = held
-        """What is kept for it until it has taken all: a part of an answer cannot be given back alone."""
+        """Bytes that are held for the client until it has taken all: a part of an answer cannot be freed alone."""
         self.left = held
-        """What it had to take at `since`."""
+        """Bytes that the client had still to take at `since`."""
         self.since = now
-        """When it last took LEAST_TAKEN, or began."""
+        """When the client last took LEAST_TAKEN, or began to take its answer."""
         self.moved = False
-        """Did it ever take so much?"""
+        """Did the client ever take LEAST_TAKEN?"""
 
     def look(self, now: float) -> None:
-        """See what it took."""
+        """Note how much the client took since the last look."""
         left = self.transport.get_write_buffer_size()
         if self.left - left >= LEAST_TAKEN:
             self.since, self.left, self.moved = now, left, True
@@ -70,25 +71,25 @@ class _Taking:
             self.left = left
 
     def patience(self, now: float) -> tuple[bool, float]:
-        """Who has the least of it goes first: of those that take nothing whoever waits longest, then of those that read
-        whoever holds most."""
+        """The order in which clients are given up, the least value first: those that take nothing, the one that has
+        waited longest first; then those that read, the one that holds most first."""
         reads = self.moved and now - self.since < RECENT
         return reads, -self.held if reads else self.since
 
 
 class SlowClients:
-    """The watch over the connections of one worker. Times in seconds on the loop's clock, sizes in bytes."""
+    """The watch over the connections of one worker. Times are seconds of time.monotonic, sizes are bytes."""
 
     def __init__(self, connections: Callable[[], Iterable[Watched]], on_lost: Callable[[str], None]) -> None:
-        """`on_lost` is told, in a word, why a client was let go of."""
+        """`on_lost` is called with the reason, in a word, when a connection is closed."""
         self._connections = connections
         self._on_lost = on_lost
         self._taking: dict[Watched, _Taking] = {}
         self._held = 0
 
     def waits(self, connection: Watched, now: float, max_unsent: int) -> None:
-        """More was written to a connection than its client takes at once. Others are let go of where that makes too
-        much for all together."""
+        """Watch a connection to which more was written than its client takes at once. Others are closed where that
+        makes too much for all together."""
         transport = connection.transport
         if transport is None:
             return
@@ -99,13 +100,13 @@ class SlowClients:
             self._make_room(now, max_unsent, newest=taking)
 
     def no_longer(self, connection: Watched) -> None:
-        """The client has taken what there was, or left."""
+        """Watch a connection no longer: its client has taken everything, or left."""
         taking = self._taking.pop(connection, None)
         if taking is not None:
             self._held -= taking.held
 
     def look(self, now: float, *, read_timeout: float, write_timeout: float, max_unsent: int) -> None:
-        """Let go of those who were given long enough, and of the slowest when they hold too much together."""
+        """Close the connections of clients that had time enough, and of the slowest when too much is held for all."""
         for connection in list(self._connections()):
             transport = connection.transport
             if transport is not None and connection.head_since and now - connection.head_since > read_timeout:
@@ -118,8 +119,11 @@ class SlowClients:
             self._make_room(now, max_unsent)
 
     def _make_room(self, now: float, max_unsent: int, newest: _Taking | None = None) -> None:
-        """The largest answer does not count: it may be larger than the bound, and is let through while its client takes
-        it in time. The newest goes last: its client had no time yet."""
+        """Close connections until a part of the bound is free.
+
+        The largest answer does not count: it may be larger than the bound, and is let through while its client takes
+        it in time. The newest goes last, because its client had no time yet.
+        """
         for taking in self._taking.values():
             taking.look(now)
         spared = max(self._taking.values(), key=lambda one: (one.held, one.moved, one.since))
@@ -139,7 +143,7 @@ class SlowClients:
 
 
 LOOK_EVERY = 1.0
-"""Seconds, or a quarter of the shortest limit."""
+"""Seconds between two looks at all connections, or a quarter of the shortest limit if that is less."""
 
 
 async def keep_watch(slow: SlowClients, limits: Callable[[], tuple[float, float, int]]) -> None:

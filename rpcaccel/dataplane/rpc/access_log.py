@@ -1,6 +1,6 @@
 """The access log: a line for every call, or only for slow ones with what made them slow.
 
-There is no instance of this, and structlog is not loaded by a worker, unless the settings ask for it.
+A worker makes an AccessLog, and loads structlog, only where the settings ask for lines.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _LONGEST_METHOD = 64
 
 
 class Visitor(NamedTuple):
-    """Whose call it is, and under which name the request goes."""
+    """The client of a request, and the name of the request in the log."""
 
     request: str
     client: str
     address: str
     told: bool
-    """Does each of its calls write a line?"""
+    """Does each call of the request write a line?"""
 
 
 NOBODY = Visitor("", "", "", told=True)
 VISITOR: ContextVar[Visitor] = ContextVar("visitor", default=NOBODY)
-"""Of the request being answered; what is begun for it, a task or a callback, inherits it."""
+"""The visitor of the request being answered. A task or a callback that is begun for the request inherits it."""
 
 
 class AccessLog:
-    """Writes lines as the settings want them."""
+    """Writes lines as the settings want them. Implements Observer (dataplane.rpc.observer)."""
 
     def __init__(self, settings: LogSettings) -> None:
         import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
@@ -52,7 +52,7 @@ class AccessLog:
         self._log: Any = structlog.get_logger("rpcaccel.access")
 
     def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
-        """A request came; the name it goes by: the client's own X-Request-ID when it is fit to be printed."""
+        """Name a request that came: by the client's own X-Request-ID when that is fit to be printed, else by chance."""
         request_id = named.get(_HEADER, "")
         name = request_id if _FIT.fullmatch(request_id) else secrets.token_hex(8)
         told = random.random() < self._share
@@ -60,10 +60,10 @@ class AccessLog:
         return name
 
     def another(self) -> None:
-        """A further call of the same request begins to be fetched: it goes by the same name."""
+        """Do nothing for a further call of the same request, which has the name of the request."""
 
     def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
-        """A call of that request was answered."""
+        """Write the line of a call that was answered, if it is slow or the request is in the sample."""
         slow = 0 < self._slow <= seconds
         visitor = VISITOR.get()
         if not (slow or (self._share and visitor.told)):
@@ -92,10 +92,10 @@ class AccessLog:
 
 
 def access_log(settings: LogSettings) -> AccessLog | None:
-    """The log these settings ask for; None when they ask for none."""
+    """The log that the settings ask for; None when they ask for none."""
     return AccessLog(settings) if settings.access or settings.slow else None
 
 
 def shown(method: str) -> str:
-    """The beginning of a method's name as it may stand in a line: clients send what they like."""
+    """The beginning of a method's name in printable characters: clients send names of any form."""
     return printable(method[:_LONGEST_METHOD])

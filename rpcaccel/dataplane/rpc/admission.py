@@ -1,8 +1,8 @@
-"""Tells clients apart at the door: by API key, else by address, and keeps what is known of each.
+"""Admission: tells clients apart by API key, else by address, and keeps the limits and counters of each.
 
 A key comes in a header (`X-Api-Key`, or `Authorization: Bearer`) or in front of any path served: `/key/KEY` is `/`,
 `/key/KEY/harmony-s0` is `/harmony-s0`. With neither keys nor limits in the settings nobody is told apart (`on` is
-false), and the way of a call is what it was.
+false), and admission costs a call nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rpcaccel.core.wire.forwarded_for import Trust, holder
 
 PATH = "/key/"
 MOST_ADDRESSES = 10_000
-"""Addresses remembered; who called longest ago is forgotten first, and starts anew."""
+"""The number of addresses that are remembered; the one that called longest ago is forgotten first, and starts anew."""
 
 
 class Headers(Protocol):
-    """The headers of a request; they are asked for in lower case."""
+    """The headers of a request, by name in lower case."""
 
     def get(self, key: str, default: str) -> str:
         """The first value of a header."""
@@ -36,10 +36,11 @@ class Headers(Protocol):
 
 
 class Arrival(NamedTuple):
-    """Who came, and where to: at most one of `client` and `refusal` is there."""
+    """The caller of a request, and its path. Neither `client` nor `refusal` is set for a caller without a key, who is
+    told apart by its address: see `anonymous`."""
 
     path: str
-    """Without the key."""
+    """The path without a key."""
     client: Client | None = None
     refusal: LimitRefusal | None = None
 
@@ -51,7 +52,7 @@ class Admission:
         self.on = False
         """Are clients told apart?"""
         self.trusting = False
-        """Are there proxies to be looked through?"""
+        """Do the settings name proxies that tell the address of the client?"""
         self._tally = tally
         self._clock = clock
         self._settings = ClientsSettings()
@@ -64,7 +65,7 @@ class Admission:
         return f"<admission {len(self._named)} keys, {len(self._by_address)} addresses>"
 
     def adopt(self, settings: ClientsSettings) -> None:
-        """New settings; clients keep what they have used, by name and by address."""
+        """Apply new settings; clients keep what they have used, by name and by address."""
         now = self._clock()
         named: dict[str, Client] = {}
         by_hash: dict[str, tuple[str, Client]] = {}
@@ -90,16 +91,8 @@ class Admission:
             return peer
         return self._trust.client(peer, headers.getall(self._trust.header.lower(), []))
 
-    def visit(self, path: str, headers: Headers, address: str) -> Arrival:
-        """Who came with these headers from this address to this path."""
-        visit = self.look(path, headers)
-        if visit.refusal is not None:
-            self._tally.refused(visit.refusal.reason)
-        return visit if visit.client or visit.refusal else Arrival(visit.path, self.anonymous(address))
-
     def look(self, path: str, headers: Headers) -> Arrival:
-        """The same where the address does not matter, and without counting: neither client nor refusal for those
-        without a key, who are told apart by their address."""
+        """What path and headers say about a caller, whatever its address. Nothing is counted."""
         key = ""
         if self._named and path.startswith(PATH):
             key, _, rest = path.removeprefix(PATH).partition("/")
@@ -113,7 +106,7 @@ class Admission:
         return Arrival(path, client, UNKNOWN_KEY if client is None else None)
 
     def clients(self) -> Iterator[tuple[str, Client]]:
-        """Everybody known, under a name that all workers and hosts have for the same client."""
+        """All clients that are known, each with the name that all workers and hosts have for the same client."""
         for name, client in self._named.items():
             yield f"key:{name}", client
         for address, client in self._by_address.items():
@@ -127,7 +120,7 @@ class Admission:
         return found[1] if found is not None and compare_digest(found[0], digest) else None
 
     def anonymous(self, address: str) -> Client:
-        """Who comes from this address, without a key."""
+        """The client that calls from an address without a key."""
         name = holder(address) if ":" in address else address
         client = self._by_address.get(name)
         if client is not None:

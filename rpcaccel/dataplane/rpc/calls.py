@@ -1,4 +1,4 @@
-"""From a body to a body: one call or a batch, answered by the engine. Knows JSON-RPC, nothing of HTTP."""
+"""Request bodies to reply bodies: one call or a batch, answered by the engine. Knows JSON-RPC, nothing of HTTP."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
-from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Step
-from rpcaccel.core.wire import call_template, jsonrpc
+from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step
+from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
-from rpcaccel.dataplane.rpc.hit_memo import Known
+from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
 from rpcaccel.dataplane.rpc.observer import Observer
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 
@@ -35,19 +35,30 @@ SHORT = 256
 
 
 class Answered(Struct, frozen=True):
-    """What goes back for one request body."""
+    """The reply to one request body."""
 
-    body: bytes
-    """Empty when there was nothing but notifications."""
+    parts: tuple[bytes, ...] = ()
+    """The body of the reply in parts; none when there was nothing but notifications. The result of a single call is a
+    part by itself: the clients that share a long one hold the same bytes, and none a copy."""
     outcomes: tuple[Outcome, ...] = ()
     batch: bool = False
     http: int = 200
-    shared: tuple[bytes, ...] = ()
-    """What follows the body of a long answer: all who are told it have the same bytes, and none a copy."""
 
-    def whole(self) -> bytes:
-        """The body and what follows."""
-        return b"".join((self.body, *self.shared))
+    @property
+    def body(self) -> bytes:
+        """The whole body of the reply."""
+        return b"".join(self.parts)
+
+
+class _Taken(Struct, gc=False):
+    """A well-formed call with what is needed to fetch and to count its outcome."""
+
+    id: bytes | None
+    """Raw JSON text of the caller's id; None for a notification."""
+    plan: Plan
+    cell: Cell
+    started: float
+    """When the latency of the call began to count (monotonic seconds)."""
 
 
 class Calls:
@@ -56,7 +67,7 @@ class Calls:
     def __init__(self, engine: Engine, clock: Callable[[], float], settings: HttpSettings) -> None:
         self.settings = settings
         self.access: Observer | None = None
-        """Told of every call; None: nobody wants to know."""
+        """Called for every call; None: neither log nor traces are wanted."""
         self._engine = engine
         self._clock = clock
 
@@ -66,35 +77,35 @@ class Calls:
         """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent.
 
         Args:
-            client: what tells this caller from others, for networks that route by client.
-            guest: who is held to limits; None: nobody is.
+            client: the identity of the caller, for networks that route by client.
+            guest: the client that is held to its limits; None: nobody is.
             ends: when the client wants its answer (monotonic seconds); None: it waits as long as the network does.
         """
-        tally = self._engine.tally
-        decoded = jsonrpc.decode(body) if tally.requests & _UNTIMED else self._decode_timed(body)
+        tally, started = self._engine.tally, self._clock()
+        tally.bytes_in += len(body)
+        # An object in ASCII, the usual body, needs no check for UTF-8 and is no batch.
+        usual = body.startswith(b"{") and body.isascii()
+        decoded = jsonrpc.decode_member(body) if usual else jsonrpc.decode(body)
+        if not tally.requests & _UNTIMED:
+            tally.step(Step.PARSE, self._clock() - started)
         if isinstance(decoded, list):
             return self._batch(decoded, route, client, guest, ends)
         if isinstance(decoded, Invalid):
             tally.refused("malformed")
-            return Answered(jsonrpc.refusal(decoded))
-        plan, outcome = self._take_up(decoded, route, guest)
+            return Answered((jsonrpc.refusal(decoded),))
+        taken, outcome = self._take_up(decoded, route, guest, started)
         if outcome is not None:
-            route.known.learn(body, route.network, plan, outcome, self.settings.headers)
-            return _single(decoded, outcome)
-        return self._begin(plan, route, client, ends).then(
-            partial(self._single_came, decoded, plan, route, self._clock())
-        )
-
-    def _decode_timed(self, body: bytes) -> Call | Invalid | list[Raw]:
-        started = self._clock()
-        decoded = jsonrpc.decode(body)
-        self._engine.tally.step(Step.PARSE, self._clock() - started)
-        return decoded
+            route.known.learn(body, taken.plan, outcome, self.settings.headers)
+            return self._single(taken, outcome)
+        pending = self._engine.fetch(route.network, taken.plan, client)
+        if ends is not None:
+            self._bound(pending, taken.plan, ends)
+        return pending.then(partial(self._single, taken))
 
     async def answer(
         self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
     ) -> Answered:
-        """The same, waited for."""
+        """The reply of `begin`, awaited."""
         answered = self.begin(body, route, client, guest, ends)
         return answered if isinstance(answered, Answered) else await answered
 
@@ -108,9 +119,9 @@ class Calls:
         if len(members) > most:
             tally.refused("batch-too-long")
             message = f"batch too long: {len(members)} calls, at most {most} are taken"
-            return Answered(jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)))
+            return Answered((jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)),))
         if guest is not None and (refused := guest.batch(len(members))) is not None:
-            return Answered(jsonrpc.error_reply(b"null", refused.error), http=refused.http)
+            return Answered((jsonrpc.error_reply(b"null", refused.error),), http=refused.http)
         batch = _Batch(members, self.settings.max_batch_answer)
         self.take_turn(batch, route, guest)
         return self.whole(batch) if batch.settled else _BatchFetch(self, batch, route, client, guest, ends).begin()
@@ -124,19 +135,27 @@ class Calls:
     def take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = guest is not None or self.access is not None
-        now = self._clock()
+        memory, now = self._engine.memory, self._clock()
         turn_ends = now + TURN
         while batch.next < batch.size and now < turn_ends:
             position, text = batch.next, bytes(batch.members[batch.next])
             batch.next = position + 1
-            known = None if particular or batch.full else self._take_known(batch, position, text, route, now)
-            if known is None:
-                self._take(batch, position, text, route, guest)
-            started, now = now, self._clock()
-            if known is not None:
-                known.latency.observe(now - started)
+            started, ordinary = now, particular or batch.full
+            known, call_id, result, slot = NO_HIT if ordinary else route.known.find(text, memory, started)
+            if known is not None and len(result) <= batch.room:
+                batch.room -= len(result)
+                batch.outcomes[position] = known.outcome
+                batch.replies[position] = call_id, jsonrpc.RESULT, result
+                now = self._clock()
+                known.count(memory, slot, len(result), now - started)
+            else:
+                self._take(batch, position, text, route, guest, started)
+                now = self._clock()
 
-    def _take(self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None) -> None:
+    def _take(
+        self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None, started: float
+    ) -> None:
+        """Decode one item of a batch, and answer it at once, refuse it, or put it among the misses."""
         call = jsonrpc.decode_member(text)
         if isinstance(call, Invalid):
             self._engine.tally.refused("malformed")
@@ -145,86 +164,76 @@ class Calls:
         if batch.full:
             batch.turn_away(position, call.id)
             return
-        plan, outcome = self._take_up(call, route, guest)
+        taken, outcome = self._take_up(call, route, guest, started)
         if outcome is None:
-            batch.misses.append((position, call, plan))
+            batch.misses.append((position, taken))
             return
-        route.known.learn(text, route.network, plan, outcome, self.settings.headers)
+        route.known.learn(text, taken.plan, outcome, self.settings.headers)
+        self.count(taken, outcome)
         batch.settle(position, call.id, outcome)
 
-    def _take_known(self, batch: _Batch, position: int, text: bytes, route: PathRoute, now: float) -> Known | None:
-        """An item that was answered at once before, as dataplane.http.hit_path has it for single calls: the long way's
-        counts and bytes without its steps. None, and nothing done, where anything is not as it was."""
-        words, call_id = call_template.split(text)
-        known = route.known.get(words)
-        if known is None or known.serial != route.network.sight.view.serial:
-            return None
-        result = known.local
-        if result is None:
-            memory = self._engine.memory
-            slot = memory.find(known.key, now)
-            if slot is None or slot.entry is None or len(slot.entry.result) > batch.room:
-                return None
-            memory.hit(slot)
-            result = slot.entry.result
-        known.uses.count += 1
-        known.cell.size += len(result)
-        batch.room -= len(result)
-        batch.outcomes[position] = known.outcome
-        batch.replies[position] = call_id, jsonrpc.RESULT, result
-        return known
+    def _take_up(
+        self, call: Call, route: PathRoute, guest: Client | None, started: float
+    ) -> tuple[_Taken, Outcome | None]:
+        """Plan a call, and give the answer that needs no waiting. A guest pays for the call, whoever answers it.
 
-    def _take_up(self, call: Call, route: PathRoute, guest: Client | None) -> tuple[Plan, Outcome | None]:
-        """The plan of a call, and the answer that needs no waiting, counted. A guest pays for the call, whoever
-        answers it. Who may call is looked at first: of a refused call nothing is read or remembered."""
-        network, started = route.network, self._clock()
-        method = full_method(call.method, route.prefix) if route.prefix else call.method
-        rule = network.planner.rule(method)
-        outcome = None if guest is None else _refused(guest, method, rule.heavy, started)
-        outcome = outcome or self._engine.refused(network, method, rule)
+        Whether the call is refused is asked first: the params of a refused call are not read, and no plan is
+        remembered. That a method with a rule is accepted is asked once for each path and revision of the settings.
+        """
+        network, engine = route.network, self._engine
+        accepted = route.accepted.get(call.method)
+        if accepted is not None:
+            rule, refused = accepted[0], None
+            method = rule.method
+        else:
+            method = full_method(call.method, route.prefix)
+            rule = network.planner.rule(method)
+            refused = engine.refused(network, method, rule)
+        outcome = (None if guest is None else _refused(guest, method, rule.heavy, started)) or refused
         if outcome is not None:
             plan = network.planner.unread(method, call.params)
         else:
             plan = network.planner.plan(method, call.params, network.sight.view)
-            outcome = self._engine.answer_now(network, plan)
-        if outcome is not None:
-            self._count(plan, route, outcome, started)
-        return plan, outcome
+            outcome = engine.answer_now(network, plan)
+        if accepted is None:
+            accepted = rule, network.cell(plan)
+            if rule.known and refused is None:
+                route.accepted[call.method] = accepted
+        return _Taken(call.id, plan, accepted[1], started), outcome
 
-    def fetch(self, plan: Plan, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
-        """The outcome of a call, counted. A client that waits no longer is like one that leaves: what others wait for
-        goes on without it."""
-        started = self._clock()
-        return self._begin(plan, route, client, ends).then(partial(self._counted, plan, route, started))
-
-    def _begin(self, plan: Plan, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
-        pending = self._engine.fetch(route.network, plan, client)
+    def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
+        """The outcome of a call of a batch, whose latency counts from now."""
+        taken.started = self._clock()
+        pending = self._engine.fetch(route.network, taken.plan, client)
         if ends is not None:
-            pending.within(ends - self._clock(), out_of_time(plan.head))
+            self._bound(pending, taken.plan, ends)
         return pending
 
-    def _single_came(self, call: Call, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Answered:
-        self._count(plan, route, outcome, started)
-        return _single(call, outcome)
+    def _bound(self, pending: Pending[Outcome], plan: Plan, ends: float) -> None:
+        """End a wait when the client wants its answer. A client that waits no longer is like one that leaves: the fetch
+        goes on for others."""
+        pending.within(ends - self._clock(), out_of_time(plan.head))
 
-    def _counted(self, plan: Plan, route: PathRoute, started: float, outcome: Outcome) -> Outcome:
-        self._count(plan, route, outcome, started)
-        return outcome
+    def _single(self, taken: _Taken, outcome: Outcome) -> Answered:
+        """Count the outcome of a single call, and write its reply."""
+        self.count(taken, outcome)
+        if taken.id is None:
+            return Answered((), (outcome,))
+        if outcome.result is not None:
+            return Answered(jsonrpc.result_reply(taken.id, outcome.result), (outcome,), http=outcome.http)
+        return Answered((jsonrpc.error_reply(taken.id, outcome.error or b"null"),), (outcome,), http=outcome.http)
 
-    def _count(self, plan: Plan, route: PathRoute, outcome: Outcome, started: float) -> None:
+    def count(self, taken: _Taken, outcome: Outcome) -> None:
+        """Count the outcome of a call, and call the observer of every call."""
+        seconds = self._clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
-        failed = outcome.error is not None and outcome.source is not AnswerSource.REFUSED
-        seconds = self._clock() - started
-        cell = route.network.cell(plan)
-        cell.done(outcome.source, seconds, size, failed)
-        for step, taken in outcome.steps:  # none of what was answered at once
-            cell.took(step, taken)
+        taken.cell.done(outcome.source, seconds, size, outcome.error is not None, outcome.steps)
         if self.access is not None:
-            self.access.answered(route.network.name, plan, outcome, seconds)
+            self.access.answered(taken.plan.network, taken.plan, outcome, seconds)
 
 
 class _BatchFetch:
-    """The items of one batch that have to be waited for, so many of them at once."""
+    """Fetches the items of one batch that must be waited for, at most http.batch_at_once of them at a time."""
 
     __slots__ = ("_batch", "_calls", "_client", "_ends", "_going_on", "_guest", "_pending", "_route", "_under_way")
 
@@ -239,18 +248,18 @@ class _BatchFetch:
         self._ends = ends
         self._under_way: set[Pending[Outcome]] = set()
         self._going_on = False
-        """Are items being begun? One that is answered at once leaves the next one to whoever began it."""
+        """Is `_go_on` beginning items? An item that is answered within that leaves the next one to the same loop."""
         self._pending: Pending[Answered] = Pending(self)
 
     def begin(self) -> Pending[Answered]:
-        """Fetch what misses, and read on where the batch was too long for one turn of the loop."""
+        """Fetch the misses, and read on where the batch was too long for one turn of the loop."""
         if not self._batch.read:
             asyncio.get_running_loop().call_soon(self._read_on)
         self._go_on()
         return self._pending
 
     def leave(self, pending: Pending[Any]) -> None:  # noqa: ARG002 - there is one who waits
-        """The caller left, and with it those who wait for the items."""
+        """Cancel the waits for all items: the caller left."""
         under_way, self._under_way = self._under_way, set()
         for one in under_way:
             one.cancel()
@@ -269,30 +278,32 @@ class _BatchFetch:
             return
         self._going_on = True
         while batch.misses and len(self._under_way) < calls.settings.batch_at_once and not self._pending.done():
-            position, call, plan = batch.misses.popleft()
+            position, taken = batch.misses.popleft()
             if batch.full:
-                batch.turn_away(position, call.id)
+                batch.turn_away(position, taken.id)
             elif calls.access is None:
-                self._fetch(position, call, plan)
+                self._fetch(position, taken)
             else:
-                copy_context().run(self._fetch, position, call, plan)  # a trace of its own
+                copy_context().run(self._fetch, position, taken)  # so that each call has a trace of its own
         self._going_on = False
         if batch.settled and not self._under_way and not self._pending.done():
             self._pending.land(calls.whole(batch))
 
-    def _fetch(self, position: int, call: Call, plan: Plan) -> None:
+    def _fetch(self, position: int, taken: _Taken) -> None:
         if self._calls.access is not None:
             self._calls.access.another()
-        pending = self._calls.fetch(plan, self._route, self._client, self._ends)
+        pending = self._calls.fetch(taken, self._route, self._client, self._ends)
         self._under_way.add(pending)
-        pending.listen(partial(self._landed, position, call))
+        pending.listen(partial(self._landed, position, taken))
 
-    def _landed(self, position: int, call: Call, pending: Pending[Outcome]) -> None:
+    def _landed(self, position: int, taken: _Taken, pending: Pending[Outcome]) -> None:
         self._under_way.discard(pending)
         if self._pending.done():
             return
         try:
-            self._batch.settle(position, call.id, pending.result())
+            outcome = pending.result()
+            self._calls.count(taken, outcome)
+            self._batch.settle(position, taken.id, outcome)
         except (Exception, asyncio.CancelledError) as error:
             self.leave(pending)
             self._pending.land(None, error)
@@ -306,21 +317,21 @@ class _Batch:
     __slots__ = ("full", "members", "misses", "most", "next", "outcomes", "replies", "room", "size")
 
     def __init__(self, members: list[Raw], most: int) -> None:
-        """`most`: bytes of results and errors that its answer may have."""
+        """`most`: bytes of results and errors that the reply may have."""
         self.members = members
         self.size = len(members)
         self.next = 0
-        """The position of the item to be looked at next."""
+        """The position of the next item to look at."""
         self.most = self.room = most
-        """Bytes of them that may still come."""
+        """Bytes of results and errors for which there is still room."""
         self.full = False
-        """Was there no room for an answer? Then nothing more is begun: what is under way, and small, may still fit."""
+        """Was there no room for an answer? No further item is begun then; small answers under way may still fit."""
         self.replies: list[tuple[bytes, bytes, bytes] | None] = [None] * self.size
-        """As jsonrpc.batch_reply takes them."""
+        """The replies by position, as jsonrpc.batch_reply takes them."""
         self.outcomes: list[Outcome | None] = [None] * self.size
-        """Those of known calls are without their results."""
-        self.misses: deque[tuple[int, Call, Plan]] = deque()
-        """Read, and still to be fetched."""
+        """The outcomes by position; those of known calls are without their results."""
+        self.misses: deque[tuple[int, _Taken]] = deque()
+        """Positions and calls that were read and must be fetched."""
 
     @property
     def read(self) -> bool:
@@ -333,7 +344,7 @@ class _Batch:
         return self.read and not self.misses
 
     def settle(self, position: int, call_id: bytes | None, outcome: Outcome) -> None:
-        """One item has its answer, which is shown where there is room for it; a notification has none to show."""
+        """Take the outcome of one item: its reply where there is room, none for a notification."""
         if call_id is None:
             self.outcomes[position] = replace(outcome, result=b"", error=None)
             return
@@ -347,7 +358,7 @@ class _Batch:
         self.replies[position] = call_id, jsonrpc.RESULT if found else jsonrpc.ERROR, value
 
     def turn_away(self, position: int, call_id: bytes | None) -> None:
-        """There is no room for the answer of one item: it is not held, and nothing more is begun."""
+        """Refuse one item because there is no room for its answer. No further item is begun."""
         self.full = True
         message = f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
         error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, message)
@@ -356,21 +367,10 @@ class _Batch:
             self.replies[position] = call_id, jsonrpc.ERROR, error
 
     def answered(self) -> Answered:
-        """The whole, in the order of the items."""
+        """The reply to the whole batch, in the order of the items."""
         said = [reply for reply in self.replies if reply is not None]
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
-        return Answered(jsonrpc.batch_reply(said) if said else b"", outcomes, batch=True)
-
-
-def _single(call: Call, outcome: Outcome) -> Answered:
-    if call.id is None:
-        return Answered(b"", (outcome,))
-    if outcome.result is not None and len(outcome.result) >= jsonrpc.SHARED_FROM:
-        before, *shared = jsonrpc.result_parts(call.id, outcome.result)
-        return Answered(before, (outcome,), http=outcome.http, shared=tuple(shared))
-    if outcome.result is not None:
-        return Answered(jsonrpc.result_reply(call.id, outcome.result), (outcome,), http=outcome.http)
-    return Answered(jsonrpc.error_reply(call.id, outcome.error or b"null"), (outcome,), http=outcome.http)
+        return Answered((jsonrpc.batch_reply(said),) if said else (), outcomes, batch=True)
 
 
 def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | None:

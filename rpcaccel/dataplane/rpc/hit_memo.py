@@ -1,72 +1,111 @@
-"""What is known of calls that were answered at once before, by their wording.
+"""The memo of calls that were answered at once before, by template: what a hit checks and counts.
 
-Whatever follows from a wording alone is found with one lookup, for as long as the view of the network it was planned at
-stays the same. One memo for each path served; a change of settings makes new paths, and so forgets all of it.
+Everything that follows from a template alone is found with one lookup, for as long as the snapshot of the network at
+which the call was planned stays the same. There is one memo for each path served; a change of settings makes new paths,
+and so forgets all of it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from msgspec import Struct
 
+from rpcaccel.core.cache.eviction import CacheSlot
+from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.memo import Memos
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Uses
 from rpcaccel.core.stats.counters import AnswerSource, Cell
-from rpcaccel.core.stats.histogram import Histogram
+from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 from rpcaccel.core.wire import call_template
 from rpcaccel.core.wire.call_template import Wording
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.response_headers import Shown, of_hit
 
 KNOWN_BYTES = 400
-"""What a known wording costs beside its text (bytes; measured by tests/unit/dataplane/test_known.py)."""
+"""Bytes of a known template beside its text (measured by tests/unit/dataplane/rpc/test_hit_memo.py)."""
 
 
 class Known(Struct, frozen=True, gc=False):
-    """One wording."""
+    """What is known of the calls of one template."""
 
     serial: int
-    """Of the view it was planned at, for which all of this holds."""
+    """The serial of the snapshot at which the call was planned; nothing here holds at another one."""
     method: str
-    """The full name."""
+    """The full name of the method."""
     heavy: bool
-    """Is it a heavy method?"""
+    """Does the rule of the method say that it is heavy?"""
     head: int
-    """The head it was planned at."""
+    """The head at which the call was planned."""
     local: bytes | None
-    """The result itself, where the proxy knows it. The plan is not held: it would weigh as much again."""
+    """The result, where the proxy answers itself. The plan is not held: it would weigh as much again."""
     uses: Uses
-    """Where it is counted how often the call is made."""
+    """The use counter of the call's plan."""
     key: bytes
-    """Of the kept answer, unless the proxy knows it."""
+    """The key of the kept answer; empty where the proxy answers itself."""
     told: bytes
-    """The beginning of the reply's head, where it took no time to speak of."""
+    """The beginning of the reply's head when the answer took less than response_headers.SHOWN."""
     outcome: Outcome
-    """How such a call ends, without its result."""
+    """The outcome of such a call, without its result."""
     cell: Cell
+    """The counters of the method."""
     latency: Histogram
+    """The histogram of `cell` for the source of the answer."""
+
+    def count(self, memory: MemoryTier, slot: CacheSlot | None, size: int, seconds: float) -> None:
+        """Count a hit of `size` bytes of result, given after `seconds`, as the ordinary way would have counted it."""
+        if slot is not None:
+            memory.hit(slot)
+        self.uses.count += 1
+        self.cell.size += size
+        self.latency.counts[bisect_left(BOUNDS, seconds)] += 1  # as Cell.done has it, without a further call
+        self.latency.seconds += seconds
+
+
+Hit = tuple[Known | None, bytes, bytes, CacheSlot | None]
+"""The answer to a call of a known template: what is known of it (None: this is no hit), the raw id of the call, the
+result, and the slot of the kept answer (None where the proxy answers itself). Nothing is counted before `Known.count`
+is called."""
+NO_HIT: Hit = (None, b"", b"", None)
 
 
 class KnownCalls:
-    """The wordings known on one path; what they weigh is counted with what others remember."""
+    """The templates known on one path; their weight is counted in the budget of all memos."""
 
-    __slots__ = ("_known", "_memos", "get")
+    __slots__ = ("_known", "_network", "get")
 
-    def __init__(self, memos: Memos) -> None:
-        self._memos = memos
+    def __init__(self, network: Network) -> None:
+        self._network = network
         self._known: dict[Wording, Known | None] = {}
         self.get = self._known.get
-        """What is known of a wording; None: nothing, or that its id is not where it seems to be."""
+        """What is known of a template; None where nothing is known, or its id is not where it seems to be."""
+
+    def find(self, text: bytes, memory: MemoryTier, now: float) -> Hit:
+        """The answer to a call of this text; NO_HIT where the ordinary way must find it."""
+        words, call_id = call_template.split(text)
+        known = self.get(words)
+        if known is None or known.serial != self._network.sight.view.serial:
+            return NO_HIT
+        if known.local is not None:
+            return known, call_id, known.local, None
+        slot = memory.find(known.key, now)
+        return NO_HIT if slot is None or slot.entry is None else (known, call_id, slot.entry.result, slot)
 
     def __repr__(self) -> str:
         return f"<{len(self._known)} known calls>"
 
-    def learn(self, text: bytes, network: Network, plan: Plan, outcome: Outcome, shown: Shown) -> None:
-        """A call of this text was planned so, at the view of now, and answered at once. Nothing is learnt where more
-        than one lookup tells whether it is answered so again. `shown`: the headers that answers have."""
+    def learn(self, text: bytes, plan: Plan, outcome: Outcome, shown: Shown) -> None:
+        """Learn from a call that was planned at the current snapshot and answered at once. Nothing is learnt where it
+        takes more than one lookup to tell whether the same call is answered so again.
+
+        Args:
+            text: the call as it was sent.
+            shown: the header lines that answers have.
+        """
         if len(text) > call_template.LONGEST or not _plain(plan, outcome):
             return
+        network = self._network
         words, _ = call_template.split(text)
         uses = network.planner.uses(plan.method, plan.asked)
         if words is call_template.NONE or uses is None or not self._holds(words):
@@ -88,18 +127,18 @@ class KnownCalls:
         self._put(words, known)
 
     def _holds(self, words: Wording) -> bool:
-        """Does the wording alone say what is asked? Found out once."""
+        """Does the template alone say what is asked? Each template is checked once."""
         if words in self._known:
             return self._known[words] is not None
         self._put(words, None)
         return call_template.holds(words)
 
     def _put(self, words: Wording, known: Known | None) -> None:
-        self._memos.put(self._known, words, known, KNOWN_BYTES + len(words[0]) + len(words[1]))
+        self._network.memos.put(self._known, words, known, KNOWN_BYTES + len(words[0]) + len(words[1]))
 
 
 def _plain(plan: Plan, outcome: Outcome) -> bool:
-    """Does one lookup tell all: no range to be put together, no age to be looked at, no transaction sent meanwhile?"""
+    """Is one lookup enough to answer the call again: no range to join, no age to check, no recent transaction?"""
     if outcome.source is AnswerSource.LOCAL:
         return True
     if outcome.source is not AnswerSource.MEMORY or plan.range is not None or plan.rule.max_age:

@@ -1,4 +1,4 @@
-"""Who is told of every call, where the settings want somebody told: the access log, traces, or both."""
+"""Observers: the access log, traces, or both are called for every call where the settings want them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rpcaccel.dataplane.upstream.trace_context import CURRENT
 
 
 class Observer(Protocol):
-    """Is told what happens to calls, in the context of the request they came with."""
+    """Is called for the events of calls, in the context of the request that brought them."""
 
     def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
-        """A request came; the name it goes by, empty when it has none."""
+        """A request came. Returns its name in the log, empty when it has none."""
         ...
 
     def another(self) -> None:
@@ -31,8 +31,8 @@ class Observer(Protocol):
 
 
 def forget() -> None:
-    """Nothing is known of a request before it `arrived`. Requests come in the context of a connection, or of the whole
-    server (uvloop): what was set for one of them is there when the next one comes, and nobody may be told of that."""
+    """Forget the visitor and the trace of an earlier request. Requests come in the context of a connection, or of the
+    whole server (uvloop), so that what was set for one request is still set when the next one comes."""
     if VISITOR.get() is not NOBODY:
         VISITOR.set(NOBODY)
     if CURRENT.get() is not None:
@@ -40,7 +40,7 @@ def forget() -> None:
 
 
 class Both:
-    """Implements Observer: traces first, so that a line can name its trace."""
+    """Implements Observer for traces and log together: traces begin first, so that a line can name its trace."""
 
     def __init__(self, tracing: Tracing, log: AccessLog) -> None:
         self._tracing = tracing
@@ -59,13 +59,13 @@ class Both:
 
 
 class Observers:
-    """Keeps whom the settings want told; a worker has one of these."""
+    """Keeps the observer that the settings want. One per worker."""
 
     def __init__(self) -> None:
         self._tracing: Tracing | None = None
 
     def adopt(self, settings: Settings) -> tuple[Observer | None, Tracing | None]:
-        """Who is to be told from now on, None: nobody; and the traces that are to be closed, if there are."""
+        """The observer under these settings (None: none is wanted), and the old traces if these must be closed."""
         wanted, old = settings.tracing, self._tracing
         log = access_log(settings.log)
         if old is not None and old.settings == wanted:
@@ -77,6 +77,6 @@ class Observers:
         return Both(self._tracing, log), old
 
     async def close(self) -> None:
-        """Nobody is told any more."""
+        """Send the last spans."""
         if self._tracing is not None:
             await self._tracing.close()

@@ -1,8 +1,8 @@
-"""Real calls as they come, for `rpcaccel record`: a bounded heap that is taken away again and again, or forgotten.
+"""The recorder of real calls for `rpcaccel record`: a bounded list that the control plane takes again and again.
 
-Stands in front of the access log and of traces while somebody records; otherwise it is nowhere on a call's way. It
-keeps what a call asked for, never who asked: no address, no header, no key. A signed transaction is kept as a hash;
-methods that no rule knows, or that are an operator's, are left out, since their params may hold anything.
+While somebody records, the recorder stands in front of the access log and of traces; otherwise calls do not pass it. It
+keeps what a call asked for and nothing about the client: no address, no header, no key. A signed transaction is kept as
+a hash; methods without a rule, or for a node's operator, are left out, because their params may hold anything.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.dataplane.rpc.observer import Observer
 
 LARGEST = 8 * 1024 * 1024
-"""Bytes that wait to be taken away; what comes beyond them is missed, and counted."""
+"""Bytes of calls that may wait to be taken; a call beyond them is counted as missed."""
 PATIENCE = 10.0
-"""Seconds after which a recording that nobody takes away is over."""
+"""Seconds after which a recording ends that nobody has asked for."""
 _EACH = 200
-"""Bytes that a call takes beside its params, about."""
+"""About the bytes that a call takes beside its params."""
 _KEPT = frozenset({"read", "send"})
 
 
 class Recorder:
-    """Keeps a sample of the calls of one worker."""
+    """Keeps a sample of the calls of one worker. Implements Observer."""
 
     def __init__(self, clock: Callable[[], float], rng: random.Random, over: Callable[[], None]) -> None:
         """`over` is called when a recording has ended because nobody asked for it any more."""
@@ -48,34 +48,34 @@ class Recorder:
         return f"<recorder {'on' if self.on else 'off'}, {len(self._seen)} calls>"
 
     def before(self, others: Observer | None) -> Observer | None:
-        """Who is to be told of every call: this recorder, which tells the others; they alone while nothing is kept."""
+        """The observer of every call: this recorder, which calls `others` in turn; `others` while nothing is kept."""
         self._next = others
         return self if self.on else others
 
     def take(self, sample: float) -> tuple[tuple[Seen, ...], int]:
-        """The calls kept since the last time, and how many found no room; goes on keeping this share (0..1) of all."""
+        """Take the calls kept since the last time, and how many found no room; go on with this share (0..1) of all."""
         seen, missed = tuple(self._seen), self._missed
         self._seen, self._size, self._missed = [], 0, 0
         self._sample, self._until, self.on = sample, self._clock() + PATIENCE, True
         return seen, missed
 
     def stop(self) -> tuple[tuple[Seen, ...], int]:
-        """The same, and keep nothing more."""
+        """Take the last calls as `take` does, and end the recording."""
         rest = self.take(0.0)
         self.on = False
         return rest
 
     def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
-        """A request came; whose it is is the others' business."""
+        """Pass a request that came to the next observer. Nothing about its client is kept."""
         return "" if self._next is None else self._next.arrived(named, address, guest)
 
     def another(self) -> None:
-        """A further call of the same request begins to be fetched."""
+        """Pass a further call of the same request to the next observer."""
         if self._next is not None:
             self._next.another()
 
     def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
-        """A call was answered."""
+        """Keep a call that was answered, if it is in the sample; end a recording that nobody asks for."""
         if self._next is not None:
             self._next.answered(network, plan, outcome, seconds)
         now = self._clock()

@@ -1,7 +1,4 @@
-"""The headers that say where an answer came from.
-
-The Date header, written once a second.
-"""
+"""Header lines of answers: where an answer came from, how long it took, and the date."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from math import ceil
 from typing import Literal
 
 from rpcaccel.config.value_types import parse_duration
-from rpcaccel.core.dispatch.outcome import Leg, Outcome
+from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.stats.counters import AnswerSource
 
 Shown = Literal["all", "cache", "none"]
@@ -24,19 +21,19 @@ BLOCK = "X-Rpcaccel-Block"
 ATTEMPTS = "X-Rpcaccel-Attempts"
 TIMING = "Server-Timing"
 TIMEOUT = "X-Rpcaccel-Timeout"
-"""Of a request: how long the client will wait, such as 2s or 500ms."""
+"""The header of a request that says how long the client will wait, such as 2s or 500ms."""
 _LONGEST_DURATION = 64
-"""Characters."""
+"""Characters of the longest duration that is read."""
 SHOWN = 5e-6
-"""Seconds from which a time is not shown as nothing."""
+"""Seconds from which a time is shown as more than 0.00 ms."""
 EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, TIMING, "Retry-After", "X-Request-ID"))
-"""What a page of another origin may read (Fetch standard, CORS-exposed header names)."""
+"""The headers that a page of another origin may read (Fetch standard, CORS-exposed header names)."""
 
 _WORDS = {source: "miss" if source is AnswerSource.NODE else source.label for source in AnswerSource}
 
 
 def seconds_given(told: str) -> float | None:
-    """What a TIMEOUT header says, in seconds; None when it says nothing that can be understood."""
+    """The seconds that a TIMEOUT header gives; None when its value is no duration above 0."""
     return _seconds(told) if len(told) <= _LONGEST_DURATION else None
 
 
@@ -54,7 +51,10 @@ def word(outcome: Outcome) -> str:
 
 
 def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
-    """The header lines of a single call's answer, each with its line break."""
+    """The header lines of a single call's answer, each with its line break.
+
+    Server-Timing (W3C) has durations in milliseconds; an attempt says when it began as well.
+    """
     told = ""
     if outcome.retry_after is not None:
         told = f"Retry-After: {max(1, ceil(outcome.retry_after))}\r\n"
@@ -63,7 +63,12 @@ def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
     if shown == "cache":
         return told + _cache_line(outcome.source, outcome.cached)
     told += _lines(outcome.source, outcome.cached, outcome.node, outcome.block, outcome.attempts)
-    return told + _timing(outcome.steps, seconds, outcome.legs)
+    steps = ""
+    for name, taken in outcome.steps:
+        steps += f"{name};dur={taken * 1000:.2f}, "
+    for leg in outcome.legs if steps else ():
+        steps += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
+    return f"{told}{TIMING}: {steps}total;dur={seconds * 1000:.2f}\r\n"
 
 
 def hundredths(seconds: float) -> int:
@@ -81,7 +86,7 @@ def of_hit(local: bool, block: int, shown: Shown, time: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _lines(source: AnswerSource, cached: tuple[int, int] | None, node: str, block: int, attempts: int) -> str:
-    """They are the same for most answers at one head."""
+    """The lines about the origin of an answer, remembered because most answers at one head have the same."""
     told = _cache_line(source, cached)
     if node:
         told += f"{NODE}: {node}\r\n"
@@ -99,7 +104,7 @@ def _cache_line(source: AnswerSource, cached: tuple[int, int] | None) -> str:
 
 
 def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
-    """A batch's summary: how many answers came from where, the nodes asked, the oldest head answered at."""
+    """The header lines of a batch's answer: how many came from each source, the nodes asked, the oldest head."""
     if shown == "none" or not outcomes:
         return ""
     counts, nodes, oldest, attempts = [0] * len(AnswerSource), set(), -1, 0
@@ -120,36 +125,24 @@ def for_batch(outcomes: Sequence[Outcome], shown: Shown, seconds: float) -> str:
         told += f"{BLOCK}: {oldest}\r\n"
     if attempts:
         told += f"{ATTEMPTS}: {attempts}\r\n"
-    return told + _timing((), seconds)
-
-
-def _timing(steps: Sequence[tuple[str, float]], total: float, legs: Sequence[Leg] = ()) -> str:
-    """Server-Timing (W3C): durations are milliseconds; an attempt says when it began as well."""
-    if not steps:
-        return f"{TIMING}: total;dur={total * 1000:.2f}\r\n"
-    said = ""
-    for name, seconds in steps:
-        said += f"{name};dur={seconds * 1000:.2f}, "
-    for leg in legs:
-        said += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
-    return f"{TIMING}: {said}total;dur={total * 1000:.2f}\r\n"
+    return f"{told}{TIMING}: total;dur={seconds * 1000:.2f}\r\n"
 
 
 class DateHeader:
-    """The line of this second, its line break in front."""
+    """The Date line of one second, with its line break in front."""
 
     __slots__ = ("_after", "bytes", "text", "until")
 
     def __init__(self, after: bytes = b"") -> None:
-        """`after` is what always follows it in `bytes`."""
+        """`after`: the text that follows the line in `bytes`."""
         self._after = after
         self.text = ""
         self.bytes = b""
         self.until = float("-inf")
-        """The time, on the caller's clock in seconds, from which another second has begun: then `turn` it."""
+        """When the line is outdated, in seconds on the caller's clock: from then on call `turn` before it is used."""
 
     def turn(self, now: float) -> None:
-        """Write the line of the second that it is now, on the caller's clock."""
+        """Write the line anew; `now` is the present time on the caller's clock."""
         wall = time.time()
         self.until = now + 1.0 - wall % 1.0
         self.text = f"\r\nDate: {formatdate(int(wall), usegmt=True)}"

@@ -18,25 +18,25 @@ from rpcaccel.core.stats.tally import Tally
 EVERY = 0.2
 """Seconds between two exchanges."""
 AFTER = 5.0
-"""Seconds after its last request in which a client is still listened for."""
+"""Seconds after its last request for which a client takes part in exchanges."""
 
 Exchange = Callable[[Mapping[bytes, int]], Awaitable[dict[bytes, int] | None]]
-"""What clients spent here, to what each spent elsewhere; None when that cannot be learnt."""
+"""Takes the tokens that each client spent here, and returns those it spent elsewhere; None when that is unknown."""
 
 
 class SharedLimits:
-    """The exchanges of one worker."""
+    """Exchanges what clients spent between this worker and others."""
 
     def __init__(
         self, clients: Callable[[], Iterable[tuple[str, Client]]], clock: Callable[[], float], tally: Tally
     ) -> None:
-        """`clients` tells everybody known, each with the name that all workers have for the same client."""
+        """`clients` returns all known clients, each with the name that all workers have for the same client."""
         self._clients = clients
         self._clock = clock
         self._tally = tally
 
     async def settle(self, exchange: Exchange) -> None:
-        """One exchange."""
+        """Make one exchange for the clients that called lately."""
         now = self._clock()
         active = {
             name.encode(): client
@@ -52,7 +52,7 @@ class SharedLimits:
         self.charge({name.decode(): tokens for name, tokens in others.items() if tokens})
 
     def charge(self, tokens: Mapping[str, int]) -> None:
-        """Clients spent tokens elsewhere; those not known here are let be."""
+        """Take tokens that clients spent elsewhere. Clients that are not known here are left out."""
         if not tokens:
             return
         now = self._clock()
@@ -68,13 +68,13 @@ class SharedLimits:
 
 
 class Neighbours:
-    """The other workers of this host, reached through the supervisor: they tell what they know when they know it."""
+    """Exchanges with the other workers of this host, through the supervisor. What they spent comes to `charge`."""
 
     def __init__(self, tell: Callable[[Spent], None]) -> None:
         self._tell = tell
 
     async def exchange(self, spent: Mapping[bytes, int]) -> dict[bytes, int] | None:
-        """Tell what was spent here."""
+        """Send what was spent here; nothing is known yet of what was spent elsewhere."""
         tokens = {name.decode(): count for name, count in spent.items() if count}
         if tokens:
             self._tell(Spent(tokens))

@@ -1,6 +1,6 @@
-"""OpenTelemetry traces: a span for a call, with one for each attempt at a node; batches of them leave from a thread.
+"""OpenTelemetry traces: a span for each call, and below it one for each attempt at a node; a thread sends them.
 
-There is no instance of this, and nothing of OpenTelemetry is loaded, unless the settings ask for it.
+A worker makes a Tracing, and loads OpenTelemetry, only where the settings ask for traces.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from rpcaccel.dataplane.upstream.trace_context import CURRENT
 ENDING = "end of tracing"
 """Name of the thread that sends the last spans."""
 CLOSING = 3.0
-"""Seconds in which spans that wait may still be sent when this ends."""
+"""Seconds in which the last spans may still be sent when tracing ends."""
 
 
 class Tracing:
-    """Makes spans of the requests that are sampled."""
+    """Makes spans of the requests that are sampled. Implements Observer."""
 
     def __init__(self, settings: TracingSettings) -> None:
-        # Only where traces are wanted: 0.1 s and 9 MB.
+        # Loaded only where traces are wanted: it takes 0.1 s and 9 MB.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
@@ -47,7 +47,7 @@ class Tracing:
         self.settings = settings
         named = {"service.name": settings.service, "service.version": __version__}
         instance = {"service.instance.id": f"{socket.gethostname()}-{os.getpid()}"}
-        # What is sampled is decided here, before anything costs: the SDK gets nothing else to see.
+        # `arrived` decides what is sampled, before a span is made: the SDK sees nothing else.
         self._provider = TracerProvider(
             sampler=ALWAYS_ON, resource=Resource.create(named | instance), shutdown_on_exit=False
         )
@@ -56,7 +56,7 @@ class Tracing:
         self._tracer = self._provider.get_tracer("rpcaccel", __version__)
 
     def arrived(self, named: Headers, address: str, _guest: Client | None) -> str:
-        """A request came. It is traced when its client traces it, or else by chance; it gets no name by this."""
+        """Begin the span of a request that its client traces, or that is sampled by chance. It gives no name."""
         given = named.get(HEADER, "")
         parent = read(given) if given else None
         wanted = random.random() < self.settings.sample if parent is None else parent.sampled
@@ -64,19 +64,19 @@ class Tracing:
         return ""
 
     def another(self) -> None:
-        """A further call of the same request begins to be fetched, in a task of its own."""
+        """Begin the span of a further call of the same request, which is fetched in a context of its own."""
         call = CURRENT.get()
         if isinstance(call, Traced):
             CURRENT.set(call.sibling())
 
     def answered(self, network: str, plan: Plan, outcome: Outcome, seconds: float) -> None:
-        """A call of that request was answered."""
+        """End the span of a call that was answered."""
         call = CURRENT.get()
         if isinstance(call, Traced):
             call.answered(network, plan.method, outcome, seconds)
 
     async def close(self) -> None:
-        """Send what waits, for a bounded time."""
+        """Send the last spans, for CLOSING seconds at the most."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def end() -> None:
@@ -97,7 +97,7 @@ class Traced:
     __slots__ = ("_address", "_ended", "_parent", "_span", "_tracer")
 
     def __init__(self, tracer: Any, parent: TraceParent | None, address: str, began: int | None = None) -> None:
-        """`began`: nanoseconds since 1970; now, if None."""
+        """`began`: when the span begins, in nanoseconds since 1970; None: now."""
         from opentelemetry.trace import SpanKind  # noqa: PLC0415 -- loaded long since, where this is made
 
         self._tracer = tracer
@@ -113,11 +113,11 @@ class Traced:
         return f"{self._span.get_span_context().trace_id:032x}"
 
     def sibling(self, seconds: float = 0.0) -> Traced:
-        """Another call of the same request, begun so long ago."""
+        """The span of another call of the same request, begun `seconds` ago."""
         return Traced(self._tracer, self._parent, self._address, time.time_ns() - int(seconds * 1e9))
 
     def answered(self, network: str, method: str, outcome: Outcome, seconds: float) -> None:
-        """It is over; a span that is over already was that of another call of the batch."""
+        """End the span with the outcome of a call, or a sibling where another call of the batch has ended it."""
         if self._ended:
             self.sibling(seconds).answered(network, method, outcome, seconds)
             return
@@ -130,7 +130,7 @@ class Traced:
         span.end()
 
     def attempt(self, method: str, asked: Asked) -> SpanOfAttempt:
-        """A node is asked for this call; it is told of the attempt's span."""
+        """Begin the span of an attempt at a node. The node gets the id of that span in a header."""
         from opentelemetry.trace import SpanKind  # noqa: PLC0415
 
         own = self._span.get_span_context()
@@ -149,7 +149,7 @@ class SpanOfAttempt:
         self._span = span
 
     def end(self, reply: Answer | Failure | None) -> None:
-        """The attempt is over; None: it was given up."""
+        """End the span with the reply of the node; None: the attempt was given up."""
         span = self._span
         if reply is None:
             span.set_attribute("rpcaccel.cancelled", True)  # no error of the node: another was quicker, or all left
@@ -161,7 +161,7 @@ class SpanOfAttempt:
 
 
 def _told(network: str, method: str, address: str, outcome: Outcome, seconds: float) -> dict[str, str | int | float]:
-    """What a call's span says (names of the OpenTelemetry conventions for RPC where there are any)."""
+    """The attributes of a call's span, by the names of the OpenTelemetry conventions for RPC where there are any."""
     told: dict[str, str | int | float] = {
         "rpc.system": "jsonrpc",
         "rpc.method": shown(method),

@@ -26,7 +26,7 @@ def check(body: bytes) -> None:
         assert member.method
         assert member.params[:1] in (b"[", b"{")
         if member.id is not None:
-            assert isinstance(json.loads(jsonrpc.result_reply(member.id, b"1")), dict)
+            assert isinstance(json.loads(b"".join(jsonrpc.result_reply(member.id, b"1"))), dict)
 
 
 def main() -> None:

@@ -357,7 +357,7 @@ class Witness:
             self._hold(host, asked, outcome.result or b"", self._truths(host, asked, network.view.head), "kept")
 
     def _check(self, call: Watched, answered: Answered) -> None:
-        reply = msgspec.json.decode(answered.whole(), type=_Reply)
+        reply = msgspec.json.decode(answered.body, type=_Reply)
         if isinstance(reply.result, msgspec.Raw):
             outcome = answered.outcomes[0]
             truths, source = call.truths, outcome.source.name.lower()

@@ -236,7 +236,7 @@ class Host:
     async def ask(self, network: str, body: bytes, client: bytes = b"") -> Answered:
         """A client's request."""
         served = self.state.networks[network]
-        return await self.calls.answer(body, PathRoute(served, KnownCalls(served.memos)), client)
+        return await self.calls.answer(body, PathRoute(served, KnownCalls(served)), client)
 
     async def close(self) -> None:
         await self.engine.flights.close()

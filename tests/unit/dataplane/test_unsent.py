@@ -14,6 +14,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from rpcaccel.dataplane.http.handler import HttpAnswer, Visit
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import Conversation, call
 from tests.support.proxy import Proxy, proxying
@@ -104,11 +105,13 @@ async def test_what_waits_for_many_is_kept_once() -> None:
         known = lanes.shortcut.answer(asked, body, "")
         assert isinstance(known, tuple)
         assert known[1] is result
-        visit = lanes.front.enter(asked.path, asked.headers, "")
-        assert not hasattr(visit, "body")
-        reply = lanes.front.answer(visit, body)  # type: ignore[arg-type]
-        lanes.front.leave(visit)  # type: ignore[arg-type]
-        assert reply.shared[0] is result  # type: ignore[union-attr]
+        front = lanes.front
+        visit = front.enter(asked, "")
+        assert isinstance(visit, Visit)
+        reply = front.reply(visit, await front.calls.answer(body, visit.route, b""))
+        front.leave(visit)
+        assert isinstance(reply, HttpAnswer)
+        assert reply.parts[1] is result
 
 
 @LANES

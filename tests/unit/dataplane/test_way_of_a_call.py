@@ -14,9 +14,9 @@ from typing import Any
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
-MOST_OF_A_MISS = 205
+MOST_OF_A_MISS = 176
 """Function calls of a lone read that no tier has; wanted: 70."""
-MOST_FILES = 53
+MOST_FILES = 49
 """Files that these calls are in; wanted: 15."""
 MOST_OF_A_HIT = 12
 WARM = 60

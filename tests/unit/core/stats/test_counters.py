@@ -37,9 +37,8 @@ def test_steps_are_added_up_in_microseconds_and_merged_over_workers() -> None:
     tallies = [Tally(["eth_call"]) for _ in range(2)]
     for tally in tallies:
         cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
-        cell.took(Step.REDIS, 0.0004)
-        cell.took(Step.FORWARD, 0.05)
-        cell.took(Step.FORWARD, 0.03)
+        cell.done(AnswerSource.NODE, 0.06, steps=((Step.REDIS, 0.0004), (Step.FORWARD, 0.05)))
+        cell.done(AnswerSource.NODE, 0.03, steps=((Step.FORWARD, 0.03),))
     (merged,) = merge(tally.snapshot() for tally in tallies).cells
     assert merged.spent == {"redis": 800, "forward": 160_000}
 

@@ -19,7 +19,7 @@ def test_an_id_of_any_scalar_form_comes_back_byte_for_byte(call_id: bytes) -> No
     call = decode(b'{"jsonrpc":"2.0","id": ' + call_id + b' ,"method":"m"}')
     assert isinstance(call, Call)
     assert call.id == call_id
-    assert jsonrpc.result_reply(call_id, b"1e28") == b'{"jsonrpc":"2.0","id":' + call_id + b',"result":1e28}'
+    assert b"".join(jsonrpc.result_reply(call_id, b"1e28")) == b'{"jsonrpc":"2.0","id":' + call_id + b',"result":1e28}'
 
 
 def test_params_stay_the_text_that_was_sent() -> None:
@@ -112,7 +112,7 @@ def test_replies_hold_either_a_result_or_an_error() -> None:
         "error": {"code": -32601, "message": 'no "such" method'},
     }
     replies = [(b"1", jsonrpc.RESULT, b"1e28"), (b'"x"', jsonrpc.ERROR, error)]
-    single = [jsonrpc.result_reply(b"1", b"1e28"), jsonrpc.error_reply(b'"x"', error)]
+    single = [b"".join(jsonrpc.result_reply(b"1", b"1e28")), jsonrpc.error_reply(b'"x"', error)]
     assert [jsonrpc.batch_reply(replies[:count]) for count in (1, 2)] == [
         b"[" + b",".join(single[:count]) + b"]" for count in (1, 2)
     ]

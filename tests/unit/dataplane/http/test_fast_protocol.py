@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpcaccel.dataplane.http.fast_protocol import FastProtocol
+from rpcaccel.dataplane.http.fast_protocol import FastProtocol, RequestState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
 from tests.support.properties import examples
@@ -107,10 +107,9 @@ async def test_a_connection_comes_back_after_a_whole_request_of_another_kind() -
         head, body = await client.ask(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
         assert (head.split(b"\r\n")[0], body) == (b"HTTP/1.1 200 OK", b"alive\n")
         lane = lane_of(proxy)
-        assert not lane._stays
-        assert not lane._owed
+        assert lane.state is RequestState.IDLE
         assert (await client.ask(request(b"/", b"", BLOCK)))[0].startswith(b"HTTP/1.1 200")
-        assert "short" in repr(lane)
+        assert "idle" in repr(lane)
 
 
 async def test_requests_that_come_together_are_answered_in_order() -> None:
@@ -216,6 +215,21 @@ async def test_a_client_that_leaves_as_its_answer_is_to_be_compressed_is_counted
             while tally.in_flight:
                 await asyncio.sleep(0.01)
         assert lane.task is None
+
+
+async def test_a_client_whose_answer_will_not_come_is_not_left_waiting() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, line(proxy) as client:
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.writer.write(request(b"/", b"", BLOCK))
+        await nodes[0].arrived.wait()
+        lane = lane_of(proxy)
+        assert lane.state is RequestState.ASKED
+        assert lane.task is not None
+        lane.task.cancel()
+        async with asyncio.timeout(20):
+            assert await client.reader.read() == b""
+        assert proxy.worker._tally.in_flight == 0
+        nodes[0].release()
 
 
 async def test_draining_lets_a_client_read_what_it_was_answered() -> None:

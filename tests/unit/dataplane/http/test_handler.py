@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from rpcaccel.dataplane.http.handler import NO_HEADERS, HttpAnswer, RequestHandler, Visit
+from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, Named, RequestHead
+from rpcaccel.dataplane.rpc.calls import Answered
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
@@ -17,22 +17,35 @@ async def test_a_hit_is_answered_at_once_and_a_miss_is_waited_for() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         front = front_of(proxy)
         body = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-        for expected in (Awaitable, HttpAnswer):
-            visit = front.enter("/", NO_HEADERS, "127.0.0.1")
+        for at_once in (False, True):
+            visit = front.enter(RequestHead("/", NO_HEADERS), "127.0.0.1")
             assert isinstance(visit, Visit)
-            reply = front.answer(visit, body)
-            assert isinstance(reply, expected)
-            if isinstance(reply, Awaitable):
-                assert (await reply).status == 200
+            answered = front.calls.begin(body, visit.route, b"", visit.guest)
+            assert isinstance(answered, Answered) == at_once
+            reply = front.reply(visit, answered if isinstance(answered, Answered) else await answered)
+            assert isinstance(reply, HttpAnswer)
+            assert reply.status == 200
             front.leave(visit)
         assert proxy.worker.report().tally.in_flight == 0
 
 
 async def test_a_path_that_is_not_served_is_turned_away_at_the_door() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
-        reply = front_of(proxy).enter("/nowhere", NO_HEADERS, None)
+        reply = front_of(proxy).enter(RequestHead("/nowhere", NO_HEADERS), None)
         assert isinstance(reply, HttpAnswer)
         assert (reply.status, reply.close) == (404, False)
+
+
+async def test_a_timeout_that_is_no_duration_is_refused_and_the_request_is_counted_out() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, clients={"anonymous": {"concurrency": 1}}) as proxy:
+        front = front_of(proxy)
+        for _ in range(2):
+            reply = front.enter(RequestHead("/", Named({"x-rpcaccel-timeout": "soon"})), "127.0.0.1")
+            assert isinstance(reply, HttpAnswer)
+            assert reply.status == 400
+        assert isinstance(front.enter(RequestHead("/", NO_HEADERS), "127.0.0.1"), Visit)
+        assert proxy.worker.report().tally.refusals == {"malformed": 2}
+        assert proxy.worker.report().tally.in_flight == 1
 
 
 async def test_every_answer_while_draining_ends_its_connection() -> None:

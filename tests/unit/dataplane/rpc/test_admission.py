@@ -52,10 +52,10 @@ def test_without_keys_and_limits_nobody_is_told_apart() -> None:
     ],
 )
 def test_a_key_comes_in_a_header(sent: CIMultiDict[str]) -> None:
-    visit = admission(keys()).visit("/x", sent, "1.1.1.1")
-    assert visit.path == "/x"
-    assert visit.client is not None
-    assert visit.client.name == "dapp"
+    found = admission(keys()).look("/x", sent)
+    assert found.path == "/x"
+    assert found.client is not None
+    assert found.client.name == "dapp"
 
 
 @pytest.mark.parametrize(
@@ -68,67 +68,65 @@ def test_a_key_comes_in_a_header(sent: CIMultiDict[str]) -> None:
     ],
 )
 def test_a_key_may_stand_in_front_of_any_path(path: str, rest: str) -> None:
-    visit = admission(keys()).visit(path, headers(), "1.1.1.1")
-    assert visit.path == rest
-    assert visit.client is not None
-    assert visit.client.name == "dapp"
+    found = admission(keys()).look(path, headers())
+    assert found.path == rest
+    assert found.client is not None
+    assert found.client.name == "dapp"
 
 
 @pytest.mark.parametrize("wrong", [OTHER, "x", client_limits.hashed(KEY), KEY + "A", KEY[:-1], "\udcff", "x" * 10_000])
 def test_a_wrong_key_is_refused_even_where_none_is_needed(wrong: str) -> None:
     door = admission(keys())
-    assert door.visit("/", headers(X_Api_Key=wrong), "1.1.1.1").refusal is UNKNOWN_KEY
-    assert door.visit(f"/key/{wrong}", headers(X_Api_Key=KEY), "1.1.1.1").refusal is UNKNOWN_KEY
+    assert door.look("/", headers(X_Api_Key=wrong)).refusal is UNKNOWN_KEY
+    assert door.look(f"/key/{wrong}", headers(X_Api_Key=KEY)).refusal is UNKNOWN_KEY
 
 
 def test_no_key_is_refused_only_where_one_is_required() -> None:
-    assert admission(keys()).visit("/", headers(Authorization="Basic eDp5"), "1.1.1.1").refusal is None
+    assert admission(keys()).look("/", headers(Authorization="Basic eDp5")).refusal is None
     door = admission({**keys(), "require_key": True})
-    assert door.visit("/", headers(Authorization="Basic eDp5"), "1.1.1.1").refusal is NO_KEY
-    assert door.visit("/", headers(X_Api_Key=KEY), "1.1.1.1").refusal is None
+    assert door.look("/", headers(Authorization="Basic eDp5")).refusal is NO_KEY
+    assert door.look("/", headers(X_Api_Key=KEY)).refusal is None
 
 
-def test_a_look_tells_the_same_and_counts_nothing() -> None:
+def test_a_look_counts_nothing_and_remembers_no_address() -> None:
     tally = Tally()
     door = Admission(tally, lambda: 0.0)
     door.adopt(ClientsSettings.model_validate({**keys(), "require_key": True}))
-    for path, sent in (("/", headers(X_Api_Key=KEY)), (f"/key/{KEY}/x", headers()), ("/", headers(X_Api_Key=OTHER)),
-                       ("/", headers())):  # fmt: skip
-        looked = door.look(path, sent)
+    for path, sent, refusal in (("/", headers(X_Api_Key=KEY), None), (f"/key/{KEY}/x", headers(), None),
+                                ("/", headers(X_Api_Key=OTHER), UNKNOWN_KEY), ("/", headers(), NO_KEY)):  # fmt: skip
+        assert door.look(path, sent).refusal is refusal
         assert tally.refusals == {}
-        assert looked == door.visit(path, sent, "1.1.1.1")
-        tally.refusals.clear()
     door.adopt(ClientsSettings.model_validate(keys()))
     assert door.look("/", headers()) == ("/", None, None)
     assert "0 addresses" in repr(door)
 
 
 def test_where_there_are_no_keys_their_headers_mean_nothing() -> None:
-    visit = admission({"anonymous": {"rate": 1}}).visit("/key/x", headers(X_Api_Key="x"), "1.1.1.1")
-    assert (visit.path, visit.refusal) == ("/key/x", None)
+    found = admission({"anonymous": {"rate": 1}}).look("/key/x", headers(X_Api_Key="x"))
+    assert (found.path, found.refusal) == ("/key/x", None)
 
 
 def test_addresses_are_clients_of_their_own_and_the_oldest_are_forgotten() -> None:
     door = admission({"anonymous": {"rate": 1}})
-    first = door.visit("/", headers(), "1.1.1.1").client
-    assert door.visit("/", headers(), "1.1.1.1").client is first
-    assert door.visit("/", headers(), "1.1.1.2").client is not first
-    assert door.visit("/", headers(), "2001:db8::1").client is door.visit("/", headers(), "2001:db8::2").client
+    first = door.anonymous("1.1.1.1")
+    assert door.anonymous("1.1.1.1") is first
+    assert door.anonymous("1.1.1.2") is not first
+    assert door.anonymous("2001:db8::1") is door.anonymous("2001:db8::2")
     for number in range(MOST_ADDRESSES):
-        door.visit("/", headers(), f"a{number}")
-    assert door.visit("/", headers(), "1.1.1.1").client is not first
+        door.anonymous(f"a{number}")
+    assert door.anonymous("1.1.1.1") is not first
     assert repr(door) == f"<admission 0 keys, {MOST_ADDRESSES} addresses>"
     assert len(list(door.clients())) == MOST_ADDRESSES
 
 
 def test_a_change_of_settings_keeps_what_was_used_and_takes_keys_away() -> None:
     door = admission(keys(rate=1))
-    used = door.visit("/", headers(X_Api_Key=KEY), "").client
+    used = door.look("/", headers(X_Api_Key=KEY)).client
     assert used is not None
     assert used.call("eth_call", False, 0.0) is None
     door.adopt(ClientsSettings.model_validate({"keys": {"dapp": {"hashes": [client_limits.hashed(OTHER)], "rate": 2}}}))
-    assert door.visit("/", headers(X_Api_Key=KEY), "").refusal is UNKNOWN_KEY
-    again = door.visit("/", headers(X_Api_Key=OTHER), "").client
+    assert door.look("/", headers(X_Api_Key=KEY)).refusal is UNKNOWN_KEY
+    again = door.look("/", headers(X_Api_Key=OTHER)).client
     assert again is used
     assert used.limits.rate == 2
     assert used.call("eth_call", False, 0.0) is not None
@@ -136,11 +134,11 @@ def test_a_change_of_settings_keeps_what_was_used_and_takes_keys_away() -> None:
 
 def test_a_key_that_is_switched_off_is_refused_and_comes_back_with_what_it_used() -> None:
     door = admission(keys(rate=1))
-    used = door.visit("/", headers(X_Api_Key=KEY), "").client
+    used = door.look("/", headers(X_Api_Key=KEY)).client
     door.adopt(ClientsSettings.model_validate(keys(rate=1, enabled=False)))
-    assert door.visit("/", headers(X_Api_Key=KEY), "").refusal is UNKNOWN_KEY
+    assert door.look("/", headers(X_Api_Key=KEY)).refusal is UNKNOWN_KEY
     door.adopt(ClientsSettings.model_validate(keys(rate=1)))
-    assert door.visit("/", headers(X_Api_Key=KEY), "").client is used
+    assert door.look("/", headers(X_Api_Key=KEY)).client is used
 
 
 def test_only_the_named_header_of_trusted_proxies_is_believed() -> None:
@@ -196,7 +194,7 @@ async def test_methods_batches_and_requests_at_once_are_refused_by_key() -> None
 
 
 async def _one_at_a_time(proxy: Proxy) -> None:
-    somebody = proxy.worker.admission.visit("/", headers(X_Api_Key=KEY), "").client
+    somebody = proxy.worker.admission.look("/", headers(X_Api_Key=KEY)).client
     assert somebody is not None
     assert somebody.enter(0.0) is None
     busy = await proxy.post(orjson.dumps(CALL), X_Api_Key=KEY)

@@ -21,7 +21,7 @@ from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.pool import Done
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.proxy import Proxy, proxying
+from tests.support.proxy import Proxy, proxying, settings_for
 
 
 def calls(proxy: Proxy, **http: int) -> tuple[Calls, dict[str, object]]:
@@ -130,6 +130,20 @@ async def test_of_a_refused_call_nothing_is_remembered(
             for asked in (name, "hmyv2_" + name):
                 assert network.planner.uses(asked, b"[%d]" % number) is None
         assert sum(node.counts.asked(name) + node.counts.asked("hmyv2_" + name) for node in nodes) == 0
+
+
+@pytest.mark.parametrize(("path", "method"), [("/", "hmyv2_getBlockByNumber"), ("/api/v1/hmy/v2", "getBlockByNumber")])
+async def test_a_method_is_refused_and_accepted_as_the_settings_change(path: str, method: str) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        for revision, denied in enumerate((False, True, False, True), 2):
+            http = {"deny": ["hmyv2_get*"]} if denied else {}
+            proxy.worker.adopt(settings_for(proxy.nodes, http=http), revision)
+            proxy.see()
+            for _ in range(3):
+                reply = (
+                    await proxy.post(json.dumps({"id": 1, "method": method, "params": [revision, {}]}).encode(), path)
+                ).json
+                assert ("error" in reply) == denied
 
 
 BLOCK = b'{"id":%d,"method":"hmyv2_getBlockByNumber","params":[%d,{"fullTx":true}]}'
