@@ -23,12 +23,12 @@ class SlidingCounts:
         self._ends = float("-inf")
         """Monotonic time at which the current slice ends."""
 
-    def bump(self, column: int, now: float) -> None:
-        """Add one to `column`."""
+    def bump(self, column: int, now: float, count: int = 1) -> None:
+        """Add `count` to `column`."""
         if now >= self._ends:
             self._advance(now)
-        self._now[column] += 1
-        self._totals[column] += 1
+        self._now[column] += count
+        self._totals[column] += count
 
     def totals(self, now: float) -> list[int]:
         """The counts of the span that ends at `now`. The list changes with the next `bump`: read it at once."""

@@ -81,13 +81,6 @@ class Counters:
         self.in_use = 0
         """Sockets that a request holds now."""
 
-    def count_reply(self, connected: float, headed: float, done: float, size: int) -> None:
-        """One reply read: when its socket was there, its headers came and its end, and its size in bytes."""
-        self.wait_seconds += headed - connected
-        self.read_seconds += done - headed
-        self.replies += 1
-        self.bytes_in += size
-
     @property
     def idle(self) -> int:
         """Sockets open now that no request holds."""
@@ -212,11 +205,11 @@ class ConnectionState(Enum):
 LEGAL: dict[ConnectionState, frozenset[str]] = {
     ConnectionState.IDLE: frozenset({"ask", "give back", "close", "data", "lost"}),
     ConnectionState.ASKED: frozenset({"close", "data", "lost"}),
-    ConnectionState.CLOSED: frozenset({"close", "data", "lost"}),
+    ConnectionState.CLOSED: frozenset({"ask", "close", "data", "lost"}),
     ConnectionState.GIVEN_BACK: frozenset(),
 }
 """Which events are legal in which state: what a caller does, and what the transport tells. Data while idle close the
-connection, since nobody asked for them; a closed one ignores whatever it is still told."""
+connection, since nobody asked for them; a closed connection ignores whatever it is asked or told."""
 _IDLE, _ASKED, _CLOSED, _GIVEN_BACK = ConnectionState
 
 
@@ -270,15 +263,21 @@ class NodeConnection(asyncio.Protocol):
         """May a request be written now?"""
         return self.state is _IDLE and not self._transport.is_closing()
 
-    def ask(self, request: bytes, asked: object) -> None:
-        """Write a whole request; the owner is told later what came of `asked`, which stands for it."""
-        self._expect("ask")
+    def ask(self, request: bytes, asked: object) -> bool:
+        """Write a whole request, which `asked` stands for when the owner is told what came of it. False when the
+        connection has ended: then nothing is written and nothing told."""
+        if self.state is not _IDLE:
+            self._expect("ask")
+            return False
+        if self._transport.is_closing():
+            return False
         self.state = _ASKED
         self._asked = asked
         self.reply, self.headed = HttpReplyReader(self._most), 0.0
         self._transport.write(request)
         if self._early:
             asyncio.get_running_loop().call_soon(self._hear_early)
+        return True
 
     def give_back(self) -> None:
         """The pool may have the connection."""

@@ -1,6 +1,6 @@
-"""What goes to a node: a call as bytes, and as few headers as will do.
+"""The messages to and from nodes: requests as bytes with few headers, and replies as answers or failures.
 
-Replies of nodes: JSON-RPC envelopes read, results left as the raw text they came in.
+JSON-RPC envelopes are read, results stay the raw text that came.
 """
 
 from __future__ import annotations
@@ -51,9 +51,24 @@ class Endpoint(Protocol):
     def max_answer(self) -> int: ...
 
 
-def call_text(number: int, method: str, params: bytes) -> bytes:
-    """A JSON-RPC call; `params` is raw JSON and stays as it is."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (number, msgspec.json.encode(method), params)
+class NodeCall(Protocol):
+    """A call that a request to a node carries."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def params(self) -> bytes:
+        """Raw JSON text, which stays as it is."""
+        ...
+
+
+def body_text(first: int, calls: Sequence[NodeCall]) -> bytes:
+    """The body of a request: one JSON-RPC call, or several as a batch, with ids that count up from `first`."""
+    texts = []
+    for number, call in enumerate(calls, first):
+        method = msgspec.json.encode(call.method)
+        texts.append(b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (number, method, call.params))
+    return texts[0] if len(texts) == 1 else b"[%b]" % b",".join(texts)
 
 
 def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
@@ -78,12 +93,10 @@ def request_head(url: URL, own: Mapping[str, Revealing]) -> bytes:
     return "\r\n".join(lines).encode()
 
 
-def post_text(head: bytes, body: bytes, span: str = "") -> bytes:
-    """A whole request; `span` is what the node is told of the trace that the call belongs to, if it belongs to one:
-    then not of the operator's, since two make none (W3C Trace Context, section 3.2)."""
-    if span:
-        head = b"%b%b: %b\r\n" % (_OPERATORS.sub(b"", head), _TRACED, span.encode())
-    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+def traced_head(head: bytes, span: str) -> bytes:
+    """The head of a request that tells the node the trace that its call belongs to, in the place of a trace of the
+    operator's: two make none (W3C Trace Context, section 3.2)."""
+    return b"%b%b: %b\r\n" % (_OPERATORS.sub(b"", head), _TRACED, span.encode())
 
 
 def _on_this_machine(host: str | None) -> bool:
@@ -123,24 +136,10 @@ class Envelope(Struct, gc=False):
     error: Raw = Raw()
 
 
-_ENVELOPE = msgspec.json.Decoder(Envelope)
-_BATCH = msgspec.json.Decoder(list[Envelope])
-
-
-def _envelope(text: bytes | Raw) -> Envelope:
-    """One envelope, however deep the values of its members nest. Raises what jsontext and msgspec raise."""
-    try:
-        return _ENVELOPE.decode(text)
-    except RecursionError:
-        found = json_text.members(text)
-        return Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found})
-
-
-def _envelopes(text: bytes) -> list[Envelope]:
-    try:
-        return _BATCH.decode(text)
-    except RecursionError:
-        return [_envelope(item) for item in json_text.items(text)]
+_decode = msgspec.json.Decoder(Envelope).decode
+_decode_batch = msgspec.json.Decoder(list[Envelope]).decode
+_NOTHING = Envelope()
+_NO_ERROR = frozenset({b"", _NULL})
 
 
 class HttpReply(Struct):
@@ -153,40 +152,76 @@ class HttpReply(Struct):
     """Seconds from the beginning of the attempt to the last byte."""
 
 
-def read_reply(reply: HttpReply, number: int) -> Answer | Failure:
-    """The answer to the call with id `number`; whatever is not one is a Failure."""
-    if not json_text.is_utf8(reply.body):
-        return _not_json_rpc("text that is not UTF-8")
-    try:
-        envelope = _envelope(reply.body)
-    except (msgspec.DecodeError, json_text.NotJson):
-        return _not_json_rpc(_what_it_is(reply.body))
-    except json_text.TooDeep as error:
-        return _not_json_rpc(f"a text that is {error}")
-    return _read(envelope, b"%d" % number, reply)
+def read_replies(reply: HttpReply, first: int, count: int) -> list[Answer | Failure]:
+    """The answers to the calls with `count` ids from `first` on, in their order; whatever is not one is a Failure.
 
-
-def read_batch(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failure]:
-    """The answers to a batch, in the order of `numbers` (at least one). A missing item is a Failure of that item
-    alone; one error for all of them is a Failure of each that carries the error."""
+    A missing answer in a batch is a Failure of that call alone. One object for a whole batch refuses the batch: a
+    Failure of each call, which carries the object's error.
+    """
+    body = reply.body
+    if not (body.isascii() or json_text.is_utf8(body)):
+        return [_not_json_rpc("text that is not UTF-8")] * count
     try:
-        envelopes = _envelopes(reply.body) if json_text.is_utf8(reply.body) else None
-    except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep):
-        envelopes = None
-    if envelopes is None:
-        return _read_lone(reply, numbers)
+        try:
+            envelopes = [_decode(body)] if count == 1 else _decode_batch(body)
+        except RecursionError:
+            envelopes = _deep_envelopes(body, count)
+    except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep) as error:
+        return [_unreadable(reply, first, count, error)] * count
     by_id: dict[bytes, Envelope] = {}
     for envelope in envelopes:
         by_id.setdefault(bytes(envelope.id), envelope)
     answers: list[Answer | Failure] = []
-    for number in numbers:
-        text = b"%d" % number
-        found = by_id.get(text)
-        if found is None:
+    for number in range(first, first + count):
+        wanted = b"%d" % number
+        found = by_id.get(wanted) or (envelopes[0] if count == 1 else _NOTHING)
+        result = memoryview(found.result)
+        if result and bytes(found.id) == wanted and bytes(found.error) in _NO_ERROR:
+            text = bytes(result) if len(result) <= _COPIED_UP_TO else result
+            answers.append(Answer(result=text, http_status=reply.status, elapsed=reply.elapsed))
+        elif found is _NOTHING:
             answers.append(Failure(FailureKind.WRONG_ID, "the node left this call of a batch unanswered"))
         else:
-            answers.append(_read(found, text, reply))
+            answers.append(_read_error(found, wanted, reply))
     return answers
+
+
+def _deep_envelopes(body: bytes, count: int) -> list[Envelope]:
+    """The envelopes in a body whose values nest too deeply for msgspec. Raises what `json_text` and msgspec raise."""
+    envelopes = []
+    for text in [body] if count == 1 else json_text.items(body):
+        try:
+            envelopes.append(_decode(text))
+        except RecursionError:
+            found = json_text.members(text)
+            envelopes.append(Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found}))
+    return envelopes
+
+
+def _unreadable(reply: HttpReply, first: int, count: int, error: Exception) -> Failure:
+    """What a body means that is not one envelope, or for several calls no array of them."""
+    if count == 1:
+        deep = isinstance(error, json_text.TooDeep)
+        return _not_json_rpc(f"a text that is {error}" if deep else _what_it_is(reply.body))
+    (whole,) = read_replies(reply, first, 1)
+    if isinstance(whole, Failure):
+        return whole
+    return Failure(FailureKind.UNKNOWN, "the node refused a batch as a whole", error=whole.error)
+
+
+def _read_error(envelope: Envelope, wanted: bytes, reply: HttpReply) -> Answer | Failure:
+    """What an envelope means that is no result of the call with the id `wanted`."""
+    error, told = bytes(envelope.error), bytes(envelope.id)
+    if error in _NO_ERROR:
+        return (
+            _wrong_id(told, wanted) if memoryview(envelope.result) else _not_json_rpc("neither a result nor an error")
+        )
+    if not error.startswith(b"{"):
+        return _not_json_rpc(f"an error that is no object, {glimpse(error)}")
+    # A node that could not read the call's id answers with null (JSON-RPC 2.0 section 5).
+    if told not in {wanted, _NULL, b""}:
+        return _wrong_id(told, wanted)
+    return Answer(error=error, http_status=reply.status, elapsed=reply.elapsed)
 
 
 def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
@@ -222,33 +257,6 @@ def _refused(kind: FailureKind, text: str, reply: HttpReply, answer: Answer | Fa
     said = glimpse(error) if error is not None else _what_it_is(reply.body)
     told = f"{text}: HTTP {reply.status}, {said}"
     return Failure(kind, told, error=error, retry_after=retry_after(reply.headers))
-
-
-def _read_lone(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failure]:
-    """One object for a whole batch: the answer to a batch of one, or a refusal of the batch."""
-    answer = read_reply(reply, numbers[0])
-    if len(numbers) > 1 and isinstance(answer, Answer):
-        answer = Failure(FailureKind.UNKNOWN, "the node refused a batch as a whole", error=answer.error)
-    return [answer for _ in numbers]
-
-
-def _read(envelope: Envelope, number: bytes, reply: HttpReply) -> Answer | Failure:
-    error, told = bytes(envelope.error), bytes(envelope.id)
-    if error and error != _NULL:
-        if not error.startswith(b"{"):
-            return _not_json_rpc(f"an error that is no object, {glimpse(error)}")
-        # A node that could not read the call's id answers with null (JSON-RPC 2.0 section 5).
-        return _answer(reply, error=error) if told in {number, _NULL, b""} else _wrong_id(told, number)
-    result = memoryview(envelope.result)
-    if not result:
-        return _not_json_rpc("neither a result nor an error")
-    if told != number:
-        return _wrong_id(told, number)
-    return _answer(reply, result=bytes(result) if len(result) <= _COPIED_UP_TO else result)
-
-
-def _answer(reply: HttpReply, *, result: bytes | memoryview | None = None, error: bytes | None = None) -> Answer:
-    return Answer(result=result, error=error, http_status=reply.status, elapsed=reply.elapsed)
 
 
 def _wrong_id(told: bytes, number: bytes) -> Failure:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rpcaccel.balancers import Balancer
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
@@ -42,7 +42,7 @@ class WaitsForRoom(Protocol):
 class WaitQueue:
     """The waiting calls of one network and bulkhead."""
 
-    __slots__ = ("_freed", "_waiting", "most", "refused", "seconds")
+    __slots__ = ("_freed", "most", "refused", "seconds", "waiting")
 
     def __init__(self, most: int = 1000, seconds: float = 1.0) -> None:
         self.most = most
@@ -51,12 +51,13 @@ class WaitQueue:
         """How long each may wait."""
         self.refused = 0
         """Calls for which no node came free in time, ever."""
-        self._waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
+        self.waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
+        """The calls that wait, the longest first, and the timer of each."""
         self._freed = 0
         """Calls that ended in this turn of the loop: as many look again at its end."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __repr__(self) -> str:
         return f"<wait queue, {len(self)} calls waiting>"
@@ -68,30 +69,30 @@ class WaitQueue:
         Args:
             again: the call waited before: it stands in front of those that came later, and they do not fill its place.
         """
-        if seconds <= 0 or (len(self._waiting) >= self.most and not again):
+        if seconds <= 0 or (len(self.waiting) >= self.most and not again):
             return False
-        wait = min(seconds, _LOOK_AGAIN * (1 + len(self._waiting) / _LOOKERS))
-        self._waiting[call] = asyncio.get_running_loop().call_later(wait, self._told, call)
+        wait = min(seconds, _LOOK_AGAIN * (1 + len(self.waiting) / _LOOKERS))
+        self.waiting[call] = asyncio.get_running_loop().call_later(wait, self._told, call)
         if again:
-            self._waiting.move_to_end(call, last=False)
+            self.waiting.move_to_end(call, last=False)
         return True
 
     def leave(self, call: WaitsForRoom) -> None:
         """The call waits no more; also when it never did."""
-        timer = self._waiting.pop(call, None)
+        timer = self.waiting.pop(call, None)
         if timer is not None:
             timer.cancel()
 
-    def free(self) -> None:
-        """A call ended: the one that has waited longest may try again, when this turn of the loop is over."""
-        if self._waiting:
+    def free(self, count: int = 1) -> None:
+        """Calls ended: as many of those that have waited longest may try again, when this turn of the loop is over."""
+        if self.waiting:
             if not self._freed:
                 asyncio.get_running_loop().call_soon(self._next)
-            self._freed += 1
+            self._freed += count
 
     def _next(self) -> None:
         freed, self._freed = self._freed, 0
-        for call in [*self._waiting][:freed]:
+        for call in [*self.waiting][:freed]:
             self._told(call)
 
     def _told(self, call: WaitsForRoom) -> None:
@@ -104,40 +105,35 @@ _EARLY = 0.001
 """Seconds: loops count in milliseconds, and a timer may come this much before its time."""
 
 
-class Deadlines(Generic[T]):
-    """Things, each with the time by which it is to be over; what is not gets `expired`. A thing has one deadline.
+class Deadlines(dict[T, float]):
+    """Things, each with the time of the loop by which the thing must be over; those that are not get `expired`.
 
-    There is a timer for the earliest time known when it was set, and none for the others: when it runs out, those
-    that are left are looked through. With some hundred calls under way that is nothing beside a timer for each.
+    One timer is set for the earliest time known when the timer was set: when the timer runs out, the things that are
+    left are looked through. With some hundred calls under way that costs nothing beside a timer for each. A thing that
+    is over is taken out, by `drop` or as from any dict.
     """
 
-    __slots__ = ("_armed", "_expired", "_timer", "_until")
+    __slots__ = ("_armed", "_expired", "_timer")
 
     def __init__(self, expired: Callable[[T], None]) -> None:
+        super().__init__()
         self._expired = expired
-        self._until: dict[T, float] = {}
         self._armed = inf
         self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._until)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._until)
 
     def __repr__(self) -> str:
         return f"<deadlines of {len(self)}>"
 
     def add(self, thing: T, seconds: float) -> None:
-        """It is to be over in so many seconds."""
+        """Set the deadline of a thing, in seconds from now."""
         loop = asyncio.get_running_loop()
-        until = self._until[thing] = loop.time() + seconds
+        until = self[thing] = loop.time() + seconds
         if until < self._armed:
             self._arm(loop, until)
 
     def drop(self, thing: T) -> None:
-        """It is over; also when it never had a deadline."""
-        self._until.pop(thing, None)
+        """Take a thing out that is over; nothing when the thing has no deadline."""
+        self.pop(thing, None)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
         if self._timer is not None:
@@ -149,14 +145,14 @@ class Deadlines(Generic[T]):
         loop = asyncio.get_running_loop()
         self._armed, self._timer = inf, None
         now = loop.time() + _EARLY
-        due = [thing for thing, until in self._until.items() if until <= now]
+        due = [thing for thing, until in self.items() if until <= now]
         for thing in due:
-            if self._until.pop(thing, None) is not None:  # those expired before it may have dropped it
+            if self.pop(thing, None) is not None:  # `expired` of another may have taken the thing out
                 try:
                     self._expired(thing)
-                except Exception as error:  # one that stumbles keeps the others waiting for nothing
+                except Exception as error:  # or the others would wait for nothing
                     loop.call_exception_handler({"message": "a deadline is over", "exception": error})
-        earliest = min(self._until.values(), default=inf)
+        earliest = min(self.values(), default=inf)
         if earliest < self._armed:
             self._arm(loop, earliest)
 
@@ -186,27 +182,33 @@ class Hedged(Protocol):
         ...
 
 
-Done = Callable[[Answer | Failure], None]
-"""Told the reply to a call, once, and not before the call that asked has returned. Must not raise."""
+Told = Callable[[Sequence[Any], Sequence[Answer | Failure]], None]
+"""Called once with the calls of a request and their replies, not before the request was begun. Must not raise."""
 
 
 class UnderWay(Protocol):
-    """A call that is on its way to a node."""
+    """An HTTP request on its way to a node."""
+
+    @property
+    def calls(self) -> Sequence[object]:
+        """The calls that the request carries; none once the request is over."""
+        ...
 
     def cancel(self) -> None:
-        """Nobody wants the reply any more: nobody is told of one."""
+        """Give the request up: the calls are told no reply."""
         ...
 
 
 class NodeClient(Protocol):
-    """What sends a call to one node."""
+    """What sends the attempts at one node (dataplane.upstream.attempt.Attempt)."""
 
-    def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> UnderWay:
-        """One attempt: within `timeout` seconds `done` is told. Raises nothing.
+    def call(self, attempt: Any) -> None:
+        """Send an attempt, alone or with others. `Attempt.settle` is told its reply within the attempt's timeout, and
+        not before this has returned."""
+        ...
 
-        Args:
-            span: what the node is told of the trace that the call belongs to; empty: nothing.
-        """
+    def leave(self, attempt: Any) -> None:
+        """Forget an attempt that was given up: nothing is told of a reply."""
         ...
 
 
@@ -240,7 +242,19 @@ class NodePool:
     hedged: Deadlines[Hedged] = field(default_factory=lambda: Deadlines(_overdue))
     """Calls that wait for one node and may be asked of another as well, and when each is overdue, if ever."""
 
+    def free(self, bulkhead: Bulkhead, count: int, *, full: bool) -> None:
+        """Let as many calls as ended at a node look for room again.
+
+        Args:
+            full: the node had as many calls as it may have, so that calls of any bulkhead waited for it.
+        """
+        if full or bulkhead is not Bulkhead.LIGHT:  # a place of another bulkhead is a place for light calls, too
+            for room in self.rooms:
+                room.free(count)
+        else:
+            self.rooms[bulkhead].free(count)
+
     def abandon(self, node_id: str) -> None:
-        """A node was found to hang: what waits for it goes to others."""
+        """Let the calls that wait for a node that was found to hang go to others."""
         for call in [call for call in self.hedged if call.waits_for == node_id]:
             call.abandon()
