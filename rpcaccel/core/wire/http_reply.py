@@ -80,6 +80,8 @@ class HttpReplyReader(Struct, eq=False):
     body: bytes = b""
     keep: bool = False
     """May the connection carry another request?"""
+    overrun: bool = False
+    """Did more bytes come than the reply has? They belong to nobody, and the connection is not kept."""
 
     def __repr__(self) -> str:
         return f"<reply {self.status or 'without a head'} {self._size} bytes{' whole' * (self._state == _DONE)}>"
@@ -126,11 +128,12 @@ class HttpReplyReader(Struct, eq=False):
 
     def header(self, name: str) -> str:
         """The value of the first header of that name (in lower case); empty where there is none."""
-        wanted = name.encode() + b":"
-        for line in self.head.split(b"\r\n")[1:]:
-            if line[: len(wanted)].lower() == wanted:
-                return line[len(wanted) :].strip().decode("latin-1")
-        return ""
+        start = self.head.lower().find(b"\r\n%b:" % name.encode())
+        if start < 0:
+            return ""
+        start += len(name) + 3
+        end = self.head.find(b"\r\n", start)
+        return self.head[start : end if end >= 0 else None].strip().decode("latin-1")
 
     def _begin_body(self, status: int, data: bytes, start: int) -> bool:
         """Read the headers that say how the body comes, and take what came of the body, from `start` on."""
@@ -146,7 +149,8 @@ class HttpReplyReader(Struct, eq=False):
             self.keep = (self.keep or b"keep-alive" in options) and b"close" not in options
         self.status = status
         if status in (204, 304, _SWITCHING_PROTOCOLS):
-            self.keep = self.keep and status != _SWITCHING_PROTOCOLS and len(data) == start
+            self.overrun = start < len(data)
+            self.keep = self.keep and status != _SWITCHING_PROTOCOLS and not self.overrun
             return self._finish()
         if packing is not None:
             if packing in _NOT_READ or b"," in packing:
@@ -183,7 +187,7 @@ class HttpReplyReader(Struct, eq=False):
     def _take_length(self, data: bytes) -> bool:
         size = len(data)
         if size > self._left:
-            data, self.keep = data[: self._left], False  # what comes behind a reply belongs to nobody
+            data, self.keep, self.overrun = data[: self._left], False, True
         elif size < self._left:
             self._left -= size
             if size:
@@ -212,7 +216,8 @@ class HttpReplyReader(Struct, eq=False):
                 break
             line, at = data[at:end], end + 2
             if self._take_line(line):
-                self.keep = self.keep and at == len(data)
+                self.overrun = at < len(data)
+                self.keep = self.keep and not self.overrun
                 return self._finish()
         self._buffer = data[at:]
         if len(self._buffer) > (_LONGEST_LINE if self._state != _AT_CHUNK_END else 1):
