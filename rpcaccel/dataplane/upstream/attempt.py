@@ -1,4 +1,4 @@
-"""One attempt at a node as it is really made, with what it costs and teaches booked on the node."""
+"""One attempt at a node: sends the call, and books on the node what the attempt costs and what its reply shows."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class Attempt:
         began: float,
         over: Over,
     ) -> None:
-        """Ask the node. `over` is called once, when the reply is booked, and not before this has returned. It must not
-        raise."""
+        """Ask the node. `over` is called once, after the reply was booked, and not before `__init__` has returned."""
         node, bulkhead = asked.node, plan.rule.bulkhead
         self.asked = asked
         self.node = node
@@ -64,7 +63,7 @@ class Attempt:
         """What the node is told of the call's trace (a traceparent); empty: nothing."""
         self.request: UnderWay | None = None
         """The HTTP request that carries the attempt, or did last; None as long as the attempt waits for a batch."""
-        self._over: Over | None = over  # None once called: a ring of objects would be left to the garbage collector
+        self._over = over  # let go once called: a ring of objects would be left to the garbage collector
         self._span: TracedAttempt | None = None
         self.permit = node.begin(began, bulkhead)
         if node.quota is not None:
@@ -89,7 +88,7 @@ class Attempt:
 
     def cut(self, how: CutAs) -> None:
         """Give the attempt up; nothing when it is over."""
-        self._over = None
+        self._over = _nobody
         if self.ended is not None:
             return
         pool, node = self.pool, self.node
@@ -138,16 +137,17 @@ class Attempt:
             except Exception as error:  # a call that waits must be told, whatever went wrong with its reply
                 told, kind = attempt._stumble(error, now)
             judged.append((attempt, told, kind))
-        if good:
-            node.answered(good, now)
-            attempts[0].cell.answered(elapsed, size, len(good))
-            if node.id in pool.balancer.penalised:
-                pool.balancer.succeeded(node)
-            if full or bulkhead is not _LIGHT or pool.rooms[bulkhead].waiting:
-                pool.free(bulkhead, len(good), full=full)
-        for attempt, told, kind in judged:
-            over, attempt._over = attempt._over, None
-            if over is not None:
+        try:
+            if good:
+                node.answered(good, now)
+                attempts[0].cell.answered(elapsed, size, len(good))
+                if node.id in pool.balancer.penalised:
+                    pool.balancer.succeeded(node)
+                if full or bulkhead is not _LIGHT or pool.rooms[bulkhead].waiting:
+                    pool.free(bulkhead, len(good), full=full)
+        finally:  # a bug in booking keeps no caller waiting
+            for attempt, told, kind in judged:
+                over, attempt._over = attempt._over, _nobody
                 try:
                     over(attempt, told, kind)
                 except Exception as error:  # or the attempts behind this one would never be told
@@ -213,6 +213,10 @@ class Attempt:
         self.pool.free(bulkhead, 1, full=full)
 
 
+def _nobody(_attempt: Attempt, _reply: Answer | Failure, _kind: FailureKind | None) -> None:
+    """Stands for the `over` of an attempt that was given up or is over."""
+
+
 def _ending(span: TracedAttempt, over: Over) -> Over:
     """What ends the span of a traced attempt before `over` is called."""
 
@@ -224,7 +228,8 @@ def _ending(span: TracedAttempt, over: Over) -> Over:
 
 
 async def attempt(plan: Plan, pool: NodePool, asked: Asked) -> tuple[Attempt, Answer | Failure, FailureKind | None]:
-    """One attempt, waited for: the reply, and how it was judged; None: well. It is given up when its caller leaves."""
+    """Make one attempt and wait for it; returns the attempt, its reply, and what is wrong with the reply (None:
+    nothing). The attempt is given up when the caller is cancelled."""
     came: asyncio.Future[tuple[Answer | Failure, FailureKind | None]] = asyncio.get_running_loop().create_future()
 
     def over(_attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
@@ -240,7 +245,7 @@ async def attempt(plan: Plan, pool: NodePool, asked: Asked) -> tuple[Attempt, An
 
 
 class Machine(Protocol):
-    """What has decided which nodes are asked: core.dispatch.machine or core.dispatch.broadcast."""
+    """The state machine that decided which nodes were asked: core.dispatch.machine or core.dispatch.broadcast."""
 
     tried: list[str]
     """Ids of the nodes asked, each once, in order."""

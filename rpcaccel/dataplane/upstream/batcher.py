@@ -49,7 +49,7 @@ class Sender(Protocol):
 
 
 class Batcher:
-    """What sends the attempts at one node, alone or several together."""
+    """Sends the attempts at one node, alone or several together."""
 
     def __init__(
         self, client: Sender, most_slots: int, clock: Callable[[], float], state: Gathering, *, gathers: bool = True
@@ -78,7 +78,7 @@ class Batcher:
         return f"<batcher {len(self._slots)} slots taken, {len(self._waiting)} waiting>"
 
     def call(self, attempt: Attempt) -> None:
-        """Send an attempt, alone or with others; `Attempt.settle` is told its reply within its timeout.
+        """Send an attempt, alone or with others; `Attempt.settle` gets the reply within the attempt's timeout.
 
         Only light reads that may be repeated travel together: any other call may hold up the rest. A request has one
         header for the trace that it belongs to, so an attempt with a span goes alone.

@@ -29,7 +29,7 @@ _OPERATORS = re.compile(rb"(?<=\n)%b: [^\r\n]*\r\n" % _TRACED)
 
 
 class Endpoint(Protocol):
-    """What a connector needs of a node's settings (config.model.NodeSettings); times in seconds."""
+    """What a client needs of a node's settings (config.model.NodeSettings). Times are seconds."""
 
     @property
     def id(self) -> str: ...
@@ -85,7 +85,7 @@ def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
 
 
 def request_head(url: URL, own: Mapping[str, Revealing]) -> bytes:
-    """What every request to a node begins with: its first line and its headers, up to those that differ by call."""
+    """The beginning of every request to a node: the first line, and the headers that are the same for all calls."""
     headers = {"Host": url.host_port_subcomponent or "", **request_headers(url, own)}
     if (host := headers.pop("host", None)) is not None:
         headers["Host"] = host
@@ -100,7 +100,7 @@ def traced_head(head: bytes, span: str) -> bytes:
 
 
 def _on_this_machine(host: str | None) -> bool:
-    """There, bytes are cheaper than the time both sides spend on compressing them."""
+    """Is the host this machine? Then sending bytes costs less than the time both sides spend on compressing them."""
     if host is None or host == "localhost":
         return True
     try:
@@ -110,12 +110,12 @@ def _on_this_machine(host: str | None) -> bool:
 
 
 _COPIED_UP_TO = 65_536
-"""Bytes: smaller results are copied out of the body; larger ones stay a view of it, since memory for two is dear."""
+"""Bytes up to which a result is copied out of the body; a larger one stays a view, to spare the memory of a copy."""
 _NULL = b"null"
 _SPACE = b" \t\r\n"
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _TITLE_WITHIN = 4096
-"""Bytes: a search through all of a long page without a title could take very long."""
+"""Bytes of a page that are searched for a title: a search through a long page without one could take very long."""
 _GLIMPSE = 80
 _STATUS_WORDS: dict[FailureKind, str] = {
     FailureKind.HTTP_STATUS: "the node failed",
@@ -125,11 +125,11 @@ _STATUS_WORDS: dict[FailureKind, str] = {
     FailureKind.CALL_REFUSED: "the node does not take this call",
 }
 _WHATEVER_IT_SAYS = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNAUTHORIZED})
-"""What a status means even beside a JSON-RPC error for this call."""
+"""Kinds of a status that count even when the body is a JSON-RPC error for the call."""
 
 
 class Envelope(Struct, gc=False):
-    """A JSON-RPC reply with its members as raw text; an empty one is a member that is not there."""
+    """A JSON-RPC reply with its members as raw text; the text of a missing member is empty."""
 
     id: Raw = Raw()
     result: Raw = Raw()
@@ -143,7 +143,7 @@ _NO_ERROR = frozenset({b"", _NULL})
 
 
 class HttpReply(Struct):
-    """What came back over HTTP."""
+    """One HTTP reply."""
 
     status: int
     headers: Mapping[str, str]
@@ -225,8 +225,8 @@ def _read_error(envelope: Envelope, wanted: bytes, reply: HttpReply) -> Answer |
 
 
 def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
-    """What the body says, seen together with the HTTP status: a refusal of the rate or of us is one whatever the
-    body says, any other bad status is only one when the body holds no JSON-RPC error for this call."""
+    """What an answer means together with the HTTP status. A status that limits the rate or refuses the login is a
+    failure whatever the body says; another bad status is one unless the body is a JSON-RPC error for the call."""
     if 200 <= reply.status < 300:
         return answer
     kind = kind_of_status(reply.status)
@@ -236,15 +236,16 @@ def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by a Retry-After header, in seconds or as a date (RFC 9110 section 10.2.3), no more than any
-    rest of a node takes. None where it names none: "now", or a date that is over, is no time to wait either, and who
-    took it for one would ask again at once."""
+    """The seconds that a Retry-After header names, directly or by a date (RFC 9110 section 10.2.3), at most LONGEST.
+
+    None when the header names no time in the future: a time of 0 would make the proxy ask again at once.
+    """
     told = headers.get("Retry-After", "").strip()
     if told.replace(".", "", 1).isdecimal():
         return min(float(told), LONGEST) or None
     try:
         until = parsedate_to_datetime(told)
-        # Counted from the node's own date where it tells it: its clock and ours need not agree.
+        # Counted from the reply's own Date header if there is one: the node's clock and ours may differ.
         here = headers.get("Date")
         since = parsedate_to_datetime(here).timestamp() if here else time.time()
         return min(max(0.0, until.timestamp() - since), LONGEST) or None

@@ -1,7 +1,7 @@
-"""The nodes of one network and the means to reach them: what every way of asking them is given.
+"""The nodes of one network and the means to reach them, as every way of asking the nodes gets them.
 
-With it come the queues of calls for which no node has room, and many deadlines under one timer: most of what is waited
-for comes long before, so that a timer each would be made and cancelled in vain.
+Here are also the queues of calls for which no node has room, and `Deadlines`, many deadlines under one timer: most
+calls end long before their deadline, so that a timer for each would be made and cancelled in vain.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 
 _LOOK_AGAIN = 0.05
-"""Seconds: room also comes with time, where a node has a quota for each second."""
+"""Seconds after which a waiting call looks for room by itself: a quota for each second makes room with time."""
 _LOOKERS = 16
-"""Waiting calls for each of which that is no trouble; more of them look less often."""
+"""Waiting calls that may look as often as that; when more calls wait, each looks less often."""
 
 
 class WaitsForRoom(Protocol):
     """A call for which no node has room."""
 
     def look_again(self) -> None:
-        """There may be room now."""
+        """Look for room again: some may have come free."""
         ...
 
 
@@ -46,15 +46,15 @@ class WaitQueue:
 
     def __init__(self, most: int = 1000, seconds: float = 1.0) -> None:
         self.most = most
-        """Calls that may wait; more are refused at once."""
+        """The number of calls that may wait; further calls are refused at once."""
         self.seconds = seconds
-        """How long each may wait."""
+        """How long a call may wait."""
         self.refused = 0
-        """Calls for which no node came free in time, ever."""
+        """The number of calls, since the start, for which no node had room in time."""
         self.waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
-        """The calls that wait, the longest first, and the timer of each."""
+        """The calls that wait, the one that has waited longest first, and the timer of each."""
         self._freed = 0
-        """Calls that ended in this turn of the loop: as many look again at its end."""
+        """The number of calls that ended in this turn of the loop: at its end, as many waiting calls look again."""
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -63,11 +63,11 @@ class WaitQueue:
         return f"<wait queue, {len(self)} calls waiting>"
 
     def wait(self, call: WaitsForRoom, seconds: float, *, again: bool = False) -> bool:
-        """Wait for the call's turn, or until it is time to look again, at most `seconds`: then it is told. False when
-        there is no time left or no room to wait in.
+        """Put a call into the queue: its `look_again` is called once, when room may have come free or after `seconds`
+        at the latest. False when no time is left or the queue is full.
 
         Args:
-            again: the call waited before: it stands in front of those that came later, and they do not fill its place.
+            again: the call waited before, so it goes to the front, and a full queue does not keep it out.
         """
         if seconds <= 0 or (len(self.waiting) >= self.most and not again):
             return False
@@ -78,13 +78,13 @@ class WaitQueue:
         return True
 
     def leave(self, call: WaitsForRoom) -> None:
-        """The call waits no more; also when it never did."""
+        """Take a call out of the queue; nothing when the call is not in it."""
         timer = self.waiting.pop(call, None)
         if timer is not None:
             timer.cancel()
 
     def free(self, count: int = 1) -> None:
-        """Calls ended: as many of those that have waited longest may try again, when this turn of the loop is over."""
+        """Note that `count` calls ended: as many waiting calls look again when this turn of the loop is over."""
         if self.waiting:
             if not self._freed:
                 asyncio.get_running_loop().call_soon(self._next)
@@ -102,7 +102,7 @@ class WaitQueue:
 
 T = TypeVar("T")
 _EARLY = 0.001
-"""Seconds: loops count in milliseconds, and a timer may come this much before its time."""
+"""Seconds by which a timer may run out before its time, since event loops count in milliseconds."""
 
 
 class Deadlines(dict[T, float]):
@@ -158,7 +158,7 @@ class Deadlines(dict[T, float]):
 
 
 Classify = Callable[[int, str, int], FailureKind]
-"""Code, message and HTTP status of a node's error to its kind."""
+"""The kind of a node's error, from its code, its message and the HTTP status."""
 
 
 Unclassed = Callable[[str, str, int, str, int], None]
@@ -174,11 +174,11 @@ class Hedged(Protocol):
         ...
 
     def overdue(self) -> None:
-        """The time has come that the call wanted to be told of."""
+        """Start a hedge, because the first attempt is overdue."""
         ...
 
     def abandon(self) -> None:
-        """The node that the call waits for was found to hang."""
+        """Give up the attempt at the node that the call waits for: the node was found to hang."""
         ...
 
 
@@ -195,20 +195,20 @@ class UnderWay(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Give the request up: the calls are told no reply."""
+        """Give the request up: nothing is called with a reply to its calls."""
         ...
 
 
 class NodeClient(Protocol):
-    """What sends the attempts at one node (dataplane.upstream.attempt.Attempt)."""
+    """The client that sends the attempts at one node (dataplane.upstream.attempt.Attempt)."""
 
     def call(self, attempt: Any) -> None:
-        """Send an attempt, alone or with others. `Attempt.settle` is told its reply within the attempt's timeout, and
-        not before this has returned."""
+        """Send an attempt, alone or with others. `Attempt.settle` gets the reply within the attempt's timeout, and not
+        before `call` has returned."""
         ...
 
     def leave(self, attempt: Any) -> None:
-        """Forget an attempt that was given up: nothing is told of a reply."""
+        """Forget an attempt that was given up."""
         ...
 
 
@@ -229,18 +229,18 @@ class NodePool:
     settings: DispatchSettings = field(default_factory=DispatchSettings)
     budget: Budget = field(default_factory=Budget)
     unclassed: Unclassed | None = None
-    """Told of every error that no rule knows."""
+    """Called with every error that no rule knows."""
     broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
     rooms: tuple[WaitQueue, ...] = field(default_factory=lambda: tuple(WaitQueue() for _ in Bulkhead))
-    """Where the calls of each bulkhead wait when every node has as many of them as it may have."""
+    """The queues, by bulkhead, of calls for which every node has as many calls as it may have."""
     hedging: Hedging | None = None
     outliers: OutlierPolicy = field(default_factory=OutlierPolicy)
     most_lag: int = 0
     """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
     cells: Mapping[str, NodeCell] = field(default_factory=dict)
-    """Where the attempts of a node are counted, by its id."""
+    """The counters of each node, by its id."""
     hedged: Deadlines[Hedged] = field(default_factory=lambda: Deadlines(_overdue))
-    """Calls that wait for one node and may be asked of another as well, and when each is overdue, if ever."""
+    """Calls that wait for one node and may be sent to another as well, and when the attempt of each is overdue."""
 
     def free(self, bulkhead: Bulkhead, count: int, *, full: bool) -> None:
         """Let as many calls as ended at a node look for room again.

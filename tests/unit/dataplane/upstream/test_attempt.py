@@ -210,3 +210,11 @@ async def test_room_that_several_attempts_leave_is_for_as_many_calls_that_wait()
     assert [one.looked for one in waiting] == [1, 1, 1, 0, 0]
     for one in waiting:
         pool.rooms[Bulkhead.LIGHT].leave(one)
+
+
+async def test_a_bug_in_booking_keeps_no_caller_waiting() -> None:
+    made, pool, _, told = together(1)
+    pool.cells["a"].latency.counts.clear()
+    with pytest.raises(IndexError):
+        Attempt.settle(made, [Answer(result=b"1")])
+    assert told == [(1, None)]
