@@ -46,7 +46,7 @@ _REST = 300.0
 class Gathering:
     """What is known about batches to one node. `now` is in monotonic seconds."""
 
-    __slots__ = ("_at", "_level", "_rest_until", "_since_single", "items", "proved", "quickest", "single", "slots",
+    __slots__ = ("_at", "_level", "_since_single", "items", "proved", "quickest", "rest_until", "single", "slots",
                  "slow", "turn")  # fmt: skip
 
     def __init__(self) -> None:
@@ -64,16 +64,13 @@ class Gathering:
         """Moving average of a turn of the event loop under load, in seconds."""
         self.slots = FEWEST_SLOTS
         """Requests that may be under way before calls wait for a batch."""
-        self._rest_until = float("-inf")
+        self.rest_until = float("-inf")
+        """The time until which the node is sent no batches."""
         self._level, self._at = 0.0, 0.0
         self._since_single = 0
 
     def __repr__(self) -> str:
         return f"<gathering up to {self.items}, single {self.single * 1000:.1f} ms>"
-
-    def allowed(self, now: float) -> bool:
-        """May the node be sent batches?"""
-        return now >= self._rest_until
 
     def patience(self) -> float:
         """Seconds after which a request under way no longer occupies a slot."""
@@ -132,6 +129,6 @@ class Gathering:
 
     def refused(self, now: float) -> None:
         """Note that the node refused a batch or answered it wrongly."""
-        self._rest_until = now + _REST
+        self.rest_until = now + _REST
         self.proved, self.slow = False, 0
         self.items = _FIRST_ITEMS

@@ -89,7 +89,7 @@ class Batcher:
             now, state = self._clock(), self.state
             busy = state.called(now)
             free = len(self._slots) < min(self._most_slots, state.slots) or self._is_free(now)
-            if (busy or not free) and not attempt.span and state.allowed(now):
+            if (busy or not free) and not attempt.span and now >= state.rest_until:
                 self._waiting.append(attempt)
                 self._deadlines.add(attempt, timeout)
                 if free and self._turn_since is None:
@@ -153,7 +153,7 @@ class Batcher:
     def _take(self, now: float) -> list[Attempt]:
         """The next attempts to travel together. They belong to one pool: what their reply costs and teaches is booked
         at once."""
-        may = self.state.allowed(now) and (self.state.proved or not self._batches)
+        may = now >= self.state.rest_until and (self.state.proved or not self._batches)
         limit = self.state.together() if may else 1
         items: list[Attempt] = []
         size = 0

@@ -146,19 +146,14 @@ class HttpNodeClient:
     def __repr__(self) -> str:
         return f"<HttpNodeClient {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
 
-    def post(
-        self, calls: Sequence[NodeCall], timeout: float, told: Told, span: str = "", *, first: int | None = None
-    ) -> Post:
+    def post(self, calls: Sequence[NodeCall], timeout: float, told: Told, span: str = "") -> Post:
         """Send calls, at least one, as one HTTP request, and only once; `told` is called within `timeout` seconds.
 
         Args:
             span: what the node is told of the trace that the calls belong to (a traceparent); empty: nothing.
-            first: the id of the first call; by default, ids never repeat.
         """
-        if first is None:
-            first = self._next_id
-            self._next_id += len(calls)
-        counters = self.counters
+        first, counters = self._next_id, self.counters
+        self._next_id += len(calls)  # ids never repeat
         body = body_text(first, calls)
         counters.requests += 1
         counters.bytes_out += len(body)
@@ -184,12 +179,10 @@ class HttpNodeClient:
         post.taker.add_done_callback(self._takers.discard)
         return post
 
-    async def send(
-        self, method: str, params: bytes, *, timeout: float, span: str = "", id: int | None = None
-    ) -> Answer | Failure:
+    async def send(self, method: str, params: bytes, *, timeout: float, span: str = "") -> Answer | Failure:
         """Send one call and wait for its reply; `params` is raw JSON. Raises nothing but its caller's cancellation."""
         call = _Call(method, params, asyncio.get_running_loop().create_future())
-        post = self.post((call,), timeout, _Call.told, span, first=id)
+        post = self.post((call,), timeout, _Call.told, span)
         try:
             return await call.reply
         except asyncio.CancelledError:
@@ -210,8 +203,8 @@ class HttpNodeClient:
         return len(opened)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Close every socket after `grace` seconds, or when cancelled. Until then calls are taken: those that began
-        under the settings of before may still come, from where they wait for room, company or the second tier."""
+        """Close every socket after `grace` seconds, or when cancelled. Until then calls are sent: calls that began under
+        earlier settings may still come, after they waited for room, for a batch or for the second tier."""
         try:
             await asyncio.sleep(grace)
         finally:
@@ -249,7 +242,7 @@ class HttpNodeClient:
     # -- a request ------------------------------------------------------------------------------------------------
 
     async def _take(self, post: Post, attempt: ConnectTrace) -> None:
-        """Take a connection out of the pool for a request, or for whichever waits by then."""
+        """Take a connection out of the pool for a request, or for whichever request waits by then."""
         limits = self._limits if post.timeout == self._limits.total else self._limits_of(post.timeout)
         try:
             taken = await self._connector.take(self._request, attempt, limits)
@@ -331,7 +324,7 @@ class HttpNodeClient:
         self._settle(post, self._failures.broken(reply, trouble, post.timeout, reused=post.reused))
 
     def _settle(self, post: Post, failure: Failure | None) -> None:
-        """End a request without a reply; None: nobody wants to know."""
+        """End a request without a reply; None: the request was given up."""
         self._waiting.pop(post, None)
         if post.connection is not None:
             post.connection = None

@@ -56,17 +56,15 @@ def test_a_slow_batch_halves_the_length_and_a_node_always_slow_with_two_rests() 
     assert gathering.items == 2
     for _ in range(7):
         gathering.batch_took(2, 0.030, 100.0)
-    assert gathering.allowed(100.0)
+    assert gathering.rest_until <= 100.0
     gathering.batch_took(2, 0.030, 100.0)
-    assert not gathering.allowed(399.0)
-    assert gathering.allowed(400.0)
+    assert gathering.rest_until == 400.0
 
 
 def test_a_node_that_refuses_batches_gets_none_for_a_while() -> None:
     gathering = Gathering()
     gathering.refused(0.0)
-    assert not gathering.allowed(299.0)
-    assert gathering.allowed(300.0)
+    assert gathering.rest_until == 300.0
 
 
 def test_only_what_comes_thick_and_fast_travels_together_before_slots_are_short() -> None:

@@ -34,12 +34,12 @@ async def test_a_call_goes_out_once_with_few_headers_and_its_answer_comes_back_r
     node: RawNode, connect: Connect
 ) -> None:
     upstream = connect()
-    got = await upstream.send("hmyv2_getBlocks", b'[1, 2,{"fullTx" :true}]', timeout=LONG, id=77)
+    got = await upstream.send("hmyv2_getBlocks", b'[1, 2,{"fullTx" :true}]', timeout=LONG)
     assert isinstance(got, Answer)
     assert (got.result, got.error, got.http_status) == (b'"0x1"', None, 200)
     assert 0 < got.elapsed < LONG
     (call,) = node.calls
-    assert call.body == b'{"jsonrpc":"2.0","id":77,"method":"hmyv2_getBlocks","params":[1, 2,{"fullTx" :true}]}'
+    assert call.body == b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlocks","params":[1, 2,{"fullTx" :true}]}'
     assert call.head.startswith(b"POST / HTTP/1.1\r\n")
     names = sorted(line.split(":")[0].lower() for line in call.head.decode().split("\r\n")[1:-2])
     assert names == ["accept-encoding", "content-length", "content-type", "host", "user-agent"]
