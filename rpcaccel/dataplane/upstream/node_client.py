@@ -203,8 +203,8 @@ class HttpNodeClient:
         return len(opened)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Close every socket after `grace` seconds, or when cancelled. Until then calls are sent: calls that began under
-        earlier settings may still come, after they waited for room, for a batch or for the second tier."""
+        """Close every socket after `grace` seconds, or when cancelled. Until then calls are sent: those that began
+        under earlier settings may still come, after they waited for room, for a batch or for the second tier."""
         try:
             await asyncio.sleep(grace)
         finally:

@@ -80,6 +80,20 @@ def test_calls_that_one_reply_answers_are_counted_out_once_and_each_in_every_cou
         node.answered(trials, 9.0)
 
 
+def test_an_answer_to_a_call_from_before_an_outage_says_nothing_of_the_time_after_it() -> None:
+    node = Node("a")
+    old = begun(node, 1.0, plan())
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(2.0), "failure", 2.0)
+    node.breaker.probed(3.0, answered=True)
+    for _ in range(node.breaker.settings.passes):
+        node.answered([begun(node, 3.0, plan())], 3.5)
+    node.finish(node.begin(4.0), "failure", 4.0)
+    node.answered([old], 5.0)
+    assert (node.breaker.state, node.breaker.in_row) == (BreakerState.CLOSED, 1)
+    assert node.breaker.counts.totals(5.0) == [0, 1]
+
+
 def test_a_changed_weight_keeps_what_was_learnt() -> None:
     node = Node("a", weight=1)
     node.head = 10
@@ -97,6 +111,18 @@ def test_a_method_that_is_refused_rests_until_it_is_answered() -> None:
     assert node.parking.resting(10.0) == {"m": 17.0}
     node.answered([begun(node, 16.9, plan())], 17.0)
     assert not node.parking.methods
+
+
+def test_each_refused_method_rests_until_it_is_answered_itself() -> None:
+    node = Node("a")
+    for method in ("a", "b"):
+        node.learn(FailureKind.RATE_LIMITED, plan(method), 10.0, retry_after=7.0)
+    node.answered([begun(node, 17.0, plan("other"))], 17.5)
+    for method in ("a", "b"):
+        assert method in node.parking.methods
+        node.answered([begun(node, 18.0, plan(method))], 18.5)
+    assert not node.parking.methods
+    assert node.parking.answered_at == 18.5
 
 
 def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
