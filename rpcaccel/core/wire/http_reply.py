@@ -1,7 +1,7 @@
 """Reads HTTP/1.1 replies from pieces of bytes (RFC 9112), strictly and within bounds.
 
 What no server should send is refused instead of being guessed at: a bare line feed, a folded header, two lengths, a
-length beside chunks, a coding that nobody asked for. The body is bounded as it comes and as it unpacks.
+length beside chunks, a coding that the request did not ask for. The body is bounded as it comes and as it unpacks.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _MEANT = re.compile(
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
 _PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 _NOT_READ = frozenset({b"br", b"zstd", b"compress", b"x-compress", b"dcb", b"dcz"})
-"""Content codings that nobody asked for. A word that is none at all, such as "utf-8", is passed over: the body shows
+"""Content codings that no request asks for. A word that is no coding, such as "utf-8", is passed over: the body shows
 what it is."""
 
 _AT_HEAD, _AT_LENGTH, _AT_SIZE, _AT_CHUNK, _AT_CHUNK_END, _AT_TRAILER, _UNTIL_END, _DONE = range(8)
 
 
 class MalformedReply(Exception):
-    """What came is no HTTP/1.1 reply."""
+    """The bytes are no HTTP/1.1 reply."""
 
 
 class TooLong(Exception):
@@ -55,14 +55,14 @@ class TooLong(Exception):
         self.packed = packed
 
 
-class HttpReplyReader(Struct, eq=False):
+class HttpReplyReader(Struct, eq=False, gc=False):
     """One reply, put together from pieces. After `feed` or `end` returned True, its public fields hold the reply."""
 
     _most: int
     """Bytes that the body may have, packed or not."""
     _state: int = _AT_HEAD
     _buffer: bytes = b""
-    """What came and cannot be understood yet: a part of the head, of a chunk's size or of the trailer."""
+    """Bytes that cannot be understood yet: a part of the head, of a chunk's size or of the trailer."""
     _interim: int = 0
     """Interim replies (RFC 9110 section 15.2) that came before this reply."""
     _left: int = 0
@@ -81,7 +81,7 @@ class HttpReplyReader(Struct, eq=False):
     keep: bool = False
     """May the connection carry another request?"""
     overrun: bool = False
-    """Did more bytes come than the reply has? They belong to nobody, and the connection is not kept."""
+    """Did more bytes come than the reply has? Then the connection is not kept."""
 
     def __repr__(self) -> str:
         return f"<reply {self.status or 'without a head'} {self._size} bytes{' whole' * (self._state == _DONE)}>"

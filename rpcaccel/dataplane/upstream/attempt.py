@@ -21,7 +21,7 @@ from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
 from rpcaccel.dataplane.upstream.trace_context import TracedAttempt
 
 CutAs = Literal["cancelled", "overtaken", "hung"]
-"""Why an attempt is given up before a reply: nobody wants one, another was quicker, or the node said nothing at all."""
+"""Why an attempt is given up before its reply: the call ended, another attempt was quicker, or the node hangs."""
 _LIGHT = Bulkhead.LIGHT  # looked up once (core.plan.planner)
 
 
@@ -60,7 +60,7 @@ class Attempt:
         self.end = "cancelled"
         """How the attempt ended, in the words of `Leg`."""
         self.span = ""
-        """What the node is told of the call's trace (a traceparent); empty: nothing."""
+        """The header that names the attempt to the node (a traceparent); empty when the call is not traced."""
         self.request: UnderWay | None = None
         """The HTTP request that carries the attempt, or did last; None as long as the attempt waits for a batch."""
         self._over = over  # let go once called: a ring of objects would be left to the garbage collector
@@ -218,7 +218,7 @@ def _nobody(_attempt: Attempt, _reply: Answer | Failure, _kind: FailureKind | No
 
 
 def _ending(span: TracedAttempt, over: Over) -> Over:
-    """What ends the span of a traced attempt before `over` is called."""
+    """An `over` that ends the span of a traced attempt first."""
 
     def told(attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
         span.end(reply)

@@ -180,7 +180,7 @@ class CountingConnector(TCPConnector):
     def _count_closed(self, closed: asyncio.Future[None]) -> None:
         self._counters.open -= 1
         if not closed.cancelled():
-            closed.exception()  # looked at, so that asyncio does not complain that nobody did
+            closed.exception()  # so that asyncio does not report an exception that was never retrieved
 
 
 class Owner(Protocol):
@@ -314,7 +314,9 @@ class NodeConnection(asyncio.Protocol):
         if not self.headed and reply.status:
             self.headed = _clock()
         if whole:
-            if reply.keep and not self._transport.get_write_buffer_size():  # else the node did not wait for all of it
+            if (
+                reply.keep and not self._transport.get_write_buffer_size()
+            ):  # else the node answered an unfinished request
                 self.state, self._asked = _IDLE, None
             else:
                 self.close()

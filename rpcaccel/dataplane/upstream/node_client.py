@@ -67,7 +67,7 @@ class Post(Struct, eq=False):
     timeout: float
     """Seconds from the beginning of the request to its end."""
     told: Told | None
-    """None once called, or when nobody wants the replies."""
+    """None once called, or when the request was given up."""
     started: float
     connected: float = 0.0
     """When the request had a connection."""
@@ -78,7 +78,7 @@ class Post(Struct, eq=False):
     attempt: ConnectTrace | None = None
     """How far the opening of a connection came; None where one was there."""
     taker: asyncio.Task[None] | None = None
-    """What opens a connection; None where one was there."""
+    """The task that opens a connection; None where one was there."""
 
     def __repr__(self) -> str:
         return f"<post {'asked' if self.connection else 'waiting'} for {_clock() - self.started:.3f} s>"
