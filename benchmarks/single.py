@@ -14,9 +14,8 @@ from typing import TypeVar
 import uvloop
 
 from benchmarks.peers import TESTED, Bench, as_generator, get, post
-from rpcaccel.bench.load.client import ConnectionPool, parse
+from rpcaccel.bench.load.client import ConnectionPool, LoadReply, parse
 from rpcaccel.bench.load.generator import LoadGenerator, constant
-from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
 from rpcaccel.bench.load.workload import LoadCall

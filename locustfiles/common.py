@@ -25,7 +25,7 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 import hits
-from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.bench.load.client import LoadReply
 from rpcaccel.bench.load.verdict import batch_verdict, result_of, verdict
 from rpcaccel.bench.load.workload import LoadCall, NoEndpointError, World, learn
 

@@ -5,7 +5,7 @@ A file here defines one class `Choice` that implements `Balancer` and whose `nam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -20,6 +20,11 @@ class Balancer(Protocol):
     """Chooses a node for each call. A node of weight 0 is never chosen among several."""
 
     name: ClassVar[str]
+
+    @property
+    def penalised(self) -> Container[str]:
+        """The ids of the nodes whose answers the balancer wants to note."""
+        ...
 
     def adopt(self, nodes: Sequence[Node]) -> None:
         """Take a new set of nodes; what is known about a node is carried over by its id.
@@ -36,7 +41,7 @@ class Balancer(Protocol):
         """Note that an attempt on `node` failed and the node is at fault."""
 
     def succeeded(self, node: Node) -> None:
-        """Note that an attempt on `node` was answered."""
+        """Note that a penalised node answered."""
 
     def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:
         """The order in which nodes would be chosen for the next call, best first. Changes nothing."""

@@ -34,6 +34,7 @@ class Choice:
     """Sends equal calls to one node, which then answers them from its own caches."""
 
     name: ClassVar[str] = "consistent_hash"
+    penalised: ClassVar[frozenset[str]] = frozenset()
 
     __slots__ = ("_ids", "_points", "_ring", "_weights")
 

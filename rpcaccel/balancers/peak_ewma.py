@@ -25,15 +25,16 @@ class Choice:
 
     name: ClassVar[str] = "peak_ewma"
 
-    __slots__ = ("_penalties",)
+    __slots__ = ("penalised",)
 
     def __init__(self) -> None:
-        self._penalties: dict[str, float] = {}
+        self.penalised: dict[str, float] = {}
+        """The factor (above 1) by which a node that failed costs more, by its id."""
 
     def adopt(self, nodes: Sequence[Node]) -> None:
         """Keep the penalties of nodes that stay."""
         ids = {node.id for node in nodes}
-        self._penalties = {id: penalty for id, penalty in self._penalties.items() if id in ids}
+        self.penalised = {id: penalty for id, penalty in self.penalised.items() if id in ids}
 
     def pick(self, eligible: Sequence[Node], *, route_key: bytes, now: float, rng: Random) -> Node:
         """The cheaper one of two random nodes. O(1), unless a node without weight was drawn."""
@@ -53,17 +54,17 @@ class Choice:
             chosen, passed = first, second
         else:
             chosen, passed = second, first
-        if passed.id in self._penalties:
+        if passed.id in self.penalised:
             self._ease(passed, _FORGIVE)
         return chosen
 
     def failed(self, node: Node) -> None:
         """Double the node's penalty."""
-        self._penalties[node.id] = min(self._penalties.get(node.id, 1.0) * 2.0, _PENALTY_MAX)
+        self.penalised[node.id] = min(self.penalised.get(node.id, 1.0) * 2.0, _PENALTY_MAX)
 
     def succeeded(self, node: Node) -> None:
         """Halve the node's penalty."""
-        if node.id in self._penalties:
+        if node.id in self.penalised:
             self._ease(node, 0.5)
 
     def preview(self, eligible: Sequence[Node], route_key: bytes) -> list[Node]:  # noqa: ARG002 - the port's
@@ -80,14 +81,14 @@ class Choice:
         )
 
     def _cost(self, node: Node, latency: float) -> float:
-        return (latency + 1e-6) * (node.in_flight + 1) * self._penalties.get(node.id, 1.0) / node.weight
+        return (latency + 1e-6) * (node.in_flight + 1) * self.penalised.get(node.id, 1.0) / node.weight
 
     def _ease(self, node: Node, factor: float) -> None:
-        eased = self._penalties[node.id] * factor
+        eased = self.penalised[node.id] * factor
         if eased <= 1.0:
-            del self._penalties[node.id]
+            del self.penalised[node.id]
         else:
-            self._penalties[node.id] = eased
+            self.penalised[node.id] = eased
 
 
 def _nobody() -> Node:

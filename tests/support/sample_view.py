@@ -150,7 +150,7 @@ class SampleView:
         node.reused += 1
         node.connections_open, node.connections_idle = 24, 19
         seconds = rng.lognormvariate(-4.4 if chosen.id == "a" else -3.6, 0.5)
-        node.sent()
+        node.calls += 1
         self.tally.step(Step.FORWARD, seconds)
         steps = ((Step.FORWARD, seconds * 0.97),)
         if rng.random() < 0.012:

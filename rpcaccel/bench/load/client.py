@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from rpcaccel.bench.load.http_reader import LoadReply, Malformed, ReplyReader
 from rpcaccel.config.secrets import NodeUrl
+from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 
 
 class LoadTarget(Struct, frozen=True):
@@ -63,10 +63,23 @@ def parse(url: str, *, keep: bool = True) -> LoadTarget:
     return LoadTarget(host, port, tls, shown, head, keep)
 
 
+class LoadReply(Struct, frozen=True, gc=False):
+    """One reply."""
+
+    status: int
+    body: bytes
+    cache: str = ""
+    """The value of X-Rpcaccel-Cache; empty where there is none."""
+    keep: bool = True
+    """Whether the connection may carry another request."""
+
+
 Outcome = LoadReply | str
 """A reply, or the kind of trouble: connect, closed, timeout, malformed."""
 Done = Callable[[Outcome], None]
 
+_LONGEST = 1 << 40
+"""Bytes of a body: more than any reply has."""
 _SWEEP = 0.05
 """Seconds between looks for requests whose time is over: no timer for each."""
 
@@ -85,7 +98,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._reader = ReplyReader()
+        self._reader = HttpReplyReader(_LONGEST)
         self.request: _Request | None = None
         self.transport: asyncio.Transport | None = None
         self.used = False
@@ -96,22 +109,37 @@ class _Connection(asyncio.Protocol):
     def send(self, request: _Request) -> None:
         assert self.transport is not None
         self.request = request
+        self._reader = HttpReplyReader(_LONGEST)
         self.transport.write(request.data)
 
     def data_received(self, data: bytes) -> None:
+        reader = self._reader
         try:
-            reply = self._reader.feed(data)
-        except Malformed:
+            if self.request is not None and not reader.feed(data):
+                return
+        except (MalformedReply, TooLong):
             self.end("malformed")
             return
-        if reply is not None:
-            self.end(reply)
+        if self.request is None or reader.overrun:  # more bytes than the request's reply has are a fault
+            self.end("malformed")
+        else:
+            self.end(_reply(reader))
 
     def connection_lost(self, _error: Exception | None) -> None:
-        request, reply = self.request, self._reader.close()
+        request, reader = self.request, self._reader
+        if request is None:
+            self.end("closed")
+            return
+        try:
+            if reader.end():
+                self.end(_reply(reader))
+                return
+        except MalformedReply:
+            self.end("malformed")
+            return
         # A server may close an idle connection just as a request comes: any client asks again on a new one.
-        if request is None or reply is not None or not self.used or self._reader.begun or request.repeated:
-            self.end(reply or "closed")
+        if not self.used or reader.begun or request.repeated:
+            self.end("closed")
             return
         self.request, request.repeated = None, True
         self._pool.forget(self)
@@ -130,6 +158,10 @@ class _Connection(asyncio.Protocol):
         if request is not None:
             request.done(outcome)
         self._pool.serve()
+
+
+def _reply(reader: HttpReplyReader) -> LoadReply:
+    return LoadReply(reader.status, reader.body, reader.header("x-rpcaccel-cache"), reader.keep)
 
 
 class ConnectionPool:

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rpcaccel.bench.load.client import ConnectionPool, Outcome
-from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
 from rpcaccel.bench.load.workload import LoadCall

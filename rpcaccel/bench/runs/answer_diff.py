@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from rpcaccel.bench.load.client import Outcome
-from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.bench.load.client import LoadReply, Outcome
 
 EXAMPLES = 3
 """Differences kept of each method."""

@@ -46,8 +46,8 @@ _REST = 300.0
 class Gathering:
     """What is known about batches to one node. `now` is in monotonic seconds."""
 
-    __slots__ = ("_at", "_level", "_rest_until", "_since_single", "items", "proved", "quickest", "single", "slow",
-                 "turn")  # fmt: skip
+    __slots__ = ("_at", "_level", "_since_single", "items", "proved", "quickest", "rest_until", "single", "slots",
+                 "slow", "turn")  # fmt: skip
 
     def __init__(self) -> None:
         self.items = _FIRST_ITEMS
@@ -62,20 +62,15 @@ class Gathering:
         """Latency of the quicker single calls in seconds: that of node and network without any queue."""
         self.turn = 0.0
         """Moving average of a turn of the event loop under load, in seconds."""
-        self._rest_until = float("-inf")
+        self.slots = FEWEST_SLOTS
+        """Requests that may be under way before calls wait for a batch."""
+        self.rest_until = float("-inf")
+        """The time until which the node is sent no batches."""
         self._level, self._at = 0.0, 0.0
         self._since_single = 0
 
     def __repr__(self) -> str:
         return f"<gathering up to {self.items}, single {self.single * 1000:.1f} ms>"
-
-    def allowed(self, now: float) -> bool:
-        """May the node be sent batches?"""
-        return now >= self._rest_until
-
-    def slots(self, most: int) -> int:
-        """Requests that may be under way before calls wait for a batch; `most` is the connector's own limit."""
-        return min(most, max(FEWEST_SLOTS, int(self.quickest * SINGLES_PER_SECOND)))
 
     def patience(self) -> float:
         """Seconds after which a request under way no longer occupies a slot."""
@@ -108,9 +103,10 @@ class Gathering:
         self._since_single = 0
         if self.single == 0.0:
             self.single = self.quickest = seconds
-            return
-        self.single += (seconds - self.single) * (0.3 if seconds > self.single else 0.1)
-        self.quickest = min(seconds, self.quickest + (seconds - self.quickest) * _FORGETS)
+        else:
+            self.single += (seconds - self.single) * (0.3 if seconds > self.single else 0.1)
+            self.quickest = min(seconds, self.quickest + (seconds - self.quickest) * _FORGETS)
+        self.slots = max(FEWEST_SLOTS, int(self.quickest * SINGLES_PER_SECOND))
 
     def batch_took(self, items: int, seconds: float, now: float) -> None:
         """Note that every item of a batch was answered.
@@ -133,6 +129,6 @@ class Gathering:
 
     def refused(self, now: float) -> None:
         """Note that the node refused a batch or answered it wrongly."""
-        self._rest_until = now + _REST
+        self.rest_until = now + _REST
         self.proved, self.slow = False, 0
         self.items = _FIRST_ITEMS

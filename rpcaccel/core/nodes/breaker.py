@@ -6,8 +6,9 @@
     half-open  A bounded number of trials passes at a time. Light calls and calls whose cost a client chooses (which may
                hang) are counted apart. One failure opens the breaker again, enough successes close it.
 
-Each call holds a permit, which is closed exactly once. The verdict `ignore` (a rate limit, a cancel) gives a trial back
-unused; a trial that is never given back would shut the node for ever. A permit from before the last move has no effect.
+Each call holds a permit, a number, and gives it back exactly once (core.nodes.node). The verdict `ignore` (a rate
+limit, a cancel) gives a trial back unused; a trial that is never given back would shut the node for ever. A permit from
+before the last move has no effect.
 """
 
 from __future__ import annotations
@@ -73,33 +74,14 @@ class BreakerPolicy(Struct, frozen=True, kw_only=True):
     """Successful trials that close the breaker."""
 
 
-_SUCCESS, _FAILURE = 0, 1
-
-
-class Permit:
-    """The permission for one call to one node. It must be closed exactly once."""
-
-    __slots__ = ("_breaker", "closed", "light", "move", "trial")
-
-    def __init__(self, breaker: Breaker, move: int, *, trial: bool, light: bool) -> None:
-        self._breaker = breaker
-        self.move = move
-        self.trial = trial
-        self.light = light
-        self.closed = False
-
-    def close(self, verdict: Verdict, now: float) -> None:
-        """Report how the call went. Raises RuntimeError when the permit was closed before."""
-        if self.closed:
-            raise RuntimeError("this permit was closed before")
-        self.closed = True
-        self._breaker.learn(self, verdict, now)
+SUCCESS, FAILURE = 0, 1
+"""Columns of `Breaker.counts`."""
 
 
 class Breaker:
     """The breaker of one node."""
 
-    __slots__ = ("_counts", "_moves", "_passed", "_trials_out", "changed_at", "held", "in_row", "rest_until", "rests",
+    __slots__ = ("_passed", "_trials_out", "changed_at", "counts", "held", "in_row", "permit", "rest_until", "rests",
                  "settings", "state")  # fmt: skip
 
     def __init__(self, settings: BreakerPolicy | None = None) -> None:
@@ -114,11 +96,13 @@ class Breaker:
         """Consecutive failures."""
         self.held = False
         """The last probe went unanswered, so the breaker stays open."""
-        self._moves = 0
+        self.permit = 0
+        """The permit of a call that is no trial; the permit of a trial is one more. Each move makes new permits."""
         self._trials_out = [0, 0]
         """Trials under way: at index 0 by other calls, at index 1 by light calls."""
         self._passed = 0
-        self._counts = SlidingCounts(2, span=self.settings.span, slices=10)
+        self.counts = SlidingCounts(2, span=self.settings.span, slices=10)
+        """Recent verdicts while the breaker is closed (columns SUCCESS and FAILURE)."""
 
     def allows(self, now: float, *, light: bool = True) -> bool:
         """May a call pass at `now`? Changes nothing."""
@@ -128,7 +112,7 @@ class Breaker:
             return now >= self.rest_until and not self.held
         return self._trials_out[light] < self.settings.trials
 
-    def force(self, now: float, *, light: bool = True) -> Permit:
+    def force(self, now: float, *, light: bool = True) -> int:
         """A permit in any state, for a call that must be sent to this node.
 
         Without a free trial, the call may end the rest early by succeeding, but its failure never lengthens the rest.
@@ -137,7 +121,7 @@ class Breaker:
             self._move(BreakerEvent.RESTED, now)
         trial = self.state is _HALF_OPEN and self._trials_out[light] < self.settings.trials
         self._trials_out[light] += trial
-        return Permit(self, self._moves, trial=trial, light=light)
+        return self.permit + trial
 
     def probed(self, now: float, *, answered: bool) -> None:
         """Report a probe of the node: an answered probe makes an open breaker half-open."""
@@ -145,19 +129,23 @@ class Breaker:
         if answered and self.state is _OPEN:
             self._move(BreakerEvent.INVITED, now)
 
-    def learn(self, permit: Permit, verdict: Verdict, now: float) -> None:
-        """Apply a verdict. Called by the permit when it is closed."""
-        if permit.move != self._moves:
+    def learn(self, permit: int, verdict: Verdict, now: float, *, light: bool = True) -> None:
+        """Take a permit back with the verdict on its call. Raises RuntimeError for a trial that was given back
+        before."""
+        trial = permit - self.permit
+        if trial not in (0, 1):
             return
-        if permit.trial:
-            self._trials_out[permit.light] -= 1
+        if trial:
+            if not self._trials_out[light]:
+                raise RuntimeError("this trial was given back before")
+            self._trials_out[light] -= 1
         if verdict == "success" and self.state is CLOSED:
             self.in_row = 0
-            self._counts.bump(_SUCCESS, now)
+            self.counts.bump(SUCCESS, now)
         elif verdict == "success":
             self._learn_success(now)
         elif verdict == "failure":
-            self._learn_failure(permit, now)
+            self._learn_failure(now, trial=bool(trial))
 
     def _learn_success(self, now: float) -> None:
         self.in_row = 0
@@ -167,19 +155,19 @@ class Breaker:
         if self._passed >= self.settings.passes:
             self._move(BreakerEvent.TRIALS_PASSED, now)
 
-    def _learn_failure(self, permit: Permit, now: float) -> None:
+    def _learn_failure(self, now: float, *, trial: bool) -> None:
         self.in_row += 1
-        if self.state is _HALF_OPEN and permit.trial:
+        if self.state is _HALF_OPEN and trial:
             self._move(BreakerEvent.TRIAL_FAILED, now)
         elif self.state is CLOSED:
-            self._counts.bump(_FAILURE, now)
+            self.counts.bump(FAILURE, now)
             if self._sick(now):
                 self._move(BreakerEvent.TRIPPED, now)
 
     def _sick(self, now: float) -> bool:
         if self.in_row >= self.settings.failures:
             return True
-        good, bad = self._counts.totals(now)
+        good, bad = self.counts.totals(now)
         return good + bad >= self.settings.volume and bad >= self.settings.ratio * (good + bad)
 
     def _move(self, event: BreakerEvent, now: float) -> None:
@@ -191,10 +179,10 @@ class Breaker:
                 self.settings.rest * 2.0 ** min(self.rests - 1, 20),
                 self.settings.rest_max,
             )
-        self._counts.clear()
+        self.counts.clear()
         self._trials_out = [0, 0]
         self._passed = self.in_row = 0
-        self._moves += 1
+        self.permit += 2
         self.state = state
         self.changed_at = now
 

@@ -38,10 +38,10 @@ class Limit:
         self.value = float(most) if self.value >= self.most else min(self.value, float(most))
         self.most, self.settings = most, settings
 
-    def answered(self, in_flight: int) -> None:
-        """Count an answered call; `in_flight` calls were under way."""
+    def answered(self, in_flight: int, count: int = 1) -> None:
+        """Count calls that were answered at once; `in_flight` calls were under way."""
         if self.value < self.most and in_flight * 2 >= self.value:
-            self.value = min(self.value + 1.0 / self.value, float(self.most))
+            self.value = min(self.value + count / self.value, float(self.most))
 
     def overloaded(self, in_flight: int, now: float) -> None:
         """Report a sign of overload with `in_flight` calls under way."""

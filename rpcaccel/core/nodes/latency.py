@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import exp
 
+from msgspec import Struct
+
 MOST_METHODS = 128
 """Methods remembered for one node."""
 _STEP = 0.05
@@ -62,39 +64,15 @@ class LatencyAverage:
         return f"<latency {self.ewma * 1000:.1f} ms>"
 
 
-class MethodLatency:
+class MethodLatency(Struct):
     """The latency of one method on one node, in seconds."""
 
-    __slots__ = ("at", "count", "mean", "quantile")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.mean = 0.0
-        self.quantile = 0.0
-        self.at = float("-inf")
-        """Monotonic time of the last answer."""
-
-    def answered(self, seconds: float, share: float, now: float) -> None:
-        """Add a call that was answered in `seconds`; `share` (0..1) names the quantile that is followed."""
-        self.count += 1
-        self.at = now
-        self.mean += (seconds - self.mean) * max(_WEIGHT, 1.0 / self.count)
-        self._follow(seconds > self.quantile, seconds, share)
-
-    def overtaken(self, seconds: float, share: float) -> bool:
-        """Add a call that was given up unanswered after `seconds`; True when that already exceeded the quantile."""
-        slow = seconds >= self.quantile
-        if slow:
-            self.count += 1
-            self._follow(True, seconds, share)
-        return slow
-
-    def _follow(self, above: bool, seconds: float, share: float) -> None:
-        if self.count == 1:
-            self.quantile = seconds
-            return
-        step = max(_STEP, 1.0 / self.count)
-        self.quantile *= 1.0 + step * share if above else 1.0 - step * (1.0 - share)
+    count: int
+    """Answered calls, and those that were given up after more than the quantile."""
+    mean: float
+    quantile: float
+    at: float
+    """Monotonic time of the last answer."""
 
 
 class MethodLatencies:
@@ -116,7 +94,18 @@ class MethodLatencies:
 
     def answered(self, method: str, seconds: float, now: float) -> None:
         """Add a call of `method` that was answered in `seconds`."""
-        (self._methods.get(method) or self._open(method)).answered(seconds, self.share, now)
+        latency = self._methods.get(method)
+        if latency is None:
+            if len(self._methods) >= MOST_METHODS:
+                del self._methods[next(iter(self._methods))]
+            self._methods[method] = MethodLatency(1, seconds, seconds, now)
+            return
+        latency.count += 1
+        latency.at = now
+        newness = 1.0 / latency.count
+        latency.mean += (seconds - latency.mean) * (_WEIGHT if newness < _WEIGHT else newness)
+        step = _STEP if newness < _STEP else newness
+        latency.quantile *= 1.0 + step * self.share if seconds > latency.quantile else 1.0 - step * (1.0 - self.share)
 
     def overtaken(self, method: str, seconds: float) -> bool:
         """Add a call of `method` that was given up after `seconds` because another node answered first.
@@ -125,7 +114,11 @@ class MethodLatencies:
         there are no earlier calls.
         """
         latency = self._methods.get(method)
-        return latency is not None and latency.overtaken(seconds, self.share)
+        if latency is None or seconds < latency.quantile:
+            return False
+        latency.count += 1
+        latency.quantile *= 1.0 + max(_STEP, 1.0 / latency.count) * self.share
+        return True
 
     def lately(self, since: float) -> Iterator[tuple[str, MethodLatency]]:
         """The methods that were answered at `since` (monotonic seconds) or later."""
@@ -134,9 +127,3 @@ class MethodLatencies:
     def forget(self) -> None:
         """Reset all latencies, because the node has changed."""
         self._methods.clear()
-
-    def _open(self, method: str) -> MethodLatency:
-        if len(self._methods) >= MOST_METHODS:
-            del self._methods[next(iter(self._methods))]
-        latency = self._methods[method] = MethodLatency()
-        return latency

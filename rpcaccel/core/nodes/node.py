@@ -5,11 +5,11 @@ A node is identified by its id alone: with a changed weight or role, health, lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from rpcaccel.core.memo import Lapsing
-from rpcaccel.core.nodes.breaker import CLOSED, Breaker, Permit, Verdict
+from rpcaccel.core.nodes.breaker import CLOSED, SUCCESS, Breaker, Verdict
 from rpcaccel.core.nodes.concurrency_limit import Limit
 from rpcaccel.core.nodes.latency import LatencyAverage, MethodLatencies
 from rpcaccel.core.nodes.parking import Parking
@@ -50,6 +50,25 @@ _SHARD_ROLES = frozenset({"beacon"})
 """Roles that follow from the network and are no statement of the operator about a node."""
 
 _LIGHT, _EXECUTION = Bulkhead.LIGHT, Bulkhead.EXECUTION
+
+
+class CallInFlight(Protocol):
+    """A call in flight, as `Node.answered` counts it out."""
+
+    @property
+    def permit(self) -> int:
+        """What `Node.begin` returned for the call."""
+        ...
+
+    @property
+    def began(self) -> float:
+        """The time at which the call was counted in."""
+        ...
+
+    @property
+    def plan(self) -> Plan:
+        """The call's plan."""
+        ...
 
 
 class Node:
@@ -156,25 +175,65 @@ class Node:
             self.lacks.clear()
             self.lacks_unknown.clear()
 
-    def begin(self, now: float, bulkhead: Bulkhead = _LIGHT) -> Permit:
-        """Count one call in and return its permit, which `finish` closes.
+    def begin(self, now: float, bulkhead: Bulkhead = _LIGHT) -> int:
+        """Count one call in and return its permit, which `finish` or `answered` takes back.
 
         Whether the node may be asked is decided before (core.nodes.eligibility).
         """
-        permit = self.breaker.force(now, light=bulkhead is _LIGHT)
+        breaker = self.breaker
+        permit = breaker.permit if breaker.state is CLOSED else breaker.force(now, light=bulkhead is _LIGHT)
         if bulkhead is _LIGHT and not self.held[_LIGHT]:
             self.busy_since = now
         self.in_flight += 1
         self.held[bulkhead] += 1
         return permit
 
-    def finish(self, permit: Permit, verdict: Verdict, now: float, bulkhead: Bulkhead = _LIGHT) -> None:
-        """Count one call out. Raises RuntimeError when it was counted out before."""
-        before = self.breaker.state
-        permit.close(verdict, now)
+    def finish(self, permit: int, verdict: Verdict, now: float, bulkhead: Bulkhead = _LIGHT) -> None:
+        """Count one call out. Raises RuntimeError when no call of its bulkhead is in flight."""
+        if not self.held[bulkhead]:
+            raise RuntimeError("this call was counted out before")
         self.in_flight -= 1
         self.held[bulkhead] -= 1
+        before = self.breaker.state
+        self.breaker.learn(permit, verdict, now, light=bulkhead is _LIGHT)
         if before is not CLOSED and self.breaker.state is CLOSED:
+            self.returned_at = now
+
+    def answered(self, calls: Sequence[CallInFlight], now: float) -> None:
+        """Count calls of one bulkhead out that one reply answered well, and note what the reply shows of the node.
+
+        The average latency takes one sample for all of them, since samples of one instant add nothing. Heavy calls do
+        not count for the latency: their duration depends on the params more than on the node. Raises RuntimeError when
+        fewer calls of the bulkhead are in flight.
+        """
+        count, breaker, limit, parking, passed = len(calls), self.breaker, self.limit, self.parking, 0
+        bulkhead = calls[0].plan.rule.bulkhead
+        if self.held[bulkhead] < count:
+            raise RuntimeError("one of these calls was counted out before")
+        timed = bulkhead is _LIGHT or bulkhead is _EXECUTION
+        if timed:
+            self.latency.add(now - calls[0].began, now)
+            if limit.value < limit.most:
+                limit.answered(self.held[bulkhead], count)
+        for call in calls:
+            method = call.plan.rule.method
+            if timed and method:
+                self.pace.answered(method, now - call.began, now)
+            if parking.troubled:
+                parking.answered(method, now)
+            passed += call.permit == breaker.permit
+        parking.answered_at = self.replied_at = now
+        self.attempts.bump(REPLIED, now, count)
+        self.in_flight -= count
+        self.held[bulkhead] -= count
+        if breaker.state is CLOSED:
+            if passed:
+                breaker.in_row = 0
+                breaker.counts.bump(SUCCESS, now, passed)
+            return
+        for call in calls:
+            breaker.learn(call.permit, "success", now, light=bulkhead is _LIGHT)
+        if breaker.state is CLOSED:
             self.returned_at = now
 
     def has_room(self, now: float, bulkhead: Bulkhead = _LIGHT) -> bool:
@@ -237,7 +296,7 @@ class Node:
         self.barred = why
 
     def replied(self, now: float) -> None:
-        """Note that the node replied, with whatever content."""
+        """Note that the node replied with an error or with a result that is wrong."""
         self.replied_at = now
         self.attempts.bump(REPLIED, now)
 
@@ -245,21 +304,6 @@ class Node:
         """Note that an attempt was given up after `seconds` because another node answered first."""
         if self.pace.overtaken(method, seconds):
             self.attempts.bump(OVERTAKEN, now)
-
-    def succeeded(self, seconds: float, now: float, method: str = "", bulkhead: Bulkhead = _LIGHT) -> None:
-        """Note that a call was answered in `seconds`.
-
-        Heavy calls do not count for the latency, since their duration depends on the params more than on the node.
-
-        Args:
-            method: the name in the method's rule; empty when no rule describes the method.
-        """
-        if bulkhead is _LIGHT or bulkhead is _EXECUTION:
-            self.latency.add(seconds, now)
-            if method:
-                self.pace.answered(method, seconds, now)
-            self.limit.answered(self.held[bulkhead])
-        self.parking.answered(method, now)
 
     def learn(
         self,

@@ -44,13 +44,16 @@ class Parking:
     """The rests of one node. Methods are the names of rules, and all methods without a rule share one name, so the
     number of rests is bounded by the chain's table."""
 
-    __slots__ = ("_answered_at", "_looks", "_node", "_seen_at", "methods")
+    __slots__ = ("_looks", "_node", "_seen_at", "answered_at", "methods", "troubled")
 
     def __init__(self) -> None:
         self.methods: dict[str, Rest] = {}
         """The rests of methods that were refused since they were last answered."""
         self._node = Rest()
-        self._answered_at = _NEVER
+        self.answered_at = _NEVER
+        """The time of the last answered call."""
+        self.troubled = False
+        """Does an answered call change more than `answered_at`? False while nothing is left of any refusal."""
         self._looks = 0
         """Answered probes reported since the node's rest began."""
         self._seen_at: object = None
@@ -80,25 +83,27 @@ class Parking:
             retry_after: the seconds that the node named, if any.
             own_limiter: the node limits this method by itself (`Rule.limiter`), which says nothing about others.
         """
+        self.troubled = True
         rest = self.methods.setdefault(method, Rest())
         if own_limiter:
             rest.begin(now, FIRST if retry_after is None else retry_after)
             rest.refused_at = _NEVER
             return
         rest.begin(now, retry_after)
-        since = max(self._answered_at, now - TOGETHER)
+        since = max(self.answered_at, now - TOGETHER)
         if sum(rest.refused_at > since for rest in self.methods.values()) >= SEVERAL:
             self._node.begin(now, retry_after)
             self._looks = 0
 
     def answered(self, method: str, now: float) -> None:
         """Note that the node answered a call."""
-        self._answered_at = now
+        self.answered_at = now
         rest = self.methods.get(method)
         if rest is not None and now >= rest.until:  # a call sent before the refusal does not count
             del self.methods[method]
         if now >= self._node.until:
             self._node.step = 0.0
+            self.troubled = bool(self.methods)
 
     def probed(self, seen_at: object) -> None:
         """Note an answered probe, named by `seen_at`. A probe answered after the node's rest began ends that rest.

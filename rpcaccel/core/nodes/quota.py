@@ -30,7 +30,7 @@ class QuotaLimits(Struct, frozen=True, kw_only=True):
         return bool(self.second or self.day or self.month)
 
     def shared_by(self, workers: int) -> QuotaLimits:
-        """The limits of each of so many workers: a second is divided among them. Days and months are not, since each
+        """The limits of each of `workers` workers: a second is divided among them. Days and months are not, since each
         worker is told what the others used of them (`Brought`)."""
         return QuotaLimits(second=self.second / workers, day=self.day, month=self.month, heavy=self.heavy)
 
@@ -47,16 +47,16 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
     runs_out: float | None = None
     """When it will be used up if things go on as since; None when it will last."""
     brought: float = 0.0
-    """Of `used`, what earlier runs and other workers used (`Brought`)."""
+    """The part of `used` that earlier runs and other workers used (`Brought`)."""
 
     @property
     def own(self) -> float:
-        """What the worker that reports this used itself."""
+        """The part that the reporting worker used itself."""
         return self.used - self.brought
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """What was used of a quota in one window, by everybody but the worker that is told. Times are Unix seconds."""
+    """The usage of a quota in one window by all others than the worker that gets this. Times are Unix seconds."""
 
     network: str
     node: str

@@ -1,6 +1,6 @@
 """Failures as values: what went wrong, whether anything was sent, and what follows from it.
 
-Exceptions of libraries and errors of nodes are translated once, where they enter (dataplane.upstream.node_client,
+Exceptions of libraries and errors of nodes are translated once, where they enter (dataplane.upstream.node_failures,
 core.replies.error_rules). One table says what follows from each kind of failure; the default row stands first.
 """
 

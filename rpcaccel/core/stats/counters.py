@@ -166,15 +166,11 @@ class NodeCell(Struct):
     connections_open: int = 0
     connections_idle: int = 0
 
-    def sent(self, retry: bool = False, hedge: bool = False) -> None:
-        """Count an attempt sent to the node."""
-        self.calls += 1
-        self.retries += retry
-        self.hedges += hedge
-
-    def answered(self, seconds: float, size: int = 0) -> None:
-        """Count an answer: seconds of the attempt, bytes of the body."""
-        self.latency.observe(seconds)
+    def answered(self, seconds: float, size: int = 0, count: int = 1) -> None:
+        """Count the answers in one reply: seconds from the request to the reply, bytes of all results."""
+        latency = self.latency
+        latency.counts[bisect_left(BOUNDS, seconds)] += count
+        latency.seconds += seconds * count
         self.size_in += size
 
     def failed(self, kind: str) -> None:

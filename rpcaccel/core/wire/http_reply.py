@@ -1,7 +1,7 @@
 """Reads HTTP/1.1 replies from pieces of bytes (RFC 9112), strictly and within bounds.
 
 What no server should send is refused instead of being guessed at: a bare line feed, a folded header, two lengths, a
-length beside chunks, a coding that nobody asked for. The body is bounded as it comes and as it unpacks.
+length beside chunks, a coding that the request did not ask for. The body is bounded as it comes and as it unpacks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import zlib
 from typing import Any
+
+from msgspec import Struct, field
 
 RATIO = 200
 """Bytes that one byte of a packed body may unpack to. gzip can make 1,000 of one; the most repetitive of honest answers
@@ -35,14 +37,14 @@ _MEANT = re.compile(
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
 _PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 _NOT_READ = frozenset({b"br", b"zstd", b"compress", b"x-compress", b"dcb", b"dcz"})
-"""Content codings that nobody asked for. A word that is none at all, such as "utf-8", is passed over: the body shows
+"""Content codings that no request asks for. A word that is no coding, such as "utf-8", is passed over: the body shows
 what it is."""
 
 _AT_HEAD, _AT_LENGTH, _AT_SIZE, _AT_CHUNK, _AT_CHUNK_END, _AT_TRAILER, _UNTIL_END, _DONE = range(8)
 
 
 class MalformedReply(Exception):
-    """What came is no HTTP/1.1 reply."""
+    """The bytes are no HTTP/1.1 reply."""
 
 
 class TooLong(Exception):
@@ -53,32 +55,33 @@ class TooLong(Exception):
         self.packed = packed
 
 
-class HttpReplyReader:
-    """One reply, put together from pieces. After `feed` or `end` returned True the fields below hold it."""
+class HttpReplyReader(Struct, eq=False, gc=False):
+    """One reply, put together from pieces. After `feed` or `end` returned True, its public fields hold the reply."""
 
-    __slots__ = ("_buffer", "_inflate", "_interim", "_left", "_most", "_parts", "_raw", "_size", "_state", "body",
-                 "head", "keep", "status")  # fmt: skip
-
-    def __init__(self, most: int) -> None:
-        """`most`: bytes that a body may have, packed or not."""
-        self._most = most
-        self._state = _AT_HEAD
-        self._buffer = b""
-        """What came and cannot be understood yet: a part of the head, of a chunk's size or of the trailer."""
-        self._interim = 0
-        self._left = 0
-        """Bytes that are missing of the body, or of the chunk."""
-        self._parts: list[bytes] = []
-        self._size = self._raw = 0
-        """Bytes of the parts, and those that came for them."""
-        self._inflate: Any = None
-        self.status = 0
-        """0 until the head was read."""
-        self.head = b""
-        """Status line and headers, without the empty line."""
-        self.body = b""
-        self.keep = False
-        """May the connection carry another request?"""
+    _most: int
+    """Bytes that the body may have, packed or not."""
+    _state: int = _AT_HEAD
+    _buffer: bytes = b""
+    """Bytes that cannot be understood yet: a part of the head, of a chunk's size or of the trailer."""
+    _interim: int = 0
+    """Interim replies (RFC 9110 section 15.2) that came before this reply."""
+    _left: int = 0
+    """Bytes that are missing of the body, or of the chunk."""
+    _parts: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    """Bytes of the parts."""
+    _raw: int = 0
+    """Bytes that came for the parts."""
+    _inflate: Any = None
+    status: int = 0
+    """0 until the head was read."""
+    head: bytes = b""
+    """Status line and headers, without the empty line."""
+    body: bytes = b""
+    keep: bool = False
+    """May the connection carry another request?"""
+    overrun: bool = False
+    """Did more bytes come than the reply has? Then the connection is not kept."""
 
     def __repr__(self) -> str:
         return f"<reply {self.status or 'without a head'} {self._size} bytes{' whole' * (self._state == _DONE)}>"
@@ -89,110 +92,102 @@ class HttpReplyReader:
         return bool(self.status or self._buffer or self._interim)
 
     def feed(self, data: bytes) -> bool:
-        """Take the next piece; True when the reply is whole. Raises Malformed and TooLong."""
-        if self._state == _AT_LENGTH:
-            return self._take_length(data)
-        if self._state == _UNTIL_END:
-            self._take(data)
+        """Take the next piece; True when the reply is whole. Raises MalformedReply and TooLong."""
+        if self._state != _AT_HEAD:
+            return self._take_more(data)
+        if self._buffer:
+            data, self._buffer = self._buffer + data, b""
+        end = data.find(_END)
+        if end < 0:
+            if len(data) > _LONGEST_HEAD:
+                raise MalformedReply("a head without an end")
+            self._buffer = data
             return False
-        data = self._buffer + data if self._buffer else data
-        self._buffer = b""
-        if self._state == _AT_HEAD:
-            return self._take_head(data)
-        return self._take_chunks(data, 0)
+        head, start = data[:end], end + len(_END)
+        found = _HEAD.fullmatch(head)
+        if found is None:
+            raise MalformedReply("no HTTP/1.1 reply")
+        if end > _LONGEST_LINE or head.count(b"\r\n") > _MOST_LINES:
+            lines = head.split(b"\r\n")
+            if len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
+                raise MalformedReply("headers that are too long")
+        status = int(found[2])
+        if status < 200 and status != _SWITCHING_PROTOCOLS:
+            self._interim += 1
+            if self._interim > _MOST_INTERIM:
+                raise MalformedReply("interim replies without an end")
+            return start < len(data) and self.feed(data[start:])
+        self.head, self.keep = head, found[1] == b"1"
+        return self._begin_body(status, data, start)
 
     def end(self) -> bool:
-        """The connection ended: True when the reply ends with it, False when a part is missing."""
+        """Note that the connection ended: True when the reply ends with it, False when a part is missing."""
         if self._state != _UNTIL_END:
             return self._state == _DONE
         return self._finish()
 
     def header(self, name: str) -> str:
         """The value of the first header of that name (in lower case); empty where there is none."""
-        wanted = name.encode() + b":"
-        for line in self.head.split(b"\r\n")[1:]:
-            if line[: len(wanted)].lower() == wanted:
-                return line[len(wanted) :].strip().decode("latin-1")
-        return ""
-
-    def _take_head(self, data: bytes) -> bool:
-        while True:
-            end = data.find(_END)
-            if end < 0:
-                if len(data) > _LONGEST_HEAD:
-                    raise MalformedReply("a head without an end")
-                self._buffer = data
-                return False
-            status = self._read_head(data[:end])
-            if status >= 200 or status == _SWITCHING_PROTOCOLS:
-                break
-            self._interim += 1
-            if self._interim > _MOST_INTERIM:
-                raise MalformedReply("interim replies without an end")
-            data = data[end + len(_END) :]
-            if not data:
-                return False
-        return self._begin_body(status, data, end + len(_END))
-
-    def _read_head(self, head: bytes) -> int:
-        found = _HEAD.fullmatch(head)
-        if found is None:
-            raise MalformedReply("no HTTP/1.1 reply")
-        if len(head) > _LONGEST_LINE or head.count(b"\r\n") > _MOST_LINES:
-            lines = head.split(b"\r\n")
-            if len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
-                raise MalformedReply("headers that are too long")
-        self.head, self.keep = head, found[1] == b"1"
-        return int(found[2])
+        start = self.head.lower().find(b"\r\n%b:" % name.encode())
+        if start < 0:
+            return ""
+        start += len(name) + 3
+        end = self.head.find(b"\r\n", start)
+        return self.head[start : end if end >= 0 else None].strip().decode("latin-1")
 
     def _begin_body(self, status: int, data: bytes, start: int) -> bool:
-        meant = self._meant()
-        self.status = status
-        if status in (204, 304, _SWITCHING_PROTOCOLS):
-            self.keep = self.keep and status != _SWITCHING_PROTOCOLS and len(data) == start
-            return self._finish()
-        length, coding = meant.get(b"content-length"), meant.get(b"transfer-encoding")
-        packing = meant.get(b"content-encoding", b"")
-        packed = packing in _PACKED
-        if (
-            packing in _NOT_READ
-            or b"," in packing
-            or (coding is not None and (coding != b"chunked" or length is not None))
-        ):
-            raise MalformedReply("a coding that nobody asked for")
-        if packed:
-            self._inflate = zlib.decompressobj(_ANY_HEADER)
-        if coding is not None:
-            self._state = _AT_SIZE
-            return self._take_chunks(data, start)
-        if length is None:
-            self._state, self.keep = _UNTIL_END, False
-            if len(data) > start:
-                self._take(data[start:])
-            return False
-        self._left = int(length)
-        if self._left > self._most:
-            raise TooLong
-        self._state = _AT_LENGTH
-        return self._take_length(data[start:] if start < len(data) else b"")
-
-    def _meant(self) -> dict[bytes, bytes]:
-        """The headers that say how the reply is read, in lower case; several of one name as one list."""
-        found: dict[bytes, bytes] = {}
+        """Read the headers that say how the body comes, and take what came of the body, from `start` on."""
+        meant: dict[bytes, bytes] = {}
         for raw_name, raw in _MEANT.findall(self.head):
             name, value = raw_name.lower(), raw.strip().lower()
-            found[name] = found[name] + b"," + value if name in found else value
-        length, options = found.get(b"content-length"), found.get(b"connection")
+            meant[name] = meant[name] + b"," + value if name in meant else value  # several of one name are one list
+        length, coding = meant.get(b"content-length"), meant.get(b"transfer-encoding")
+        packing, options = meant.get(b"content-encoding"), meant.get(b"connection")
         if length is not None and (not length.isdigit() or len(length) > _DIGITS):
             raise MalformedReply("a length that is none")
         if options is not None:
             self.keep = (self.keep or b"keep-alive" in options) and b"close" not in options
-        return found
+        self.status = status
+        if status in (204, 304, _SWITCHING_PROTOCOLS):
+            self.overrun = start < len(data)
+            self.keep = self.keep and status != _SWITCHING_PROTOCOLS and not self.overrun
+            return self._finish()
+        if packing is not None:
+            if packing in _NOT_READ or b"," in packing:
+                raise MalformedReply("a coding that nobody asked for")
+            if packing in _PACKED:
+                self._inflate = zlib.decompressobj(_ANY_HEADER)
+        if coding is not None:
+            if coding != b"chunked" or length is not None:
+                raise MalformedReply("a coding that nobody asked for")
+            self._state = _AT_SIZE
+            return self._take_chunks(data, start)
+        if length is None:
+            self._state, self.keep = _UNTIL_END, False
+            return self._take_more(data[start:])
+        self._state, self._left = _AT_LENGTH, int(length)
+        if self._left > self._most:
+            raise TooLong
+        if self._inflate is None and len(data) - start == self._left:
+            self.body, self._size, self._state = data[start:], self._left, _DONE
+            return True
+        return self._take_more(data[start:])
+
+    def _take_more(self, data: bytes) -> bool:
+        """Take the next piece of a body that has begun."""
+        if self._state == _AT_LENGTH:
+            return self._take_length(data)
+        if self._state == _UNTIL_END:
+            if data:
+                self._take(data)
+            return False
+        data, self._buffer = self._buffer + data, b""
+        return self._take_chunks(data, 0)
 
     def _take_length(self, data: bytes) -> bool:
         size = len(data)
         if size > self._left:
-            data, self.keep = data[: self._left], False  # what comes behind a reply belongs to nobody
+            data, self.keep, self.overrun = data[: self._left], False, True
         elif size < self._left:
             self._left -= size
             if size:
@@ -221,7 +216,8 @@ class HttpReplyReader:
                 break
             line, at = data[at:end], end + 2
             if self._take_line(line):
-                self.keep = self.keep and at == len(data)
+                self.overrun = at < len(data)
+                self.keep = self.keep and not self.overrun
                 return self._finish()
         self._buffer = data[at:]
         if len(self._buffer) > (_LONGEST_LINE if self._state != _AT_CHUNK_END else 1):

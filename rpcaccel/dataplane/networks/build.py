@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from rpcaccel import balancers, chains
-from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.config.resilience import ahead_of
 from rpcaccel.core.dispatch.batching import Gathering
@@ -98,7 +97,7 @@ class Build:
         pool = NodePool(
             nodes=[known.get(node.id, node) for node in fresh],
             balancer=balancer,
-            upstreams={part.id: self._sender(name, part, chain) for part in settings.nodes},
+            upstreams={part.id: self._sender(name, part) for part in settings.nodes},
             classify=_classifier(ahead_of(chain.errors, settings.error_rules)),
             unclassed=partial(means.unclassed, name),
             clock=means.clock,
@@ -145,14 +144,12 @@ class Build:
         else:
             node.quota.settings = limits
 
-    def _sender(self, network: str, node: NodeSettings, chain: Chain) -> HttpNodeClient | Batcher:
+    def _sender(self, network: str, node: NodeSettings) -> Batcher:
         """What calls to the node go through; it is carried over as long as the connector of the node is."""
         key, upstream = (network, node.id), self._upstream(network, node)
-        if not node.gather:
-            return upstream
         batcher = None if self._before is None else self._before.batchers.get(key)
-        if batcher is None or batcher.client is not upstream:
-            batcher = Batcher(upstream, chain.rules, node.max_connections, self._means.clock, Gathering())
+        if batcher is None or batcher.client is not upstream or batcher.gathers != node.gather:
+            batcher = Batcher(upstream, node.max_connections, self._means.clock, Gathering(), gathers=node.gather)
         self.batchers[key] = batcher
         return batcher
 

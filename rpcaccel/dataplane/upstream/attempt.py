@@ -1,4 +1,4 @@
-"""One attempt at a node as it is really made, with what it costs and teaches booked on the node."""
+"""One attempt at a node: sends the call, and books on the node what the attempt costs and what its reply shows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import judge_result
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.pool import NodePool, UnderWay
 from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
 from rpcaccel.dataplane.upstream.trace_context import TracedAttempt
 
 CutAs = Literal["cancelled", "overtaken", "hung"]
-"""Why an attempt is given up before a reply: nobody wants one, another was quicker, or the node said nothing at all."""
+"""Why an attempt is given up before its reply: the call ended, another attempt was quicker, or the node hangs."""
 _LIGHT = Bulkhead.LIGHT  # looked up once (core.plan.planner)
 
 
 Over = Callable[["Attempt", Answer | Failure, FailureKind | None], None]
+"""Called with an attempt, its reply, and what is wrong with the reply (None: nothing)."""
 
 
 class Attempt:
-    """A call that is on its way to a node, from `__init__` until its reply, or until it is `cut`."""
+    """A call on its way to a node, from `__init__` until its reply or until `cut`: what batches gather, and what a
+    request carries."""
 
-    __slots__ = ("_over", "_permit", "_plan", "_pool", "_span", "_under_way", "_verdict", "asked", "began", "end",
-                 "ended", "head", "node")  # fmt: skip
+    __slots__ = ("_over", "_span", "asked", "began", "cell", "end", "ended", "head", "method", "node", "params",
+                 "permit", "plan", "pool", "request", "span")  # fmt: skip
 
     def __init__(
         self,
@@ -41,143 +44,192 @@ class Attempt:
         began: float,
         over: Over,
     ) -> None:
-        """Ask the node. `over` is told the reply, once, and how it was judged (None: well), when it is booked; not
-        before this has returned. It must not raise."""
-        node = asked.node
+        """Ask the node. `over` is called once, after the reply was booked, and not before `__init__` has returned."""
+        node, bulkhead = asked.node, plan.rule.bulkhead
         self.asked = asked
         self.node = node
+        self.plan = plan
+        self.pool = pool
+        self.method = plan.method
+        self.params = plan.params
         self.head = node.head
-        """The node's head at the moment it was asked."""
+        """The node's head at the moment of asking."""
         self.began = began
         self.ended: float | None = None
-        """When it was over; None: it is under way."""
+        """When the attempt was over; None while it is under way."""
         self.end = "cancelled"
-        """How, in the words of `Leg`."""
-        self._plan = plan
-        self._pool = pool
-        self._over: Over | None = over  # None once it was told: a ring of objects is left to the garbage collector
-        self._verdict: Verdict = "ignore"  # what a cancelled attempt teaches
-        bulkhead = plan.rule.bulkhead
-        self._permit = node.begin(began, bulkhead)
+        """How the attempt ended, in the words of `Leg`."""
+        self.span = ""
+        """The header that names the attempt to the node (a traceparent); empty when the call is not traced."""
+        self.request: UnderWay | None = None
+        """The HTTP request that carries the attempt, or did last; None as long as the attempt waits for a batch."""
+        self._over = over  # let go once called: a ring of objects would be left to the garbage collector
+        self._span: TracedAttempt | None = None
+        self.permit = node.begin(began, bulkhead)
         if node.quota is not None:
             node.quota.spend(plan.rule.heavy, began)
-        if (cell := pool.cells.get(node.id)) is not None:
-            cell.sent(asked.number > 1 and not asked.hedge, asked.hedge)
-        self._span: TracedAttempt | None = None
-        self._under_way: UnderWay | None = None
+        self.cell = cell = pool.cells.get(node.id) or NodeCell("", node.id)
+        cell.calls += 1
+        if asked.number > 1:
+            cell.hedges += asked.hedge
+            cell.retries += not asked.hedge
         try:
-            traced = TRACED.get()
-            self._span = None if traced is None else traced.attempt(plan.method, asked)
-            self._under_way = pool.upstreams[node.id].call(
-                plan.method,
-                plan.params,
-                timeout=asked.timeout,
-                done=self._replied,
-                span="" if self._span is None else self._span.header,
-            )
+            if (traced := TRACED.get()) is not None:
+                self._span = traced.attempt(plan.method, asked)
+                self.span = self._span.header
+                self._over = _ending(self._span, over)
+            pool.upstreams[node.id].call(self)
         except BaseException:
-            self._close(began)
+            self._finish("ignore", began)
             raise
 
     def __repr__(self) -> str:
-        return f"<attempt {self.asked.number} of {self._plan.method} at {self.node.id}>"
+        return f"<attempt {self.asked.number} of {self.method} at {self.node.id}>"
 
     def cut(self, how: CutAs) -> None:
-        """Give it up; nothing when it is over."""
-        under_way, self._under_way, self._over = self._under_way, None, None
-        if under_way is None:
+        """Give the attempt up; nothing when it is over."""
+        self._over = _nobody
+        if self.ended is not None:
             return
-        under_way.cancel()
-        now = self._pool.clock()
+        pool, node = self.pool, self.node
+        self.ended = now = pool.clock()
+        pool.upstreams[node.id].leave(self)
         if how == "overtaken":
-            self.node.overtaken(self._plan.method, now - self.began, now)
+            node.overtaken(self.method, now - self.began, now)
         elif how == "hung":
-            self._verdict = "failure"
-            self._pool.balancer.failed(self.node)
+            pool.balancer.failed(node)
         self.end = FailureKind.TIMEOUT.value if how == "hung" else how
-        if (cell := self._pool.cells.get(self.node.id)) is not None:
-            cell.failed(self.end)
+        self.cell.failed(self.end)
         if self._span is not None:
             self._span.end(None)
-        self._close(now)
+        self._finish("failure" if how == "hung" else "ignore", now)
 
     def leg(self, since: float) -> Leg:
-        """What became of it, counted from a moment. It is over."""
+        """How an attempt that is over went, in seconds from the moment `since`."""
         ended = self.began if self.ended is None else self.ended
         return Leg(self.node.id, self.began - since, ended - self.began, self.end)
 
-    def _replied(self, reply: Answer | Failure) -> None:
-        """Take in what came back."""
-        self._under_way = None
-        node, now = self.node, self._pool.clock()
-        kind: FailureKind | None
+    @staticmethod
+    def settle(attempts: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:
+        """Take in the replies to attempts that one request carried: judge each, book all, then call each `over`.
+
+        All attempts belong to one pool, node and bulkhead; an attempt that is over is passed over. What is booked for
+        good answers together is in `Node.answered`. What goes wrong with one attempt keeps no other waiting.
+        """
+        pool, node, bulkhead = attempts[0].pool, attempts[0].node, attempts[0].plan.rule.bulkhead
+        now, full = pool.clock(), node.in_flight >= node.limit.most
+        judged: list[tuple[Attempt, Answer | Failure, FailureKind | None]] = []
+        good: list[Attempt] = []
+        elapsed, size = 0.0, 0
+        for attempt, reply in zip(attempts, replies, strict=True):
+            if attempt.ended is not None:
+                continue
+            told, kind = reply, None
+            try:
+                if isinstance(reply, Failure) or reply.result is None:
+                    kind = attempt._classify(reply)
+                elif (kind := judge_result(attempt.plan.rule, reply.result)) is None:
+                    attempt.ended, attempt.end = now, "answered"
+                    elapsed, size = reply.elapsed, size + len(reply.result)
+                    good.append(attempt)
+                if kind is not None:
+                    attempt._learn(reply, kind, now)
+            except Exception as error:  # a call that waits must be told, whatever went wrong with its reply
+                told, kind = attempt._stumble(error, now)
+            judged.append((attempt, told, kind))
         try:
-            kind = self._judge(reply)
-            if isinstance(reply, Answer):
-                node.replied(now)
-            self._verdict = self._learn(reply, kind, now)
-        except Exception as error:  # a call that waits must be told, whatever went wrong with its reply
-            asyncio.get_running_loop().call_exception_handler({"message": f"judging {self!r}", "exception": error})
-            kind = FailureKind.UNKNOWN
-            reply = Failure(kind, "the call failed in an unforeseen way", node=node.id)
-        self.end = "answered" if kind is None else kind.value
-        if (cell := self._pool.cells.get(node.id)) is not None:
-            if kind is not None:
-                cell.failed(kind)
-            if isinstance(reply, Answer):
-                cell.answered(reply.elapsed, 0 if reply.result is None else len(reply.result))
-        if self._span is not None:
-            self._span.end(reply)
-        self._close(now)
-        over, self._over = self._over, None
-        if over is not None:
-            over(self, reply, kind)
+            if good:
+                node.answered(good, now)
+                attempts[0].cell.answered(elapsed, size, len(good))
+                if node.id in pool.balancer.penalised:
+                    pool.balancer.succeeded(node)
+                if full or bulkhead is not _LIGHT or pool.rooms[bulkhead].waiting:
+                    pool.free(bulkhead, len(good), full=full)
+        finally:  # a bug in booking keeps no caller waiting
+            for attempt, told, kind in judged:
+                over, attempt._over = attempt._over, _nobody
+                try:
+                    over(attempt, told, kind)
+                except Exception as error:  # or the attempts behind this one would never be told
+                    attempt._report(error)
 
-    def _close(self, now: float) -> None:
-        """The permit goes back, and who waits for room may have it."""
-        self.ended = now
-        bulkhead, node, rooms = self._plan.rule.bulkhead, self.node, self._pool.rooms
-        full = node.in_flight >= node.limit.most
-        node.finish(self._permit, self._verdict, now, bulkhead)
-        if full or bulkhead is not _LIGHT:  # then it held a place that calls of any bulkhead may have
-            for room in rooms:
-                room.free()
-        else:
-            rooms[bulkhead].free()
-
-    def _judge(self, reply: Answer | Failure) -> FailureKind | None:
+    def _classify(self, reply: Answer | Failure) -> FailureKind:
         if isinstance(reply, Failure):
             return reply.kind
-        if reply.error is None:
-            return None if reply.result is None else judge_result(self._plan.rule, reply.result)
+        assert reply.error is not None
         code, message = error_parts(reply.error)
-        kind = self._pool.classify(code, message, reply.http_status)
-        if kind is FailureKind.UNKNOWN and self._pool.unclassed is not None:
-            self._pool.unclassed(self.node.id, self._plan.method, code, message, reply.http_status)
+        kind = self.pool.classify(code, message, reply.http_status)
+        if kind is FailureKind.UNKNOWN and self.pool.unclassed is not None:
+            self.pool.unclassed(self.node.id, self.method, code, message, reply.http_status)
         return kind
 
-    def _learn(self, reply: Answer | Failure, kind: FailureKind | None, now: float) -> Verdict:
-        node, balancer, bulkhead = self.node, self._pool.balancer, self._plan.rule.bulkhead
-        if kind is None:
-            node.succeeded(now - self.began, now, self._plan.rule.method, bulkhead)
-            balancer.succeeded(node)
-            return "success"
-        asked = self.asked
-        if kind is FailureKind.TIMEOUT and asked.number > 1 and asked.timeout < node.timeout:
-            return "ignore"  # it only got what other nodes had left of the call's time
-        if kind is FailureKind.TIMEOUT and bulkhead is not _LIGHT:
-            return "ignore"  # who asks for more than can be done in time must not shut the node for light reads
-        node.learn(kind, self._plan, now, retry_after=reply.retry_after)
-        verdict = policy(kind).breaker
-        if verdict == "failure":
-            balancer.failed(node)
-        elif verdict == "success":
-            balancer.succeeded(node)
-        return verdict
+    def _learn(self, reply: Answer | Failure, kind: FailureKind, now: float) -> None:
+        """Book an attempt whose reply is not good."""
+        node, pool = self.node, self.pool
+        if isinstance(reply, Answer):
+            node.replied(now)
+        verdict: Verdict = "ignore"
+        if not self._is_no_fault(kind):
+            node.learn(kind, self.plan, now, retry_after=reply.retry_after)
+            verdict = policy(kind).breaker
+            if verdict == "failure":
+                pool.balancer.failed(node)
+            elif verdict == "success":
+                pool.balancer.succeeded(node)
+        self.end = kind.value
+        self.cell.failed(kind)
+        if isinstance(reply, Answer):
+            self.cell.answered(reply.elapsed, 0 if reply.result is None else len(reply.result))
+        self._finish(verdict, now)
+
+    def _is_no_fault(self, kind: FailureKind) -> bool:
+        """Did the call take too long through no fault of the node?"""
+        if kind is not FailureKind.TIMEOUT:
+            return False
+        if self.asked.number > 1 and self.asked.timeout < self.node.timeout:
+            return True  # the attempt only got what other nodes had left of the call's time
+        # A client that asks for more than can be done in time must not shut the node for light reads.
+        return self.plan.rule.bulkhead is not _LIGHT
+
+    def _stumble(self, error: Exception, now: float) -> tuple[Failure, FailureKind]:
+        """Book an attempt whose reply met a bug; returns the failure that stands for the reply, and its kind."""
+        self._report(error)
+        kind = FailureKind.UNKNOWN
+        self.end = kind.value
+        self.cell.failed(kind)
+        if self.ended is None:
+            self._finish("ignore", now)
+        return Failure(kind, "the call failed in an unforeseen way", node=self.node.id), kind
+
+    def _report(self, error: Exception) -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": f"the reply to {self!r}", "exception": error})
+
+    def _finish(self, verdict: Verdict, now: float) -> None:
+        """Give the permit back, and let calls that wait for room have it."""
+        self.ended = now
+        bulkhead, node = self.plan.rule.bulkhead, self.node
+        full = node.in_flight >= node.limit.most
+        node.finish(self.permit, verdict, now, bulkhead)
+        self.pool.free(bulkhead, 1, full=full)
+
+
+def _nobody(_attempt: Attempt, _reply: Answer | Failure, _kind: FailureKind | None) -> None:
+    """Stands for the `over` of an attempt that was given up or is over."""
+
+
+def _ending(span: TracedAttempt, over: Over) -> Over:
+    """An `over` that ends the span of a traced attempt first."""
+
+    def told(attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
+        span.end(reply)
+        over(attempt, reply, kind)
+
+    return told
 
 
 async def attempt(plan: Plan, pool: NodePool, asked: Asked) -> tuple[Attempt, Answer | Failure, FailureKind | None]:
-    """One attempt, waited for: the reply, and how it was judged; None: well. It is given up when its caller leaves."""
+    """Make one attempt and wait for it; returns the attempt, its reply, and what is wrong with the reply (None:
+    nothing). The attempt is given up when the caller is cancelled."""
     came: asyncio.Future[tuple[Answer | Failure, FailureKind | None]] = asyncio.get_running_loop().create_future()
 
     def over(_attempt: Attempt, reply: Answer | Failure, kind: FailureKind | None) -> None:
@@ -193,7 +245,7 @@ async def attempt(plan: Plan, pool: NodePool, asked: Asked) -> tuple[Attempt, An
 
 
 class Machine(Protocol):
-    """What has decided which nodes are asked: core.dispatch.machine or core.dispatch.broadcast."""
+    """The state machine that decided which nodes were asked: core.dispatch.machine or core.dispatch.broadcast."""
 
     tried: list[str]
     """Ids of the nodes asked, each once, in order."""

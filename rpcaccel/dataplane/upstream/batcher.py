@@ -1,8 +1,8 @@
-"""Gathers calls that wait for one node into batches (core.dispatch.batching decides when).
+"""Gathers attempts that wait for one node into batches (core.dispatch.batching decides when).
 
-Stands before a node's client and looks just like it. Only reads that a rule describes as light are gathered, and only
-they take slots: nothing waits here for a heavy call, a write or an unknown method. Each keeps its own deadline and its
-own failure, and what a batch did not answer is asked again alone.
+A batcher stands before the client of each node. Only reads that a rule describes as light are gathered, and only they
+take slots: no read waits here for a heavy call, a write or an unknown method. Each attempt keeps its own deadline and
+its own failure, and what a batch did not answer is asked again alone.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol
 
 from rpcaccel.core.dispatch.batching import MOST_BYTES, Gathering
-from rpcaccel.core.plan.rules import Bulkhead, Rule, RuleTable
+from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.dataplane.upstream.pool import Deadlines, Done, UnderWay
+from rpcaccel.dataplane.upstream.attempt import Attempt
+from rpcaccel.dataplane.upstream.pool import Deadlines, Told, UnderWay
 
 _BATCH_FAULTS = frozenset(
     {
@@ -31,124 +31,89 @@ _BATCH_FAULTS = frozenset(
     }
 )
 """Failures that may be the batch's and not the call's: the item is asked again alone."""
+_LIGHT = Bulkhead.LIGHT  # looked up once (core.plan.planner)
 
 
 class Sender(Protocol):
     """The client of one node, as far as gathering needs it."""
 
-    def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> UnderWay:
-        """One call."""
-        ...
-
-    def batch(
-        self, calls: Sequence[tuple[str, bytes]], *, timeout: float, done: Callable[[list[Answer | Failure]], None]
+    def post(
+        self,
+        calls: Sequence[Attempt],
+        timeout: float,
+        told: Told,
+        span: str = "",
     ) -> UnderWay:
-        """Several calls, answered in their order."""
+        """Send calls as one request (dataplane.upstream.node_client)."""
         ...
-
-
-class Offered:
-    """One call that is on its way, or waits for a slot."""
-
-    __slots__ = ("_batcher", "alone", "done", "method", "params", "sent", "span", "timeout", "until")
-
-    def __init__(
-        self, batcher: Batcher, method: str, params: bytes, timeout: float, until: float, done: Done, span: str
-    ) -> None:
-        self._batcher = batcher
-        self.method = method
-        self.params = params
-        self.timeout = timeout
-        self.until = until
-        self.sent = False
-        self.span = span
-        """What the node is told of the call's trace; a batch has no header for it."""
-        self.done: Done | None = done
-        """None once it has its reply, or nobody wants one."""
-        self.alone: UnderWay | None = None
-        """The request that carries this call and no other; None as long as it waits or travels in company."""
-
-    def __repr__(self) -> str:
-        return f"<offered {self.method}{' sent' * self.sent}>"
-
-    def settle(self, reply: Answer | Failure) -> None:
-        """This is its reply; the first one counts."""
-        done, self.done = self.done, None
-        if done is not None:
-            done(reply)
-
-    def cancel(self) -> None:
-        """Nobody waits for it any more: it is not sent, if it was not yet, and cut off if it travels alone."""
-        self._batcher.leave(self)
 
 
 class Batcher:
-    """One node's client, with waiting calls gathered."""
+    """Sends the attempts at one node, alone or several together."""
 
     def __init__(
-        self, client: Sender, rules: RuleTable, most_slots: int, clock: Callable[[], float], state: Gathering
+        self, client: Sender, most_slots: int, clock: Callable[[], float], state: Gathering, *, gathers: bool = True
     ) -> None:
+        """`gathers`: may attempts travel together at all?"""
         self.client = client
-        self._rules = rules
-        self._together: dict[str, bool] = {}
-        """Whether calls of a method may travel together, by the names that the chain's table has."""
+        self.gathers = gathers
         self._most_slots = most_slots
         self._clock = clock
-        self._waiting: deque[Offered] = deque()
-        self._deadlines: Deadlines[Offered] = Deadlines(_expire)
-        self._slots: dict[Offered, float] = {}
-        """Since when each request under way has its slot, the oldest first; one that takes very long has none."""
+        self._waiting: deque[Attempt] = deque()
+        """The attempts that wait for a slot; those that are over meanwhile are passed over."""
+        self._deadlines: Deadlines[Attempt] = Deadlines(_expire)
+        """The deadlines of attempts that wait or travel together."""
+        self._slots: dict[Attempt, float] = {}
+        """The first attempt of each request that has a slot, and since when, the oldest first. A request that takes
+        very long has none."""
         self._patience: asyncio.TimerHandle | None = None
-        """While calls wait: when to look whether a slot has been held too long."""
+        """While attempts wait: when to look whether a slot has been held too long."""
         self._turn_since: float | None = None
-        """Since when calls are collected that go at the end of this turn of the loop."""
+        """Since when attempts are collected that go at the end of this turn of the loop."""
         self.state = state
         self._batches = 0
-        """Under way."""
+        """Batches under way."""
 
     def __repr__(self) -> str:
         return f"<batcher {len(self._slots)} slots taken, {len(self._waiting)} waiting>"
 
-    def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> UnderWay:
-        """One call, alone or in company; `done` is told its reply within `timeout` seconds.
+    def call(self, attempt: Attempt) -> None:
+        """Send an attempt, alone or with others; `Attempt.settle` gets the reply within the attempt's timeout.
 
-        A request has one header for the trace it belongs to, so a call of which the node is told one goes alone.
+        Only light reads that may be repeated travel together: any other call may hold up the rest. A request has one
+        header for the trace that it belongs to, so an attempt with a span goes alone.
         """
-        together = self._together.get(method)
-        if together is None:
-            rule = self._rules.get(method)
-            together = may_travel_together(rule)
-            if rule.known:  # other names are unbounded
-                self._together[method] = together
-        if not together:
-            return self.client.call(method, params, timeout=timeout, done=done, span=span)
-        now = self._clock()
-        offered = Offered(self, method, params, timeout, now + timeout, done, span)
-        busy = self.state.called(now)
-        free = self._is_free(now)
-        if span or (free and not busy) or not self.state.allowed(now):
-            self._start([offered])
-            return offered
-        self._waiting.append(offered)
-        self._deadlines.add(offered, timeout)
-        if free and self._turn_since is None:
-            self._turn_since = now
-            asyncio.get_running_loop().call_soon(self._end_of_turn)
-        elif not free and self._patience is None:
-            self._wait_for_a_slot()
-        return offered
+        rule, timeout = attempt.plan.rule, attempt.asked.timeout
+        told: Told = Attempt.settle
+        if self.gathers and rule.bulkhead is _LIGHT and rule.kind == "read" and rule.repeat:
+            now, state = self._clock(), self.state
+            busy = state.called(now)
+            free = len(self._slots) < min(self._most_slots, state.slots) or self._is_free(now)
+            if (busy or not free) and not attempt.span and now >= state.rest_until:
+                self._waiting.append(attempt)
+                self._deadlines.add(attempt, timeout)
+                if free and self._turn_since is None:
+                    self._turn_since = now
+                    asyncio.get_running_loop().call_soon(self._end_of_turn)
+                elif not free and self._patience is None:
+                    self._wait_for_a_slot()
+                return
+            self._slots[attempt] = now
+            told = self._answered
+        attempt.request = self.client.post((attempt,), timeout, told, attempt.span)
 
-    def leave(self, offered: Offered) -> None:
-        """Nobody waits for a call any more."""
-        offered.done = None
-        self._deadlines.drop(offered)
-        if offered.alone is not None:
-            offered.alone.cancel()
-            self._landed(offered)
+    def leave(self, attempt: Attempt) -> None:
+        """Forget an attempt that was given up: its request is broken off if it carries no other."""
+        self._deadlines.pop(attempt, None)
+        request = attempt.request
+        if request is not None and len(request.calls) == 1:
+            request.cancel()
+            self._slots.pop(attempt, None)
+            self._go_on()
 
     def _is_free(self, now: float) -> bool:
         """Is there a slot, those taken from requests that take very long among them?"""
-        slots, most = self._slots, self.state.slots(self._most_slots)
+        slots, most = self._slots, min(self._most_slots, self.state.slots)
         if len(slots) < most:
             return True
         lost = now - self.state.patience()
@@ -172,88 +137,81 @@ class Batcher:
         self._go_on()
 
     def _go_on(self) -> None:
-        """What waits goes on its way, as far as slots are free."""
-        while self._waiting and self._is_free(self._clock()):
-            items = self._take()
+        """Send what waits, as far as slots are free."""
+        while self._waiting and self._is_free(now := self._clock()):
+            items = self._take(now)
             if not items:
                 return
-            self._start(items)
+            first, alone = items[0], len(items) == 1
+            self._slots[first] = now
+            self._batches += not alone
+            timeout = max([item.began + item.asked.timeout for item in items]) - now
+            request = self.client.post(items, timeout, self._answered, first.span if alone else "")
+            for item in items:
+                item.request = request
 
-    def _start(self, items: list[Offered]) -> None:
-        """One HTTP request."""
-        first, now = items[0], self._clock()
-        self._slots[first] = now
-        for item in items:
-            item.sent = True
-        if len(items) == 1:
-            first.alone = self.client.call(
-                first.method,
-                first.params,
-                timeout=first.until - now,
-                done=partial(self._answered_alone, first),
-                span=first.span,
-            )
-            return
-        self._batches += 1
-        self.client.batch(
-            [(item.method, item.params) for item in items],
-            timeout=max([item.until for item in items]) - now,
-            done=partial(self._answered_together, items, now),
-        )
-
-    def _take(self) -> list[Offered]:
-        """The next calls to travel together; those whose callers left are forgotten."""
-        may = self.state.allowed(self._clock()) and (self.state.proved or not self._batches)
+    def _take(self, now: float) -> list[Attempt]:
+        """The next attempts to travel together. They belong to one pool: what their reply costs and teaches is booked
+        at once."""
+        may = now >= self.state.rest_until and (self.state.proved or not self._batches)
         limit = self.state.together() if may else 1
-        items: list[Offered] = []
+        items: list[Attempt] = []
         size = 0
         while self._waiting and len(items) < limit and size < MOST_BYTES:
-            waiting = self._waiting.popleft()
-            if waiting.done is not None:
+            waiting = self._waiting[0]
+            if items and waiting.pool is not items[0].pool:
+                break
+            self._waiting.popleft()
+            if waiting.ended is None:
                 items.append(waiting)
                 size += len(waiting.params)
         return items
 
-    def _answered_alone(self, item: Offered, reply: Answer | Failure) -> None:
-        if isinstance(reply, Answer):
-            self.state.single_took(reply.elapsed)
-        self._deadlines.drop(item)
-        self._landed(item)
-        item.settle(reply)
-
-    def _landed(self, first: Offered) -> None:
-        """A request is over: its slot is the next one's, which is on its way before the reply is looked at."""
-        first.alone = None
-        self._slots.pop(first, None)
+    def _answered(self, items: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:
+        """Take the replies to one request. Its slot goes to the next one, which is on its way before the replies are
+        looked at."""
+        first = replies[0]
+        self._slots.pop(items[0], None)
+        if len(items) > 1:
+            items, replies = self._batch_answered(items, replies)
+        elif isinstance(first, Answer):
+            self.state.single_took(first.elapsed)
+        for item in items:
+            self._deadlines.pop(item, None)
         if self._waiting:
             self._go_on()
+        if items:
+            Attempt.settle(items, replies)
 
-    def _answered_together(self, items: list[Offered], started: float, replies: list[Answer | Failure]) -> None:
-        now = self._clock()
+    def _batch_answered(
+        self, items: Sequence[Attempt], replies: Sequence[Answer | Failure]
+    ) -> tuple[list[Attempt], list[Answer | Failure]]:
+        """The items of a batch that were answered, with their replies. The others, apart from those that are over,
+        go in front of the queue: each alone, now that the node gets no batches."""
         self._batches -= 1
-        apart = [
-            item
-            for item, reply in zip(items, replies, strict=True)
-            if isinstance(reply, Failure) and reply.kind in _BATCH_FAULTS
-        ]
+        answered: list[Attempt] = []
+        told: list[Answer | Failure] = []
+        apart: list[Attempt] = []
+        well, elapsed, now = True, 0.0, self._clock()
+        for item, reply in zip(items, replies, strict=True):
+            if isinstance(reply, Failure):
+                well = False
+                if reply.kind in _BATCH_FAULTS:
+                    apart.append(item)
+                    continue
+            else:
+                elapsed = reply.elapsed
+            answered.append(item)
+            told.append(reply)
         if apart:
             self.state.refused(now)
-            # Taken apart: in front of the queue, each alone now that the node gets no batches.
-            self._waiting.extendleft(item for item in reversed(apart) if item.done is not None)
-        elif all(isinstance(reply, Answer) for reply in replies):
-            self.state.batch_took(len(items), now - started, now)
-        self._landed(items[0])
-        for item, reply in zip(items, replies, strict=True):
-            if item not in apart:
-                self._deadlines.drop(item)
-                item.settle(reply)
+            self._waiting.extendleft(item for item in reversed(apart) if item.ended is None)
+        elif well:
+            self.state.batch_took(len(items), elapsed, now)
+        return answered, told
 
 
-def may_travel_together(rule: Rule) -> bool:
-    """Light reads only: any other call may hold up the rest, and a write is nobody's company."""
-    return rule.bulkhead is Bulkhead.LIGHT and rule.kind == "read" and rule.repeat
-
-
-def _expire(offered: Offered) -> None:
-    text = f"no answer within {offered.timeout:.3g} s"
-    offered.settle(Failure(FailureKind.TIMEOUT, text, sent=offered.sent))
+def _expire(attempt: Attempt) -> None:
+    text = f"no answer within {attempt.asked.timeout:.3g} s"
+    failure = Failure(FailureKind.TIMEOUT, text, sent=attempt.request is not None)
+    Attempt.settle((attempt,), (failure,))

@@ -1,5 +1,5 @@
-"""Tells a transaction to many nodes: drives `core.dispatch.broadcast`, answers at the first acceptance, finishes behind
-it."""
+"""Sends a transaction to many nodes: drives `core.dispatch.broadcast`, answers at the first acceptance, and goes on
+with the other nodes behind the answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _decode_found = msgspec.json.Decoder(_Found).decode
 
 
 class Broadcasts:
-    """The broadcasts of one worker. What a client no longer waits for goes on here, within the call's deadline."""
+    """The broadcasts of one worker. After a client has its answer, the rest of a broadcast goes on here, within the
+    call's deadline."""
 
     __slots__ = ("_running",)
 
@@ -64,11 +65,11 @@ class Broadcasts:
         deadline: float,
         route_key: bytes = b"",
     ) -> Forwarded:
-        """Tell the nodes; the answer is the first acceptance, or the most telling refusal.
+        """Send the transaction; the answer is the first acceptance, or the most telling refusal.
 
         Args:
-            plan_of: for the lookup of a transaction that nodes say they have.
-            taken: told of every node that takes it, those after the answer too.
+            plan_of: plans the lookup of a transaction that nodes say they have.
+            taken: called with every node that takes the transaction, also after the answer.
             deadline: when the call must be over, on the pool's clock.
         """
         chooser = PoolChooser(plan, pool.nodes, pool.balancer, pool.rng, route_key=route_key, urgent=True)
@@ -90,7 +91,7 @@ class Broadcasts:
         return concluded(end, machine, telling.attempts, count=telling.begun, forced=chooser.forced)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Give what is being told `grace` seconds, then tell nobody any more."""
+        """Give the broadcasts under way `grace` seconds, then end them."""
         running = list(self._running)
         if running and grace > 0:
             await asyncio.wait(running, timeout=grace)
@@ -105,7 +106,7 @@ class Broadcasts:
 
 
 class _Telling:
-    """One broadcast as it is carried out: a task for each node."""
+    """One broadcast, with a task for each node."""
 
     __slots__ = ("_plan", "_pool", "attempts", "begun", "decided", "ends", "machine", "taken")
 
@@ -114,15 +115,15 @@ class _Telling:
         self._plan = plan
         self._pool = pool
         self.attempts: list[Attempt] = []
-        """Those that are over."""
+        """The attempts that are over."""
         self.begun = 0
-        """Attempts, also those that are under way."""
+        """The number of attempts, also of those under way."""
         self.ends = ends
         self.taken = taken
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def tell(self, first: Node, cell: NetworkCell) -> None:
-        """Tell one node, again if it is busy, and another in its place if it is gone."""
+        """Send the transaction to one node, again if the node is busy, and to another one if the node is gone."""
         machine, clock = self.machine, self._pool.clock
         ask: Ask | None = Ask(first)
         number = 0
@@ -138,7 +139,7 @@ class _Telling:
                 ask = machine.heard(node, answer, failure, clock())
                 self._note(node, answer, failure)
         finally:
-            if ask is not None:  # cancelled: nobody hears of this node any more
+            if ask is not None:  # cancelled: this node's answer will not come
                 machine.lost()
             if machine.end() is not None and not self.decided.done():
                 self.decided.set_result(None)
@@ -147,7 +148,7 @@ class _Telling:
                     cell.told[how] = cell.told.get(how, 0) + count
 
     def _note(self, node: Node, answer: Answer | None, failure: Failure | None) -> None:
-        """It took the transaction, now or before: lookups may go there."""
+        """Report a node that took the transaction, now or before, so that lookups may go there."""
         if failure is None and answer is not None and answer.result is not None:
             self.taken(bytes(answer.result), (node.id,))
         elif failure is not None and failure.kind is FailureKind.ALREADY_KNOWN and self.machine.hash is not None:
@@ -161,7 +162,7 @@ def _parts(reply: Answer | Failure, kind: FailureKind | None, node: Node) -> tup
 
 
 async def _look_up(node: Node, named: bytes, plan: Plan, pool: NodePool, deadline: float) -> Settle | None:
-    """Has `node` the transaction itself? Success may be claimed only when it is found by its exact hash."""
+    """Look a transaction up on a node that says it has it: success may be claimed only when the exact hash is found."""
     _, reply, kind = await attempt(plan, pool, Asked(1, node, min(node.timeout, deadline - pool.clock())))
     if kind is not None or not isinstance(reply, Answer) or reply.result is None or bytes(reply.result) == NULL:
         return None
@@ -169,7 +170,8 @@ async def _look_up(node: Node, named: bytes, plan: Plan, pool: NodePool, deadlin
 
 
 def _own_name(found: bytes) -> bytes | None:
-    """The hash by which the node calls the transaction: Harmony's methods have another one than the bytes' own."""
+    """The hash under which the node knows the transaction: Harmony's own methods use another one than the hash of the
+    signed bytes."""
     try:
         return hash_text(bytes(_decode_found(found).hash))
     except UNREADABLE:
@@ -177,7 +179,7 @@ def _own_name(found: bytes) -> bytes | None:
 
 
 def _word(end: Settle, machine: Broadcast) -> str:
-    """How it ended, for the metrics."""
+    """The outcome of a broadcast, for the metrics."""
     if end.failure is None:
         return "accepted" if machine.told["accepted"] else "known"
     return "refused" if end.answer is not None else "failed"

@@ -1,5 +1,5 @@
-"""The connections to one node: aiohttp's TCPConnector opens, pools and closes them; a request is asked by a protocol of
-ours, which a connection has for as long as it is held.
+"""The connections to one node: aiohttp's TCPConnector opens, pools and closes them, and a protocol of ours writes the
+requests and reads the replies while a connection is held.
 
 This is the only file that relies on what aiohttp does not document (`NodeConnection` and `CountingConnector` say what).
 """
@@ -21,7 +21,7 @@ _clock = time.perf_counter
 
 
 class Counters:
-    """What one node's sockets have done: plain numbers that only go up, except `open` and `in_use`."""
+    """The counters of one node's sockets. All but `open` and `in_use` only grow."""
 
     __slots__ = (
         "batches",
@@ -49,9 +49,9 @@ class Counters:
         self.requests = 0
         """HTTP requests begun."""
         self.batches = 0
-        """Of them, those that carried several calls,"""
+        """HTTP requests that carried several calls."""
         self.gathered = 0
-        """and the calls they carried."""
+        """Calls that travelled in those requests."""
         self.replies = 0
         """HTTP replies read to their end, whatever they said."""
         self.bytes_out = 0
@@ -59,18 +59,18 @@ class Counters:
         self.bytes_in = 0
         """Bytes of reply bodies, after decompression."""
         self.wait_seconds = 0.0
-        """From having a socket to the reply's headers."""
+        """Seconds from the moment a request had a socket to the headers of its reply."""
         self.read_seconds = 0.0
-        """From the reply's headers to its end."""
+        """Seconds from the headers of a reply to its end."""
         self.dns_lookups = 0
         self.dns_cached = 0
-        """New connections whose name was known already, or being looked up."""
+        """New connections whose host name was known already, or was being looked up."""
         self.dns_seconds = 0.0
         self.connects = 0
         self.connect_seconds = 0.0
-        """TCP and TLS together, without DNS."""
+        """Seconds of TCP and TLS together, without DNS."""
         self.tls = 0
-        """Connects that were TLS handshakes too."""
+        """Connects with a TLS handshake."""
         self.reused = 0
         """Requests that found an open socket."""
         self.queued = 0
@@ -80,13 +80,6 @@ class Counters:
         """Sockets open now."""
         self.in_use = 0
         """Sockets that a request holds now."""
-
-    def count_reply(self, connected: float, headed: float, done: float, size: int) -> None:
-        """One reply read: when its socket was there, its headers came and its end, and its size in bytes."""
-        self.wait_seconds += headed - connected
-        self.read_seconds += done - headed
-        self.replies += 1
-        self.bytes_in += size
 
     @property
     def idle(self) -> int:
@@ -102,8 +95,11 @@ class Counters:
 
 
 class ConnectTrace(Trace):
-    """How far one request came: what its failure means depends on it. It is the trace of its own connection, told by
-    the connector without the detour over signals; the methods are aiohttp's, and coroutines because it awaits them."""
+    """How far the taking of one connection came, which decides what a failure means.
+
+    The connector calls a trace directly, without aiohttp's signals. The methods are aiohttp's, and coroutines because
+    aiohttp awaits them.
+    """
 
     __slots__ = ("_counters", "_dns", "_since", "connected", "phase", "reused", "started")
 
@@ -112,11 +108,11 @@ class ConnectTrace(Trace):
         self._since = 0.0
         self._dns = 0.0
         self.phase = "start"
-        """start, queued, dns, connect, sent (a socket is there: bytes may leave), replying (headers came)."""
+        """start, queued, dns, connect or sent (there is a socket, so bytes may leave)."""
         self.reused = False
         self.started = _clock()
         self.connected = 0.0
-        """When there was a socket, new or old."""
+        """When there was a socket, new or reused."""
 
     async def send_connection_reuseconn(self) -> None:
         self.reused = True
@@ -129,7 +125,7 @@ class ConnectTrace(Trace):
         self._counters.queue_seconds += _clock() - self._since
 
     def served_otherwise(self) -> None:
-        """Another connection came free before this one was there."""
+        """Note that another connection came free before this one was there."""
         if self.phase == "queued":
             self._counters.queue_seconds += _clock() - self._since
 
@@ -151,18 +147,18 @@ class ConnectTrace(Trace):
         self._counters.dns_cached += 1
 
     async def send_dns_cache_miss(self, host: str) -> None:
-        """Told by the lookup that follows."""
+        """Count nothing: the lookup that follows is counted."""
 
 
 class CountingConnector(TCPConnector):
-    """A TCPConnector that counts, and lets an Attempt follow how far it came."""
+    """A TCPConnector that counts, and lets a ConnectTrace follow the taking of a connection."""
 
     def __init__(self, counters: Counters, **options: Any) -> None:
         super().__init__(**options)
         self._counters = counters
 
     async def take(self, request: ClientRequest, attempt: ConnectTrace, limits: ClientTimeout) -> Connection:
-        """A connection of the pool, or a new one; raises what `connect` raises."""
+        """Take a connection of the pool, or open one. Raises what `connect` raises."""
         connection = await self.connect(request, [attempt], limits)
         # No await from here on: a connection that was made must be counted even when the caller is cancelled.
         if attempt.reused:
@@ -184,18 +180,19 @@ class CountingConnector(TCPConnector):
     def _count_closed(self, closed: asyncio.Future[None]) -> None:
         self._counters.open -= 1
         if not closed.cancelled():
-            closed.exception()  # looked at, so that asyncio does not complain that nobody did
+            closed.exception()  # so that asyncio does not report an exception that was never retrieved
 
 
 class Owner(Protocol):
-    """Whoever asks by a connection, and is told what came of what was asked."""
+    """The client that a connection belongs to, which is called with what becomes of each request."""
 
     def replied(self, connection: NodeConnection, asked: Any, reply: HttpReplyReader) -> None:
-        """The whole reply to `asked` came; the connection is idle or closed."""
+        """Take the whole reply to `asked`; the connection is idle or closed."""
         ...
 
     def broke(self, connection: NodeConnection, asked: Any, reply: HttpReplyReader, trouble: Exception) -> None:
-        """No reply to `asked` will come: Malformed or TooLong, or a ConnectionError when the connection ended."""
+        """Note that no reply to `asked` will come because of a MalformedReply, of TooLong, or of a ConnectionError when
+        the connection ended."""
         ...
 
 
@@ -204,7 +201,7 @@ class ConnectionState(Enum):
 
     IDLE = "idle"
     ASKED = "asked"
-    """A request was written, and not all of its reply came."""
+    """A request was written, and its reply is not whole."""
     CLOSED = "closed"
     GIVEN_BACK = "given back"
 
@@ -212,31 +209,30 @@ class ConnectionState(Enum):
 LEGAL: dict[ConnectionState, frozenset[str]] = {
     ConnectionState.IDLE: frozenset({"ask", "give back", "close", "data", "lost"}),
     ConnectionState.ASKED: frozenset({"close", "data", "lost"}),
-    ConnectionState.CLOSED: frozenset({"close", "data", "lost"}),
+    ConnectionState.CLOSED: frozenset({"ask", "close", "data", "lost"}),
     ConnectionState.GIVEN_BACK: frozenset(),
 }
-"""Which events are legal in which state: what a caller does, and what the transport tells. Data while idle close the
-connection, since nobody asked for them; a closed one ignores whatever it is still told."""
+"""The events that are legal in each state: what a caller does, and what the transport reports. Data on an idle
+connection close it, since nothing was asked; a closed connection ignores every event."""
 _IDLE, _ASKED, _CLOSED, _GIVEN_BACK = ConnectionState
 
 
 class NodeConnection(asyncio.Protocol):
     """A connection of aiohttp's pool while this process speaks on it: one request, its reply, the next request.
 
-    aiohttp opens the connection, keeps it when it is idle for long, and closes it. In between the transport is told
-    to this protocol. What is relied on of aiohttp without being documented, each held by a test:
-    `Connection.protocol` is the transport's protocol and does nothing while it is told nothing; its `connection_lost`
-    tells `closed` and makes `Connection.transport` None; its `should_close` says that something came unasked, and its
-    `_tail` what;
-    `Connection.release` keeps a connection whose protocol was told nothing, and `Connection.close` keeps none.
+    aiohttp opens the connection, keeps it when it is idle for long, and closes it; in between, the transport reports to
+    this protocol. aiohttp does not document what follows, and a test holds each part: `Connection.protocol` is the
+    transport's protocol, and does nothing while nothing is reported to it; its `connection_lost` completes `closed` and
+    sets `Connection.transport` to None; its `should_close` says that data came unasked, and `_tail` holds them;
+    `Connection.release` keeps a connection to whose protocol nothing was reported, and `Connection.close` keeps none.
     """
 
     __slots__ = ("_asked", "_connection", "_early", "_most", "_owner", "_protocol", "_transport", "headed",
                  "idle_since", "reply", "state")  # fmt: skip
 
     def __init__(self, connection: Connection, owner: Owner, most: int, *, reused: bool) -> None:
-        """Take over a connection that the pool gave out. Raises ConnectionResetError when it ended, or when it was used
-        before and was spoken on since; it is closed then.
+        """Take over a connection that the pool gave out. Raises ConnectionResetError, and closes the connection, when
+        it has ended, or when it was used before and the node has sent something since.
 
         Args:
             most: bytes that the body of a reply may have.
@@ -246,10 +242,10 @@ class NodeConnection(asyncio.Protocol):
             connection.close()
             raise ConnectionResetError
         self._early = protocol._tail
-        """What a node said on a new connection before it was asked: the answer, if it is one."""
+        """What the node sent on a new connection before any request; read as the reply to the first one."""
         self.state = _IDLE
         self.idle_since = 0.0
-        """When it became idle, in the seconds of whoever keeps it."""
+        """When the connection became idle, on the owner's clock."""
         self._connection = connection
         self._protocol = protocol
         self._transport = transport
@@ -257,9 +253,9 @@ class NodeConnection(asyncio.Protocol):
         self._owner = owner
         self._asked: Any = None
         self.reply = HttpReplyReader(most)
-        """As far as it came of the reply to what was asked last."""
+        """What came of the reply to the last request."""
         self.headed = 0.0
-        """When its head was there; 0.0: not yet."""
+        """When the head of that reply was there; 0.0: not yet."""
         transport.set_protocol(self)
 
     def __repr__(self) -> str:
@@ -270,26 +266,32 @@ class NodeConnection(asyncio.Protocol):
         """May a request be written now?"""
         return self.state is _IDLE and not self._transport.is_closing()
 
-    def ask(self, request: bytes, asked: object) -> None:
-        """Write a whole request; the owner is told later what came of `asked`, which stands for it."""
-        self._expect("ask")
+    def ask(self, request: bytes, asked: object) -> bool:
+        """Write a whole request; `asked` stands for it when the owner is called. False when the connection has ended:
+        then nothing is written, and the owner is not called."""
+        if self.state is not _IDLE:
+            self._expect("ask")
+            return False
+        if self._transport.is_closing():
+            return False
         self.state = _ASKED
         self._asked = asked
         self.reply, self.headed = HttpReplyReader(self._most), 0.0
         self._transport.write(request)
         if self._early:
             asyncio.get_running_loop().call_soon(self._hear_early)
+        return True
 
     def give_back(self) -> None:
-        """The pool may have the connection."""
+        """Give the connection back to the pool."""
         self._expect("give back")
         self.state = _GIVEN_BACK
         self._transport.set_protocol(self._protocol)
         self._connection.release()
 
     def close(self) -> None:
-        """Close the connection, and tell nobody. What was not sent by then is not sent, since nobody waits for its
-        answer: TLS does not tell how much that is."""
+        """Close the connection without calling the owner. What is still to be sent is dropped, since nobody waits for
+        its reply, and TLS does not tell how much there is."""
         self._expect("close")
         self._asked = None
         if self.state is not _CLOSED:
@@ -298,7 +300,7 @@ class NodeConnection(asyncio.Protocol):
             self._connection.close()
 
     def data_received(self, data: bytes) -> None:
-        """The node sent something."""
+        """Take what the node sent."""
         if self.state is not _ASKED:
             self.close()
             return
@@ -312,7 +314,9 @@ class NodeConnection(asyncio.Protocol):
         if not self.headed and reply.status:
             self.headed = _clock()
         if whole:
-            if reply.keep and not self._transport.get_write_buffer_size():  # else the node did not wait for all of it
+            if (
+                reply.keep and not self._transport.get_write_buffer_size()
+            ):  # else the node answered an unfinished request
                 self.state, self._asked = _IDLE, None
             else:
                 self.close()
@@ -324,11 +328,11 @@ class NodeConnection(asyncio.Protocol):
             self.data_received(early)
 
     def eof_received(self) -> bool:
-        """The node sends no more, so the transport is to be closed."""
+        """Let the transport close: the node sends no more."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection ended."""
+        """Note that the connection ended, which may complete a reply."""
         reply, asked, was_asked = self.reply, self._asked, self.state is _ASKED
         self.state, self._asked = _CLOSED, None
         self._protocol.connection_lost(exc)

@@ -1,6 +1,6 @@
-"""What goes to a node: a call as bytes, and as few headers as will do.
+"""The messages to and from nodes: requests as bytes with few headers, and replies as answers or failures.
 
-Replies of nodes: JSON-RPC envelopes read, results left as the raw text they came in.
+JSON-RPC envelopes are read, results stay the raw text that came.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OPERATORS = re.compile(rb"(?<=\n)%b: [^\r\n]*\r\n" % _TRACED)
 
 
 class Endpoint(Protocol):
-    """What a connector needs of a node's settings (config.model.NodeSettings); times in seconds."""
+    """What a client needs of a node's settings (config.model.NodeSettings). Times are seconds."""
 
     @property
     def id(self) -> str: ...
@@ -51,9 +51,24 @@ class Endpoint(Protocol):
     def max_answer(self) -> int: ...
 
 
-def call_text(number: int, method: str, params: bytes) -> bytes:
-    """A JSON-RPC call; `params` is raw JSON and stays as it is."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (number, msgspec.json.encode(method), params)
+class NodeCall(Protocol):
+    """A call that a request to a node carries."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def params(self) -> bytes:
+        """Raw JSON text, which stays as it is."""
+        ...
+
+
+def body_text(first: int, calls: Sequence[NodeCall]) -> bytes:
+    """The body of a request: one JSON-RPC call, or several as a batch, with ids that count up from `first`."""
+    texts = []
+    for number, call in enumerate(calls, first):
+        method = msgspec.json.encode(call.method)
+        texts.append(b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (number, method, call.params))
+    return texts[0] if len(texts) == 1 else b"[%b]" % b",".join(texts)
 
 
 def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
@@ -70,7 +85,7 @@ def request_headers(url: URL, own: Mapping[str, Revealing]) -> dict[str, str]:
 
 
 def request_head(url: URL, own: Mapping[str, Revealing]) -> bytes:
-    """What every request to a node begins with: its first line and its headers, up to those that differ by call."""
+    """The beginning of every request to a node: the first line, and the headers that are the same for all calls."""
     headers = {"Host": url.host_port_subcomponent or "", **request_headers(url, own)}
     if (host := headers.pop("host", None)) is not None:
         headers["Host"] = host
@@ -78,16 +93,14 @@ def request_head(url: URL, own: Mapping[str, Revealing]) -> bytes:
     return "\r\n".join(lines).encode()
 
 
-def post_text(head: bytes, body: bytes, span: str = "") -> bytes:
-    """A whole request; `span` is what the node is told of the trace that the call belongs to, if it belongs to one:
-    then not of the operator's, since two make none (W3C Trace Context, section 3.2)."""
-    if span:
-        head = b"%b%b: %b\r\n" % (_OPERATORS.sub(b"", head), _TRACED, span.encode())
-    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+def traced_head(head: bytes, span: str) -> bytes:
+    """The head of a request that tells the node the trace that its call belongs to, in the place of a trace of the
+    operator's: two make none (W3C Trace Context, section 3.2)."""
+    return b"%b%b: %b\r\n" % (_OPERATORS.sub(b"", head), _TRACED, span.encode())
 
 
 def _on_this_machine(host: str | None) -> bool:
-    """There, bytes are cheaper than the time both sides spend on compressing them."""
+    """Is the host this machine? Then sending bytes costs less than the time both sides spend on compressing them."""
     if host is None or host == "localhost":
         return True
     try:
@@ -97,12 +110,12 @@ def _on_this_machine(host: str | None) -> bool:
 
 
 _COPIED_UP_TO = 65_536
-"""Bytes: smaller results are copied out of the body; larger ones stay a view of it, since memory for two is dear."""
+"""Bytes up to which a result is copied out of the body; a larger one stays a view, to spare the memory of a copy."""
 _NULL = b"null"
 _SPACE = b" \t\r\n"
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _TITLE_WITHIN = 4096
-"""Bytes: a search through all of a long page without a title could take very long."""
+"""Bytes of a page that are searched for a title: a search through a long page without one could take very long."""
 _GLIMPSE = 80
 _STATUS_WORDS: dict[FailureKind, str] = {
     FailureKind.HTTP_STATUS: "the node failed",
@@ -112,39 +125,25 @@ _STATUS_WORDS: dict[FailureKind, str] = {
     FailureKind.CALL_REFUSED: "the node does not take this call",
 }
 _WHATEVER_IT_SAYS = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNAUTHORIZED})
-"""What a status means even beside a JSON-RPC error for this call."""
+"""Kinds of a status that count even when the body is a JSON-RPC error for the call."""
 
 
 class Envelope(Struct, gc=False):
-    """A JSON-RPC reply with its members as raw text; an empty one is a member that is not there."""
+    """A JSON-RPC reply with its members as raw text; the text of a missing member is empty."""
 
     id: Raw = Raw()
     result: Raw = Raw()
     error: Raw = Raw()
 
 
-_ENVELOPE = msgspec.json.Decoder(Envelope)
-_BATCH = msgspec.json.Decoder(list[Envelope])
-
-
-def _envelope(text: bytes | Raw) -> Envelope:
-    """One envelope, however deep the values of its members nest. Raises what jsontext and msgspec raise."""
-    try:
-        return _ENVELOPE.decode(text)
-    except RecursionError:
-        found = json_text.members(text)
-        return Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found})
-
-
-def _envelopes(text: bytes) -> list[Envelope]:
-    try:
-        return _BATCH.decode(text)
-    except RecursionError:
-        return [_envelope(item) for item in json_text.items(text)]
+_decode = msgspec.json.Decoder(Envelope).decode
+_decode_batch = msgspec.json.Decoder(list[Envelope]).decode
+_NOTHING = Envelope()
+_NO_ERROR = frozenset({b"", _NULL})
 
 
 class HttpReply(Struct):
-    """What came back over HTTP."""
+    """One HTTP reply."""
 
     status: int
     headers: Mapping[str, str]
@@ -153,45 +152,81 @@ class HttpReply(Struct):
     """Seconds from the beginning of the attempt to the last byte."""
 
 
-def read_reply(reply: HttpReply, number: int) -> Answer | Failure:
-    """The answer to the call with id `number`; whatever is not one is a Failure."""
-    if not json_text.is_utf8(reply.body):
-        return _not_json_rpc("text that is not UTF-8")
-    try:
-        envelope = _envelope(reply.body)
-    except (msgspec.DecodeError, json_text.NotJson):
-        return _not_json_rpc(_what_it_is(reply.body))
-    except json_text.TooDeep as error:
-        return _not_json_rpc(f"a text that is {error}")
-    return _read(envelope, b"%d" % number, reply)
+def read_replies(reply: HttpReply, first: int, count: int) -> list[Answer | Failure]:
+    """The answers to the calls with `count` ids from `first` on, in their order; whatever is not one is a Failure.
 
-
-def read_batch(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failure]:
-    """The answers to a batch, in the order of `numbers` (at least one). A missing item is a Failure of that item
-    alone; one error for all of them is a Failure of each that carries the error."""
+    A missing answer in a batch is a Failure of that call alone. One object for a whole batch refuses the batch: a
+    Failure of each call, which carries the object's error.
+    """
+    body = reply.body
+    if not (body.isascii() or json_text.is_utf8(body)):
+        return [_not_json_rpc("text that is not UTF-8")] * count
     try:
-        envelopes = _envelopes(reply.body) if json_text.is_utf8(reply.body) else None
-    except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep):
-        envelopes = None
-    if envelopes is None:
-        return _read_lone(reply, numbers)
+        try:
+            envelopes = [_decode(body)] if count == 1 else _decode_batch(body)
+        except RecursionError:
+            envelopes = _deep_envelopes(body, count)
+    except (msgspec.DecodeError, json_text.NotJson, json_text.TooDeep) as error:
+        return [_unreadable(reply, first, count, error)] * count
     by_id: dict[bytes, Envelope] = {}
     for envelope in envelopes:
         by_id.setdefault(bytes(envelope.id), envelope)
     answers: list[Answer | Failure] = []
-    for number in numbers:
-        text = b"%d" % number
-        found = by_id.get(text)
-        if found is None:
+    for number in range(first, first + count):
+        wanted = b"%d" % number
+        found = by_id.get(wanted) or (envelopes[0] if count == 1 else _NOTHING)
+        result = memoryview(found.result)
+        if result and bytes(found.id) == wanted and bytes(found.error) in _NO_ERROR:
+            text = bytes(result) if len(result) <= _COPIED_UP_TO else result
+            answers.append(Answer(result=text, http_status=reply.status, elapsed=reply.elapsed))
+        elif found is _NOTHING:
             answers.append(Failure(FailureKind.WRONG_ID, "the node left this call of a batch unanswered"))
         else:
-            answers.append(_read(found, text, reply))
+            answers.append(_read_error(found, wanted, reply))
     return answers
 
 
+def _deep_envelopes(body: bytes, count: int) -> list[Envelope]:
+    """The envelopes in a body whose values nest too deeply for msgspec. Raises what `json_text` and msgspec raise."""
+    envelopes = []
+    for text in [body] if count == 1 else json_text.items(body):
+        try:
+            envelopes.append(_decode(text))
+        except RecursionError:
+            found = json_text.members(text)
+            envelopes.append(Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found}))
+    return envelopes
+
+
+def _unreadable(reply: HttpReply, first: int, count: int, error: Exception) -> Failure:
+    """What a body means that is not one envelope, or for several calls no array of them."""
+    if count == 1:
+        deep = isinstance(error, json_text.TooDeep)
+        return _not_json_rpc(f"a text that is {error}" if deep else _what_it_is(reply.body))
+    (whole,) = read_replies(reply, first, 1)
+    if isinstance(whole, Failure):
+        return whole
+    return Failure(FailureKind.UNKNOWN, "the node refused a batch as a whole", error=whole.error)
+
+
+def _read_error(envelope: Envelope, wanted: bytes, reply: HttpReply) -> Answer | Failure:
+    """What an envelope means that is no result of the call with the id `wanted`."""
+    error, told = bytes(envelope.error), bytes(envelope.id)
+    if error in _NO_ERROR:
+        return (
+            _wrong_id(told, wanted) if memoryview(envelope.result) else _not_json_rpc("neither a result nor an error")
+        )
+    if not error.startswith(b"{"):
+        return _not_json_rpc(f"an error that is no object, {glimpse(error)}")
+    # A node that could not read the call's id answers with null (JSON-RPC 2.0 section 5).
+    if told not in {wanted, _NULL, b""}:
+        return _wrong_id(told, wanted)
+    return Answer(error=error, http_status=reply.status, elapsed=reply.elapsed)
+
+
 def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
-    """What the body says, seen together with the HTTP status: a refusal of the rate or of us is one whatever the
-    body says, any other bad status is only one when the body holds no JSON-RPC error for this call."""
+    """What an answer means together with the HTTP status. A status that limits the rate or refuses the login is a
+    failure whatever the body says; another bad status is one unless the body is a JSON-RPC error for the call."""
     if 200 <= reply.status < 300:
         return answer
     kind = kind_of_status(reply.status)
@@ -201,15 +236,16 @@ def weigh(reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by a Retry-After header, in seconds or as a date (RFC 9110 section 10.2.3), no more than any
-    rest of a node takes. None where it names none: "now", or a date that is over, is no time to wait either, and who
-    took it for one would ask again at once."""
+    """The seconds that a Retry-After header names, directly or by a date (RFC 9110 section 10.2.3), at most LONGEST.
+
+    None when the header names no time in the future: a time of 0 would make the proxy ask again at once.
+    """
     told = headers.get("Retry-After", "").strip()
     if told.replace(".", "", 1).isdecimal():
         return min(float(told), LONGEST) or None
     try:
         until = parsedate_to_datetime(told)
-        # Counted from the node's own date where it tells it: its clock and ours need not agree.
+        # Counted from the reply's own Date header if there is one: the node's clock and ours may differ.
         here = headers.get("Date")
         since = parsedate_to_datetime(here).timestamp() if here else time.time()
         return min(max(0.0, until.timestamp() - since), LONGEST) or None
@@ -222,33 +258,6 @@ def _refused(kind: FailureKind, text: str, reply: HttpReply, answer: Answer | Fa
     said = glimpse(error) if error is not None else _what_it_is(reply.body)
     told = f"{text}: HTTP {reply.status}, {said}"
     return Failure(kind, told, error=error, retry_after=retry_after(reply.headers))
-
-
-def _read_lone(reply: HttpReply, numbers: Sequence[int]) -> list[Answer | Failure]:
-    """One object for a whole batch: the answer to a batch of one, or a refusal of the batch."""
-    answer = read_reply(reply, numbers[0])
-    if len(numbers) > 1 and isinstance(answer, Answer):
-        answer = Failure(FailureKind.UNKNOWN, "the node refused a batch as a whole", error=answer.error)
-    return [answer for _ in numbers]
-
-
-def _read(envelope: Envelope, number: bytes, reply: HttpReply) -> Answer | Failure:
-    error, told = bytes(envelope.error), bytes(envelope.id)
-    if error and error != _NULL:
-        if not error.startswith(b"{"):
-            return _not_json_rpc(f"an error that is no object, {glimpse(error)}")
-        # A node that could not read the call's id answers with null (JSON-RPC 2.0 section 5).
-        return _answer(reply, error=error) if told in {number, _NULL, b""} else _wrong_id(told, number)
-    result = memoryview(envelope.result)
-    if not result:
-        return _not_json_rpc("neither a result nor an error")
-    if told != number:
-        return _wrong_id(told, number)
-    return _answer(reply, result=bytes(result) if len(result) <= _COPIED_UP_TO else result)
-
-
-def _answer(reply: HttpReply, *, result: bytes | memoryview | None = None, error: bytes | None = None) -> Answer:
-    return Answer(result=result, error=error, http_status=reply.status, elapsed=reply.elapsed)
 
 
 def _wrong_id(told: bytes, number: bytes) -> Failure:

@@ -1,46 +1,46 @@
-"""One node over HTTP: calls out as bytes, answers back as raw JSON, and every way in which that fails as a value.
+"""One node over HTTP: calls go out as bytes, answers come back as raw JSON, and what fails comes back as a Failure.
 
-The only file that knows aiohttp's client errors: foreign exceptions are translated here, once. Nothing is ever sent
-twice from here. A request needs no task: it is written on a connection that is held, and its reply is told by a
-callback. A connection is held for LINGER seconds after a reply before aiohttp's pool has it back, and only the opening
-of one, or taking it out of the pool, is a task.
+Nothing is ever sent twice from here. A request needs no task: it is written on a connection that is held, and its reply
+comes by a callback. A connection is held for LINGER seconds after a reply before aiohttp's pool has it back; only to
+open a connection, or to take one out of the pool, takes a task.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import Connection
-from msgspec.structs import replace
+from msgspec import Struct
 from yarl import URL
 
-from rpcaccel.config.value_types import format_size
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.core.wire.http_reply import RATIO, HttpReplyReader, MalformedReply, TooLong
-from rpcaccel.dataplane.upstream.connector import ConnectTrace, Counters, CountingConnector, NodeConnection
+from rpcaccel.core.wire.http_reply import HttpReplyReader
+from rpcaccel.dataplane.upstream.connector import (
+    ConnectionState,
+    ConnectTrace,
+    Counters,
+    CountingConnector,
+    NodeConnection,
+)
 from rpcaccel.dataplane.upstream.http_messages import (
     Endpoint,
     HttpReply,
-    call_text,
-    post_text,
-    read_batch,
-    read_reply,
+    NodeCall,
+    body_text,
+    read_replies,
     request_head,
-    weigh,
+    traced_head,
 )
-from rpcaccel.dataplane.upstream.pool import Deadlines
+from rpcaccel.dataplane.upstream.node_failures import TROUBLE, NodeFailures
+from rpcaccel.dataplane.upstream.pool import Deadlines, Told
 from rpcaccel.dataplane.upstream.redaction import Secrecy
 
 LINGER = 0.5
@@ -51,55 +51,60 @@ _EXACT = 86_400.0
 """aiohttp rounds timers longer than this many seconds up to whole ones; a deadline must be met, so none is longer."""
 _TLS_LEAKS = sys.version_info < (3, 12, 7) or (3, 13) <= sys.version_info < (3, 13, 1)
 """Pythons on which closed TLS transports may stay open (python/cpython#118960) unless aiohttp aborts them."""
-_TROUBLE = (aiohttp.ClientError, OSError, UnicodeError)
-"""What taking a connection raises; UnicodeError comes from the IDNA encoding of a name that is none."""
-_BEFORE_SENDING = {
-    "start": (FailureKind.CONNECT, "no connection to"),
-    "queued": (FailureKind.BUSY, "no free connection to"),
-    "dns": (FailureKind.DNS, "no address for the name in"),
-    "connect": (FailureKind.CONNECT, "no connection to"),
-}
-"""By phase: what trouble means as long as there was no socket, so that nothing was sent."""
 _OK = 200
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-Told = Callable[[HttpReply | Failure], None]
-Done = Callable[[Answer | Failure], None]
-"""Told the reply to a call, once and not before the call that asked has returned. Must not raise."""
-BatchDone = Callable[[list[Answer | Failure]], None]
 
 
-class Post:
+class Post(Struct, eq=False):
     """One HTTP request under way: it waits for a connection, and then for its reply."""
 
-    __slots__ = ("_client", "attempt", "connected", "connection", "reused", "started", "taker", "text", "timeout",
-                 "told")  # fmt: skip
-
-    def __init__(self, client: HttpNodeClient, text: bytes, timeout: float, told: Told) -> None:
-        self._client = client
-        self.text = text
-        self.timeout = timeout
-        """Seconds from its beginning to its end."""
-        self.told: Told | None = told
-        """None once it was told, or nobody wants the reply."""
-        self.started = self.connected = _clock()
-        self.connection: NodeConnection | None = None
-        """None as long as it waits for one."""
-        self.reused = True
-        """Was the connection used before?"""
-        self.attempt: ConnectTrace | None = None
-        self.taker: asyncio.Task[None] | None = None
-        """How far the opening of a connection came, and what opens it; None where one was there."""
+    client: HttpNodeClient
+    calls: Sequence[NodeCall]
+    """The calls that the request carries; none once it is over."""
+    first: int
+    """The id of the first call; the others have those that follow."""
+    text: bytes
+    timeout: float
+    """Seconds from the beginning of the request to its end."""
+    told: Told | None
+    """None once called, or when the request was given up."""
+    started: float
+    connected: float = 0.0
+    """When the request had a connection."""
+    connection: NodeConnection | None = None
+    """None as long as the request waits for a connection."""
+    reused: bool = True
+    """Was the connection used before?"""
+    attempt: ConnectTrace | None = None
+    """How far the opening of a connection came; None where one was there."""
+    taker: asyncio.Task[None] | None = None
+    """The task that opens a connection; None where one was there."""
 
     def __repr__(self) -> str:
         return f"<post {'asked' if self.connection else 'waiting'} for {_clock() - self.started:.3f} s>"
 
     def cancel(self) -> None:
-        """Nobody wants the reply any more: the connection is closed, or not waited for."""
-        self._client.leave(self)
+        """Give the request up: its connection is closed, or not waited for."""
+        self.client.leave(self)
+
+
+class _Call(Struct):
+    """A call whose reply a coroutine waits for."""
+
+    method: str
+    params: bytes
+    reply: asyncio.Future[Answer | Failure]
+
+    @staticmethod
+    def told(calls: Sequence[_Call], replies: Sequence[Answer | Failure]) -> None:
+        """Pass the reply on to the coroutine, if it still waits."""
+        (call,), (reply,) = calls, replies
+        if not call.reply.done():
+            call.reply.set_result(reply)
 
 
 class HttpNodeClient:
-    """Calls to one node. Made inside a running loop; what `call` and `batch` are told is never an exception."""
+    """The requests to one node. Made inside a running loop; what becomes of a request is never an exception."""
 
     def __init__(
         self, settings: Endpoint, *, counters: Counters | None = None, resolver: AbstractResolver | None = None
@@ -113,12 +118,12 @@ class HttpNodeClient:
         self._request = aiohttp.ClientRequest("POST", url.with_user(None), loop=asyncio.get_running_loop())
         """Says where to connect to, and nothing else: what is written there begins with the head."""
         self._head = request_head(url, settings.headers)
-        self._secrecy = Secrecy(url, settings.headers)
+        self._failures = NodeFailures(self.id, self.shown, Secrecy(url, settings.headers), settings.max_answer)
         self._connect_timeout = settings.connect_timeout
         self._max_answer = settings.max_answer
         self._limits = self._limits_of(settings.timeout)
         self._warm = min(settings.warm, settings.max_connections)
-        self._ids = itertools.count(1)
+        self._next_id = 1
         self._closing = False
         self._connector = CountingConnector(
             self.counters,
@@ -141,41 +146,48 @@ class HttpNodeClient:
     def __repr__(self) -> str:
         return f"<HttpNodeClient {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
 
-    def call(
-        self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "", id: int | None = None
-    ) -> Post:
-        """One call, sent once at the most; within `timeout` seconds `done` is told. `params` is raw JSON.
+    def post(self, calls: Sequence[NodeCall], timeout: float, told: Told, span: str = "") -> Post:
+        """Send calls, at least one, as one HTTP request, and only once; `told` is called within `timeout` seconds.
 
         Args:
-            span: what the node is told of the trace that the call belongs to (a traceparent); empty: nothing.
+            span: what the node is told of the trace that the calls belong to (a traceparent); empty: nothing.
         """
-        number = next(self._ids) if id is None else id
-        return self._post(call_text(number, method, params), timeout, partial(self._read_one, done, number), span)
+        first, counters = self._next_id, self.counters
+        self._next_id += len(calls)  # ids never repeat
+        body = body_text(first, calls)
+        counters.requests += 1
+        counters.bytes_out += len(body)
+        if len(calls) > 1:
+            counters.batches += 1
+            counters.gathered += len(calls)
+        head = traced_head(self._head, span) if span else self._head
+        text = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+        post = Post(self, calls, first, text, timeout, told, _clock())
+        if self._closing or timeout <= 0:
+            kind = FailureKind.BUSY if self._closing else FailureKind.TIMEOUT
+            why = "the node is being taken out of use" if self._closing else "no time was left to ask the node"
+            asyncio.get_running_loop().call_soon(self._settle, post, self._failures.make(kind, why, sent=False))
+            return post
+        while self._idle:
+            if self._ask(post, self._idle.pop()):
+                counters.reused += 1
+                return post
+        post.attempt = ConnectTrace(counters)
+        self._waiting[post] = None
+        post.taker = asyncio.get_running_loop().create_task(self._take(post, post.attempt))
+        self._takers.add(post.taker)
+        post.taker.add_done_callback(self._takers.discard)
+        return post
 
-    def batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float, done: BatchDone) -> Post:
-        """Several (method, params), at least one, as one HTTP request, matched by id; `done` is told the replies in
-        the order of `calls`."""
-        numbers = [next(self._ids) for _ in calls]
-        self.counters.batches += 1
-        self.counters.gathered += len(calls)
-        texts = [call_text(number, *call) for number, call in zip(numbers, calls, strict=True)]
-        body = b"[" + b",".join(texts) + b"]"
-        return self._post(body, timeout, partial(self._read_all, done, numbers), "")
-
-    async def send(
-        self, method: str, params: bytes, *, timeout: float, span: str = "", id: int | None = None
-    ) -> Answer | Failure:
-        """One call, waited for. Raises nothing but its caller's cancellation."""
-        reply: asyncio.Future[Answer | Failure] = asyncio.get_running_loop().create_future()
-        post = self.call(method, params, timeout=timeout, done=partial(_set, reply), span=span, id=id)
-        return await _landed(reply, post)
-
-    async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
-        """A batch, waited for."""
-        if not calls:
-            return []
-        replies: asyncio.Future[list[Answer | Failure]] = asyncio.get_running_loop().create_future()
-        return await _landed(replies, self.batch(calls, timeout=timeout, done=partial(_set, replies)))
+    async def send(self, method: str, params: bytes, *, timeout: float, span: str = "") -> Answer | Failure:
+        """Send one call and wait for its reply; `params` is raw JSON. Raises nothing but its caller's cancellation."""
+        call = _Call(method, params, asyncio.get_running_loop().create_future())
+        post = self.post((call,), timeout, _Call.told, span)
+        try:
+            return await call.reply
+        except asyncio.CancelledError:
+            post.cancel()
+            raise
 
     async def warm(self, count: int | None = None) -> int:
         """Open connections (as many as the settings say if None) without sending a byte; returns how many came up."""
@@ -191,8 +203,8 @@ class HttpNodeClient:
         return len(opened)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Close every socket after `grace` seconds, or when cancelled. Until then calls are taken: those that began
-        under the settings of before may still come, from where they wait for room, company or the second tier."""
+        """Close every socket after `grace` seconds, or when cancelled. Until then calls are sent: those that began
+        under earlier settings may still come, after they waited for room, for a batch or for the second tier."""
         try:
             await asyncio.sleep(grace)
         finally:
@@ -201,7 +213,7 @@ class HttpNodeClient:
                 self._break_off(post, ConnectionAbortedError())
             for post in [*self._waiting]:
                 sent = post.attempt is not None and post.attempt.phase == "sent"
-                self._settle(post, self._failure(FailureKind.BUSY, "the node was taken out of use", sent=sent))
+                self._settle(post, self._failures.make(FailureKind.BUSY, "the node was taken out of use", sent=sent))
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
@@ -213,11 +225,11 @@ class HttpNodeClient:
             await asyncio.gather(*self._takers, return_exceptions=True)
 
     async def _open(self, opened: list[Connection]) -> None:
-        with suppress(*_TROUBLE):  # the first call meets the same trouble and tells it
+        with suppress(*TROUBLE):  # the first call meets the same trouble and tells it
             opened.append(await self._connector.take(self._request, ConnectTrace(self.counters), self._limits))
 
     def leave(self, post: Post) -> None:
-        """Nobody wants the reply of a request any more."""
+        """Give a request up."""
         post.told = None
         attempt, taker = post.attempt, post.taker
         # A taker in the pool's queue may have been woken already, and aiohttp wakes no other in its place.
@@ -229,80 +241,77 @@ class HttpNodeClient:
 
     # -- a request ------------------------------------------------------------------------------------------------
 
-    def _post(self, body: bytes, timeout: float, told: Told, span: str) -> Post:
-        """One HTTP request, its reply read to its end."""
-        self.counters.requests += 1
-        self.counters.bytes_out += len(body)
-        post = Post(self, post_text(self._head, body, span), timeout, told)
-        loop = asyncio.get_running_loop()
-        if self._closing:
-            failure = self._failure(FailureKind.BUSY, "the node is being taken out of use", sent=False)
-            loop.call_soon(self._settle, post, failure)
-        elif timeout <= 0:
-            failure = self._failure(FailureKind.TIMEOUT, "no time was left to ask the node", sent=False)
-            loop.call_soon(self._settle, post, failure)
-        elif (connection := self._held()) is not None:
-            self.counters.reused += 1
-            self._ask(post, connection)
-        else:
-            post.attempt = ConnectTrace(self.counters)
-            self._waiting[post] = None
-            post.taker = loop.create_task(self._take(post, post.attempt))
-            self._takers.add(post.taker)
-            post.taker.add_done_callback(self._takers.discard)
-        return post
-
-    def _held(self) -> NodeConnection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.usable:
-                return connection
-        return None
-
     async def _take(self, post: Post, attempt: ConnectTrace) -> None:
-        """Take a connection out of the pool for a request, or for whichever waits by then."""
+        """Take a connection out of the pool for a request, or for whichever request waits by then."""
         limits = self._limits if post.timeout == self._limits.total else self._limits_of(post.timeout)
         try:
             taken = await self._connector.take(self._request, attempt, limits)
             connection = NodeConnection(taken, self, self._max_answer, reused=attempt.reused)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             error.__traceback__ = None  # knows the frames that hold the request, and one of them knows the error
             if post in self._waiting:
-                self._settle(post, self._translate(error, attempt, limits))
+                self._settle(post, self._failures.translated(error, attempt, limits))
             return
         except Exception as error:  # or the request would wait for ever
             if post in self._waiting:
-                self._settle(post, self._unforeseen(error))
+                self._settle(post, self._failures.unforeseen(error))
             return
         post.taker = None
         if post in self._waiting:
             post.reused = attempt.reused
-            self._ask(post, connection)
+            if self._ask(post, connection):
+                del self._waiting[post]
+            else:
+                self._settle(post, self._failures.unanswered(reused=attempt.reused))
         elif self._closing:
             connection.close()
-        else:
-            self._free(connection)
+        elif not self._serve_waiting(connection):
+            connection.give_back()
 
-    def _ask(self, post: Post, connection: NodeConnection) -> None:
-        self._waiting.pop(post, None)
+    def _ask(self, post: Post, connection: NodeConnection) -> bool:
+        """Write a request; False when the connection has ended."""
+        if not connection.ask(post.text, post):
+            return False
         post.connection, post.connected = connection, _clock()
         self.counters.in_use += 1
         self._under_way.add(post, post.timeout - (post.connected - post.started))
-        connection.ask(post.text, post)
+        return True
 
-    def replied(self, connection: NodeConnection, asked: Post, reply: HttpReplyReader) -> None:
-        """The whole reply to a request came."""
-        done = _clock()
-        self.counters.count_reply(asked.connected, connection.headed or done, done, len(reply.body))
-        if connection.usable:
-            self._free(connection)
-        ok = 200 <= reply.status < 300
-        headers = _NO_HEADERS if ok else {name: reply.header(name.lower()) for name in ("Retry-After", "Date")}
-        self._settle(asked, HttpReply(reply.status, headers, reply.body, done - asked.started))
+    def replied(self, connection: NodeConnection, post: Post, reply: HttpReplyReader) -> None:
+        """Take the whole reply to a request. Its connection serves the next one before the reply is looked at."""
+        done, counters, status = _clock(), self.counters, reply.status
+        headed = connection.headed or done
+        counters.wait_seconds += headed - post.connected
+        counters.read_seconds += done - headed
+        counters.replies += 1
+        counters.bytes_in += len(reply.body)
+        counters.in_use -= 1
+        post.connection = None
+        self._under_way.pop(post, None)
+        if connection.state is ConnectionState.IDLE and not (self._waiting and self._serve_waiting(connection)):
+            connection.idle_since = done
+            self._idle.append(connection)
+            if self._giving_back is None:
+                self._giving_back = asyncio.get_running_loop().call_later(self._linger, self._give_back)
+        told, calls, post.told, post.calls = post.told, post.calls, None, ()
+        if told is None:
+            return
+        replies: list[Answer | Failure]
+        try:
+            ok = 200 <= status < 300
+            headers = _NO_HEADERS if ok else {name: reply.header(name.lower()) for name in ("Retry-After", "Date")}
+            whole = HttpReply(status, headers, reply.body, done - post.started)
+            replies = read_replies(whole, post.first, len(calls))
+            for at, answer in enumerate(replies):
+                if status != _OK or isinstance(answer, Failure) or answer.error is not None:
+                    replies[at] = self._failures.weighed(whole, answer)
+        except Exception as error:  # or the calls would wait for ever
+            replies = [self._failures.unforeseen(error)] * len(calls)
+        told(calls, replies)
 
-    def broke(self, _connection: NodeConnection, asked: Post, reply: HttpReplyReader, trouble: Exception) -> None:
-        """No reply to a request will come."""
-        self._settle(asked, self._broken(asked, reply, trouble))
+    def broke(self, _connection: NodeConnection, post: Post, reply: HttpReplyReader, trouble: Exception) -> None:
+        """Take note that no reply to a request will come."""
+        self._settle(post, self._failures.broken(reply, trouble, post.timeout, reused=post.reused))
 
     def _too_late(self, post: Post) -> None:
         self._break_off(post, TimeoutError())
@@ -312,34 +321,33 @@ class HttpNodeClient:
         assert connection is not None
         reply = connection.reply
         connection.close()
-        self._settle(post, self._broken(post, reply, trouble))
+        self._settle(post, self._failures.broken(reply, trouble, post.timeout, reused=post.reused))
 
-    def _settle(self, post: Post, what: HttpReply | Failure | None) -> None:
-        """The request is over."""
+    def _settle(self, post: Post, failure: Failure | None) -> None:
+        """End a request without a reply; None: the request was given up."""
         self._waiting.pop(post, None)
         if post.connection is not None:
             post.connection = None
             self.counters.in_use -= 1
-            self._under_way.drop(post)
-        told, post.told = post.told, None
-        if told is not None and what is not None:
-            told(what)
+            self._under_way.pop(post, None)
+        told, calls, post.told, post.calls = post.told, post.calls, None, ()
+        if told is not None and failure is not None:
+            told(calls, [failure] * len(calls))
 
-    def _free(self, connection: NodeConnection) -> None:
-        """A connection is idle: whichever request has waited longest has it."""
+    def _serve_waiting(self, connection: NodeConnection) -> bool:
+        """Give an idle connection to the request that has waited longest; False when none waits or it has ended."""
         for post in self._waiting:
-            if post.attempt is not None:  # what was taken for it goes to whichever request waits by then
+            if not self._ask(post, connection):
+                return False
+            del self._waiting[post]
+            if post.attempt is not None:  # what is opened for the request goes to whichever request waits by then
                 post.attempt.served_otherwise()
             self.counters.reused += 1
-            self._ask(post, connection)
-            return
-        connection.idle_since = _clock()
-        self._idle.append(connection)
-        if self._giving_back is None:
-            self._giving_back = asyncio.get_running_loop().call_later(self._linger, self._give_back)
+            return True
+        return False
 
     def _give_back(self) -> None:
-        """The pool may have what has been idle for long."""
+        """Let the pool have the connections that have been idle for long."""
         self._giving_back = None
         due = _clock() - self._linger
         kept = []
@@ -354,119 +362,6 @@ class HttpNodeClient:
         if kept:
             self._giving_back = asyncio.get_running_loop().call_later(self._linger, self._give_back)
 
-    # -- replies --------------------------------------------------------------------------------------------------
-
-    def _read_one(self, done: Done, number: int, reply: HttpReply | Failure) -> None:
-        answer: Answer | Failure
-        try:
-            if isinstance(reply, Failure):
-                answer = reply
-            else:
-                answer = read_reply(reply, number)
-                if reply.status != _OK or isinstance(answer, Failure) or answer.error is not None:
-                    answer = self._weighed(reply, answer)
-        except Exception as error:  # or whoever waits would wait for ever
-            answer = self._unforeseen(error)
-        done(answer)
-
-    def _read_all(self, done: BatchDone, numbers: list[int], reply: HttpReply | Failure) -> None:
-        answers: list[Answer | Failure]
-        try:
-            if isinstance(reply, Failure):
-                answers = [reply for _ in numbers]
-            else:
-                answers = read_batch(reply, numbers)
-                for at, answer in enumerate(answers):
-                    if reply.status != _OK or isinstance(answer, Failure) or answer.error is not None:
-                        answers[at] = self._weighed(reply, answer)
-        except Exception as error:
-            answers = [self._unforeseen(error) for _ in numbers]
-        done(answers)
-
-    # -- failures -------------------------------------------------------------------------------------------------
-
-    def _unforeseen(self, error: Exception) -> Failure:
-        return self._failure(FailureKind.UNKNOWN, f"the call failed in an unforeseen way: {type(error).__name__}")
-
-    def _broken(self, post: Post, reply: HttpReplyReader, trouble: Exception) -> Failure:
-        """What it means that a request was written and no whole reply came."""
-        if isinstance(trouble, TimeoutError):
-            what = "only a part of the answer came" if reply.status else "no answer"
-            return self._failure(FailureKind.TIMEOUT, f"{what} within {post.timeout:g} s")
-        if isinstance(trouble, TooLong):
-            packed, bound = f"packed so that each byte makes more than {RATIO}", format_size(self._max_answer)
-            why = packed if trouble.packed else f"longer than {bound}"
-            return self._failure(FailureKind.OVERSIZED, f"the node's answer is {why}: it was cut off")
-        if isinstance(trouble, MalformedReply):
-            return self._failure(FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
-        if reply.status:
-            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the middle of the answer")
-        if reply.begun:
-            return self._failure(FailureKind.BROKEN_REPLY, "the connection broke off in the headers of the answer")
-        return self._unanswered(reused=post.reused)
-
-    def _unanswered(self, *, reused: bool) -> Failure:
-        if reused:
-            return self._failure(FailureKind.RESET_BEFORE_REPLY, "the node had closed a connection it kept open for us")
-        return self._failure(FailureKind.BROKEN_REPLY, "the node closed a new connection without an answer")
-
-    def _translate(self, error: Exception, attempt: ConnectTrace, limits: aiohttp.ClientTimeout) -> Failure:
-        """The one place where an exception of aiohttp becomes a Failure."""
-        if attempt.phase in _BEFORE_SENDING:
-            return self._translate_unsent(error, attempt.phase, limits)
-        return self._unanswered(reused=attempt.reused)
-
-    def _translate_unsent(self, error: Exception, phase: str, limits: aiohttp.ClientTimeout) -> Failure:
-        kind, text = _BEFORE_SENDING[phase]
-        if isinstance(error, TimeoutError):
-            seconds = min(limits.connect or 0.0, limits.total or 0.0)
-            return self._failure(kind, f"{text} {self.shown} within {seconds:g} s", sent=False)
-        if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
-            return self._failure(FailureKind.DNS, f"no address for the name in {self.shown}", sent=False)
-        if isinstance(error, aiohttp.ClientSSLError):
-            why = getattr(error.__cause__, "verify_message", None) or getattr(error.__cause__, "reason", None)
-            return self._failure(FailureKind.TLS, f"no TLS with {self.shown}: {why or 'handshake failed'}", sent=False)
-        cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-        return self._failure(FailureKind.CONNECT, f"no connection to {self.shown}: {_system_words(cause)}", sent=False)
-
-    def _failure(self, kind: FailureKind, text: str, *, sent: bool = True) -> Failure:
-        return Failure(kind, text, sent=sent, node=self.id)
-
-    def _weighed(self, reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
-        """What the body says, seen together with the HTTP status; a failure names the node, and what its text or a
-        node's error may have echoed is hidden."""
-        answer = weigh(reply, answer)
-        if answer.error is not None:
-            answer = replace(answer, error=self._secrecy.error(answer.error))
-        if isinstance(answer, Answer):
-            return answer
-        return replace(answer, text=self._secrecy.text(answer.text), node=self.id)
-
     def _limits_of(self, timeout: float) -> aiohttp.ClientTimeout:
         connect = min(self._connect_timeout, timeout)
         return aiohttp.ClientTimeout(total=timeout, connect=connect, ceil_threshold=_EXACT)
-
-
-T = TypeVar("T")
-
-
-def _set(future: asyncio.Future[T], reply: T) -> None:
-    if not future.done():
-        future.set_result(reply)
-
-
-async def _landed(future: asyncio.Future[T], post: Post) -> T:
-    """What comes of a request; it is broken off when its caller leaves."""
-    try:
-        return await future
-    except asyncio.CancelledError:
-        post.cancel()
-        raise
-
-
-def _system_words(cause: BaseException) -> str:
-    """Why a socket could not be opened; the event loop's own text holds the address once more."""
-    number = getattr(cause, "errno", None)
-    if isinstance(number, int) and number > 0:
-        return os.strerror(number).lower()
-    return getattr(cause, "strerror", None) or type(cause).__name__

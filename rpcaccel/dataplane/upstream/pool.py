@@ -1,18 +1,18 @@
-"""The nodes of one network and the means to reach them: what every way of asking them is given.
+"""The nodes of one network and the means to reach them, as every way of asking the nodes gets them.
 
-With it come the queues of calls for which no node has room, and many deadlines under one timer: most of what is waited
-for comes long before, so that a timer each would be made and cancelled in vain.
+Here are also the queues of calls for which no node has room, and `Deadlines`, many deadlines under one timer: most
+calls end long before their deadline, so that a timer for each would be made and cancelled in vain.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rpcaccel.balancers import Balancer
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
@@ -26,72 +26,73 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 
 _LOOK_AGAIN = 0.05
-"""Seconds: room also comes with time, where a node has a quota for each second."""
+"""Seconds after which a waiting call looks for room by itself: a quota for each second makes room with time."""
 _LOOKERS = 16
-"""Waiting calls for each of which that is no trouble; more of them look less often."""
+"""Waiting calls that may look as often as that; when more calls wait, each looks less often."""
 
 
 class WaitsForRoom(Protocol):
     """A call for which no node has room."""
 
     def look_again(self) -> None:
-        """There may be room now."""
+        """Look for room again: some may have come free."""
         ...
 
 
 class WaitQueue:
     """The waiting calls of one network and bulkhead."""
 
-    __slots__ = ("_freed", "_waiting", "most", "refused", "seconds")
+    __slots__ = ("_freed", "most", "refused", "seconds", "waiting")
 
     def __init__(self, most: int = 1000, seconds: float = 1.0) -> None:
         self.most = most
-        """Calls that may wait; more are refused at once."""
+        """The number of calls that may wait; further calls are refused at once."""
         self.seconds = seconds
-        """How long each may wait."""
+        """How long a call may wait."""
         self.refused = 0
-        """Calls for which no node came free in time, ever."""
-        self._waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
+        """The number of calls, since the start, for which no node had room in time."""
+        self.waiting: OrderedDict[WaitsForRoom, asyncio.TimerHandle] = OrderedDict()
+        """The calls that wait, the one that has waited longest first, and the timer of each."""
         self._freed = 0
-        """Calls that ended in this turn of the loop: as many look again at its end."""
+        """The number of calls that ended in this turn of the loop: at its end, as many waiting calls look again."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __repr__(self) -> str:
         return f"<wait queue, {len(self)} calls waiting>"
 
     def wait(self, call: WaitsForRoom, seconds: float, *, again: bool = False) -> bool:
-        """Wait for the call's turn, or until it is time to look again, at most `seconds`: then it is told. False when
-        there is no time left or no room to wait in.
+        """Put a call into the queue: its `look_again` is called once, when room may have come free or after `seconds`
+        at the latest. False when no time is left or the queue is full.
 
         Args:
-            again: the call waited before: it stands in front of those that came later, and they do not fill its place.
+            again: the call waited before, so it goes to the front, and a full queue does not keep it out.
         """
-        if seconds <= 0 or (len(self._waiting) >= self.most and not again):
+        if seconds <= 0 or (len(self.waiting) >= self.most and not again):
             return False
-        wait = min(seconds, _LOOK_AGAIN * (1 + len(self._waiting) / _LOOKERS))
-        self._waiting[call] = asyncio.get_running_loop().call_later(wait, self._told, call)
+        wait = min(seconds, _LOOK_AGAIN * (1 + len(self.waiting) / _LOOKERS))
+        self.waiting[call] = asyncio.get_running_loop().call_later(wait, self._told, call)
         if again:
-            self._waiting.move_to_end(call, last=False)
+            self.waiting.move_to_end(call, last=False)
         return True
 
     def leave(self, call: WaitsForRoom) -> None:
-        """The call waits no more; also when it never did."""
-        timer = self._waiting.pop(call, None)
+        """Take a call out of the queue; nothing when the call is not in it."""
+        timer = self.waiting.pop(call, None)
         if timer is not None:
             timer.cancel()
 
-    def free(self) -> None:
-        """A call ended: the one that has waited longest may try again, when this turn of the loop is over."""
-        if self._waiting:
+    def free(self, count: int = 1) -> None:
+        """Note that `count` calls ended: as many waiting calls look again when this turn of the loop is over."""
+        if self.waiting:
             if not self._freed:
                 asyncio.get_running_loop().call_soon(self._next)
-            self._freed += 1
+            self._freed += count
 
     def _next(self) -> None:
         freed, self._freed = self._freed, 0
-        for call in [*self._waiting][:freed]:
+        for call in [*self.waiting][:freed]:
             self._told(call)
 
     def _told(self, call: WaitsForRoom) -> None:
@@ -101,43 +102,38 @@ class WaitQueue:
 
 T = TypeVar("T")
 _EARLY = 0.001
-"""Seconds: loops count in milliseconds, and a timer may come this much before its time."""
+"""Seconds by which a timer may run out before its time, since event loops count in milliseconds."""
 
 
-class Deadlines(Generic[T]):
-    """Things, each with the time by which it is to be over; what is not gets `expired`. A thing has one deadline.
+class Deadlines(dict[T, float]):
+    """Things, each with the time of the loop by which the thing must be over; those that are not get `expired`.
 
-    There is a timer for the earliest time known when it was set, and none for the others: when it runs out, those
-    that are left are looked through. With some hundred calls under way that is nothing beside a timer for each.
+    One timer is set for the earliest time known when the timer was set: when the timer runs out, the things that are
+    left are looked through. With some hundred calls under way that costs nothing beside a timer for each. A thing that
+    is over is taken out, by `drop` or as from any dict.
     """
 
-    __slots__ = ("_armed", "_expired", "_timer", "_until")
+    __slots__ = ("_armed", "_expired", "_timer")
 
     def __init__(self, expired: Callable[[T], None]) -> None:
+        super().__init__()
         self._expired = expired
-        self._until: dict[T, float] = {}
         self._armed = inf
         self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._until)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._until)
 
     def __repr__(self) -> str:
         return f"<deadlines of {len(self)}>"
 
     def add(self, thing: T, seconds: float) -> None:
-        """It is to be over in so many seconds."""
+        """Set the deadline of a thing, in seconds from now."""
         loop = asyncio.get_running_loop()
-        until = self._until[thing] = loop.time() + seconds
+        until = self[thing] = loop.time() + seconds
         if until < self._armed:
             self._arm(loop, until)
 
     def drop(self, thing: T) -> None:
-        """It is over; also when it never had a deadline."""
-        self._until.pop(thing, None)
+        """Take a thing out that is over; nothing when the thing has no deadline."""
+        self.pop(thing, None)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
         if self._timer is not None:
@@ -149,20 +145,20 @@ class Deadlines(Generic[T]):
         loop = asyncio.get_running_loop()
         self._armed, self._timer = inf, None
         now = loop.time() + _EARLY
-        due = [thing for thing, until in self._until.items() if until <= now]
+        due = [thing for thing, until in self.items() if until <= now]
         for thing in due:
-            if self._until.pop(thing, None) is not None:  # those expired before it may have dropped it
+            if self.pop(thing, None) is not None:  # `expired` of another may have taken the thing out
                 try:
                     self._expired(thing)
-                except Exception as error:  # one that stumbles keeps the others waiting for nothing
+                except Exception as error:  # or the others would wait for nothing
                     loop.call_exception_handler({"message": "a deadline is over", "exception": error})
-        earliest = min(self._until.values(), default=inf)
+        earliest = min(self.values(), default=inf)
         if earliest < self._armed:
             self._arm(loop, earliest)
 
 
 Classify = Callable[[int, str, int], FailureKind]
-"""Code, message and HTTP status of a node's error to its kind."""
+"""The kind of a node's error, from its code, its message and the HTTP status."""
 
 
 Unclassed = Callable[[str, str, int, str, int], None]
@@ -178,35 +174,41 @@ class Hedged(Protocol):
         ...
 
     def overdue(self) -> None:
-        """The time has come that the call wanted to be told of."""
+        """Start a hedge, because the first attempt is overdue."""
         ...
 
     def abandon(self) -> None:
-        """The node that the call waits for was found to hang."""
+        """Give up the attempt at the node that the call waits for: the node was found to hang."""
         ...
 
 
-Done = Callable[[Answer | Failure], None]
-"""Told the reply to a call, once, and not before the call that asked has returned. Must not raise."""
+Told = Callable[[Sequence[Any], Sequence[Answer | Failure]], None]
+"""Called once with the calls of a request and their replies, not before the request was begun. Must not raise."""
 
 
 class UnderWay(Protocol):
-    """A call that is on its way to a node."""
+    """An HTTP request on its way to a node."""
+
+    @property
+    def calls(self) -> Sequence[object]:
+        """The calls that the request carries; none once the request is over."""
+        ...
 
     def cancel(self) -> None:
-        """Nobody wants the reply any more: nobody is told of one."""
+        """Give the request up: nothing is called with a reply to its calls."""
         ...
 
 
 class NodeClient(Protocol):
-    """What sends a call to one node."""
+    """The client that sends the attempts at one node (dataplane.upstream.attempt.Attempt)."""
 
-    def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> UnderWay:
-        """One attempt: within `timeout` seconds `done` is told. Raises nothing.
+    def call(self, attempt: Any) -> None:
+        """Send an attempt, alone or with others. `Attempt.settle` gets the reply within the attempt's timeout, and not
+        before `call` has returned."""
+        ...
 
-        Args:
-            span: what the node is told of the trace that the call belongs to; empty: nothing.
-        """
+    def leave(self, attempt: Any) -> None:
+        """Forget an attempt that was given up."""
         ...
 
 
@@ -227,20 +229,32 @@ class NodePool:
     settings: DispatchSettings = field(default_factory=DispatchSettings)
     budget: Budget = field(default_factory=Budget)
     unclassed: Unclassed | None = None
-    """Told of every error that no rule knows."""
+    """Called with every error that no rule knows."""
     broadcast: BroadcastSettings = field(default_factory=BroadcastSettings)
     rooms: tuple[WaitQueue, ...] = field(default_factory=lambda: tuple(WaitQueue() for _ in Bulkhead))
-    """Where the calls of each bulkhead wait when every node has as many of them as it may have."""
+    """The queues, by bulkhead, of calls for which every node has as many calls as it may have."""
     hedging: Hedging | None = None
     outliers: OutlierPolicy = field(default_factory=OutlierPolicy)
     most_lag: int = 0
     """Blocks that a machine hidden behind a node's URL is believed to be behind at most."""
     cells: Mapping[str, NodeCell] = field(default_factory=dict)
-    """Where the attempts of a node are counted, by its id."""
+    """The counters of each node, by its id."""
     hedged: Deadlines[Hedged] = field(default_factory=lambda: Deadlines(_overdue))
-    """Calls that wait for one node and may be asked of another as well, and when each is overdue, if ever."""
+    """Calls that wait for one node and may be sent to another as well, and when the attempt of each is overdue."""
+
+    def free(self, bulkhead: Bulkhead, count: int, *, full: bool) -> None:
+        """Let as many calls as ended at a node look for room again.
+
+        Args:
+            full: the node had as many calls as it may have, so that calls of any bulkhead waited for it.
+        """
+        if full or bulkhead is not Bulkhead.LIGHT:  # a place of another bulkhead is a place for light calls, too
+            for room in self.rooms:
+                room.free(count)
+        else:
+            self.rooms[bulkhead].free(count)
 
     def abandon(self, node_id: str) -> None:
-        """A node was found to hang: what waits for it goes to others."""
+        """Let the calls that wait for a node that was found to hang go to others."""
         for call in [call for call in self.hedged if call.waits_for == node_id]:
             call.abandon()

@@ -1,7 +1,7 @@
-"""What a node's address and headers hold that nobody may be shown, and texts without it.
+"""Hides the secrets in a node's address and headers from texts that are shown.
 
-Nodes and what stands before them echo the URL they were asked under. Parts that are no key (`rpc`, `mainnet`, a chain's
-id) are words like others, and hiding them would spoil texts.
+Nodes, and proxies before nodes, echo the URL of a request. Parts of a URL that are no key (`rpc`, `mainnet`, a chain's
+id) are ordinary words, and hiding them would spoil texts.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from yarl import URL
 from rpcaccel.core.wire.json_text import UNREADABLE
 
 _SHORTEST = 6
-"""Characters of a key in a path, a query or a header; what is shorter there is a word (v3, eth)."""
+"""Characters of the shortest key in a path, a query or a header; a shorter part is a word (v3, eth)."""
 _LONG = 16
-"""Characters from which a secret is one wherever it stands; a shorter one must not be a part of a longer word or
-number, such as the data of a revert."""
+"""Characters from which a secret is hidden wherever it stands; a shorter one is left where it is a part of a longer
+word or number, such as the data of a revert."""
 _NAME = re.compile(r"[A-Z]?[a-z]{1,14}(?:[-_.][A-Z]?[a-z]{1,14})?|[0-9]{1,15}")
-"""What no key looks like: a word or two, a number."""
+"""Texts that do not look like a key: a word or two, or a number."""
 _TELLING = re.compile("key|token|secret|pass|auth", re.IGNORECASE)
-"""Names of what is secret whatever it looks like."""
+"""Names of query parameters whose value is secret, whatever the value looks like."""
 _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"([ \t\r\n]*:)?', re.DOTALL)
-"""A string in JSON, and the colon that makes it the name of a member."""
+"""A string in JSON, and the colon behind it if it is the name of a member."""
 _HIDDEN = "***"
 _CUT = "…"
 
 
 class Revealing(Protocol):
-    """A text whose value is told to the one who connects."""
+    """A text whose value is known to the code that connects, and shown nowhere."""
 
     def reveal(self) -> str:
         """The value itself."""
@@ -40,7 +40,7 @@ class Revealing(Protocol):
 
 
 def login(user: str, password: str) -> str:
-    """What stands behind "Basic" in an Authorization header (RFC 7617)."""
+    """The credentials behind "Basic" in an Authorization header (RFC 7617)."""
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
@@ -50,7 +50,7 @@ class Secrecy:
     __slots__ = ("_in_errors", "_in_texts", "_secrets")
 
     def __init__(self, url: URL, headers: Mapping[str, Revealing]) -> None:
-        """`headers`: the operator's own."""
+        """`headers`: those that the operator set for the node."""
         self._secrets = sorted({*_of_address(url), *_of_headers(headers)} - {""}, key=len, reverse=True)
         self._in_texts = _pattern(self._secrets)
         # A short name would spoil what clients are told: the user "eth", say.
@@ -60,7 +60,7 @@ class Secrecy:
         return f"<Secrecy, {len(self._secrets)} secrets>"
 
     def text(self, text: str) -> str:
-        """A text as it may be shown; it may have been cut off (…) in the middle of a secret."""
+        """Hide the secrets in a text, also one that the text's end (…) cuts off."""
         if self._in_texts is None:
             return text
         text = self._in_texts.sub(_HIDDEN, text)
@@ -71,7 +71,7 @@ class Secrecy:
         return text
 
     def error(self, error: bytes) -> bytes:
-        """A node's raw `error` as it may be shown: only what its texts say changes, no name and no number."""
+        """Hide the secrets in a node's raw `error`: only in its strings, not in names of members or in numbers."""
         pattern = self._in_errors
         if pattern is None or not (b"\\" in error or pattern.search(error.decode("utf-8", "replace"))):
             return error
@@ -92,7 +92,7 @@ class Secrecy:
 
 
 def _string(text: bytes) -> str:
-    """What a JSON string says; an empty text if it is none."""
+    """The value of a JSON string; empty when the text is no JSON string."""
     try:
         return msgspec.json.decode(text, type=str)
     except UNREADABLE:
@@ -121,7 +121,7 @@ def _may_be_key(part: str) -> bool:
 
 
 def _pattern(secrets: Sequence[str]) -> re.Pattern[str] | None:
-    """What finds them, the first that fits; None when there are none."""
+    """A pattern that finds the secrets, of several the first one given; None when there are no secrets."""
     texts = [
         re.escape(secret) if len(secret) >= _LONG else rf"(?<![0-9A-Za-z]){re.escape(secret)}(?![0-9A-Za-z])"
         for secret in secrets

@@ -1,6 +1,6 @@
-"""The trace that a call belongs to, where it is traced at all: attempts become its parts, nodes are told of them.
+"""The trace that a call belongs to, if the call is traced: each attempt is a part of it, and the node learns its span.
 
-Holds nothing of OpenTelemetry, which is loaded only where traces are switched on (dataplane.rpc.tracing).
+OpenTelemetry is not imported here: it is loaded only where traces are switched on (dataplane.rpc.tracing).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class TracedAttempt(Protocol):
 
     @property
     def header(self) -> str:
-        """What the node is told of it (a traceparent)."""
+        """The header that names the attempt to the node (a traceparent)."""
         ...
 
     def end(self, reply: Answer | Failure | None) -> None:
-        """The attempt is over; None: it was given up, since another was quicker or everybody left."""
+        """End the attempt's span with its reply; None: the attempt was given up."""
         ...
 
 
@@ -31,14 +31,14 @@ class TracedCall(Protocol):
 
     @property
     def trace(self) -> str:
-        """The trace's id, as 32 hex digits."""
+        """The id of the trace, 32 hex digits."""
         ...
 
     def attempt(self, method: str, asked: Asked) -> TracedAttempt:
-        """A node is asked for this call."""
+        """Begin the span of an attempt at a node."""
         ...
 
 
 CURRENT: ContextVar[TracedCall | None] = ContextVar("traced", default=None)
-"""The call being answered. What it begins inherits it, flights among that: a flight's attempts are parts of the call
-that began it."""
+"""The traced call that is being answered. Tasks and callbacks that the call begins inherit the value, so the attempts
+of a flight are parts of the call that began the flight."""

@@ -174,3 +174,21 @@ async def failure(upstream: HttpNodeClient, timeout: float = LONG) -> Failure:
     assert isinstance(got, Failure), got
     assert got.node == upstream.id
     return got
+
+
+@dataclass
+class One:
+    """Implements NodeCall."""
+
+    method: str = "eth_blockNumber"
+    params: bytes = b"[]"
+
+
+async def together(upstream: HttpNodeClient, count: int, timeout: float = LONG) -> list[Answer | Failure]:
+    """What one request says to several calls."""
+    got: asyncio.Future[list[Answer | Failure]] = asyncio.get_running_loop().create_future()
+    post = upstream.post([One() for _ in range(count)], timeout, lambda _calls, replies: got.set_result([*replies]))
+    assert len(post.calls) == count
+    replies = await got
+    assert post.calls == ()
+    return replies

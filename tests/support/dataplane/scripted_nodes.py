@@ -69,7 +69,7 @@ WELL = says(Answer(result=b"1"))
 
 def our_tasks() -> set[asyncio.Task[object]]:
     """Every task but those that carry the calls of scripted nodes."""
-    return {task for task in asyncio.all_tasks() if "Scripted.send" not in repr(task.get_coro())}
+    return {task for task in asyncio.all_tasks() if "FakeClient._send" not in repr(task.get_coro())}
 
 
 class Scripted(FakeClient):

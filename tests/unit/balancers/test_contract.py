@@ -62,8 +62,9 @@ def test_only_eligible_nodes_of_some_weight_are_ever_picked(
         if action == "f":
             balancer.failed(picked)
         elif action == "s":
-            picked.succeeded(0.1, float(number))
-            balancer.succeeded(picked)
+            picked.latency.add(0.1, float(number))
+            if picked.id in balancer.penalised:
+                balancer.succeeded(picked)
         else:
             picked.in_flight += 1
 

@@ -10,7 +10,7 @@ def nodes_with(*latencies: float | None, weight: int = 1) -> list[Node]:
     nodes = [Node(f"n{number}", weight=weight) for number in range(len(latencies))]
     for node, latency in zip(nodes, latencies, strict=True):
         if latency is not None:
-            node.succeeded(latency, 0.0)
+            node.latency.add(latency, 0.0)
     return nodes
 
 
@@ -52,7 +52,7 @@ def test_a_new_node_starts_as_good_as_its_rival() -> None:
 
 def test_a_slow_answer_is_forgotten_when_the_node_is_left_alone() -> None:
     nodes = nodes_with(0.01, 2.0)
-    nodes[0].succeeded(0.01, 100.0)
+    nodes[0].latency.add(0.01, 100.0)
     assert counts(Choice(), nodes, now=100.0)[1] > 0
 
 
@@ -68,8 +68,10 @@ def test_success_halves_the_penalty() -> None:
     choice, nodes = Choice(), nodes_with(0.01, 0.015)
     choice.failed(nodes[0])
     assert choice.preview(nodes, b"")[0] is nodes[1]
+    assert nodes[0].id in choice.penalised
     choice.succeeded(nodes[0])
     choice.succeeded(nodes[0])
+    assert nodes[0].id not in choice.penalised
     assert choice.preview(nodes, b"")[0] is nodes[0]
 
 

@@ -13,7 +13,7 @@ import pytest
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.wire.http_reply import RATIO, UNPACKED_FREELY, HttpReplyReader
-from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, Script, ask, failure
+from tests.support.dataplane.raw_node import LONG, Call, Connect, RawNode, Script, ask, failure, together
 from tests.support.waiting import until
 
 MIB = 1 << 20
@@ -83,7 +83,7 @@ async def test_a_batch_whose_answers_are_too_long_together_fails_as_a_whole(
     node: RawNode, connect: Connect, given_up: asyncio.Event
 ) -> None:
     node.script = without_end(*ENDLESS["chunks"], given_up)
-    got = await connect(max_answer=MIB).send_batch([("a", b"[]"), ("b", b"[]")], timeout=60.0)
+    got = await together(connect(max_answer=MIB), 2, timeout=60.0)
     assert [item.kind for item in got if not isinstance(item, Answer)] == [FailureKind.OVERSIZED] * 2
 
 

@@ -177,7 +177,7 @@ def test_random_as_a_type_is_pure(tmp_path: Path) -> None:
     ],
 )
 def test_a_client_error_far_from_home_is_found(tmp_path: Path, source: str) -> None:
-    homes = ["rpcaccel/dataplane/upstream/node_client.py", "rpcaccel/dataplane/engine/engine.py"]
+    homes = ["rpcaccel/dataplane/upstream/node_failures.py", "rpcaccel/dataplane/engine/engine.py"]
     write(tmp_path, dict.fromkeys(homes, source))
     assert [fault.partition(":")[0] for fault in rules.foreign_client_errors(tmp_path)] == [
         "rpcaccel/dataplane/engine/engine.py"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from pathlib import Path
 
 import pytest
 
 from benchmarks.responder import Protocol, Responder
 from benchmarks.seed import trusted
-from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
-from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome, parse
 from rpcaccel.simnode.server.certificate import server_context
 from rpcaccel.simnode.server.factories import knobs
 from rpcaccel.simnode.server.sim_server import SimNode
@@ -113,6 +113,46 @@ async def test_a_connection_that_must_close_is_not_used_again() -> None:
         for _ in range(3):
             assert reply_of(await pool.post(BODY, 5.0)).status == 200
         assert pool.opened == 3
+        await pool.close()
+
+
+async def test_where_an_answer_came_from_is_read() -> None:
+    async with serving(lambda: Scripted([http(b"x", more=b"X-Rpcaccel-Cache: memory\r\n"), http(b"y")])) as url:
+        pool = ConnectionPool(parse(url), 1)
+        assert [reply_of(await pool.post(BODY, 5.0)).cache for _ in range(2)] == ["memory", ""]
+        await pool.close()
+
+
+class HangsUp(Scripted):
+    """Ends the connection behind each reply."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        assert self.transport is not None
+        self.transport.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\nhello", LoadReply(200, b"hello", keep=False)),
+        (http(b"hello")[:-1], "closed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"hello", mtime=0)[:-1], "malformed"),
+    ],
+)
+async def test_an_answer_may_end_with_the_connection_if_no_part_is_missing(reply: bytes, said: Outcome) -> None:
+    async with serving(lambda: HangsUp([reply])) as url:
+        pool = ConnectionPool(parse(url), 1)
+        assert await pool.post(BODY, 5.0) == said
+        await pool.close()
+
+
+async def test_more_bytes_than_a_reply_has_are_a_failure_and_end_the_connection() -> None:
+    async with serving(lambda: Scripted([http(b"x") + http(b"y"), http(b"z")])) as url:
+        pool = ConnectionPool(parse(url), 1)
+        assert await pool.post(BODY, 5.0) == "malformed"
+        assert await pool.post(BODY, 5.0) == "malformed"
+        assert pool.opened == 2
         await pool.close()
 
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from benchmarks.responder import Responder
-from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
+from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome, parse
 from rpcaccel.bench.load.generator import Due, LoadGenerator, timed
-from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.workload import LoadCall
 from tests.support.serving import responding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.bench.load.client import LoadReply
 from rpcaccel.bench.runs.answer_diff import EXAMPLES, Differences, difference
 
 

@@ -47,7 +47,7 @@ def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:
     tally.node("s0", "idle")
     node = tally.node("s0", "a")
     for _ in range(3):
-        node.sent()
+        node.calls += 1
     node.answered(0.01)
     node.answered(0.03)
     node.failed("timeout")

@@ -85,7 +85,7 @@ def test_a_nodes_line_is_the_mean_of_ten_seconds_and_only_the_busiest_have_one()
     for second in range(21):
         for number, name in enumerate(names):
             for _ in range(number if second % 10 == 0 else 0):
-                tally.node("s0", name).sent()
+                tally.node("s0", name).calls += 1
                 tally.node("s0", name).answered(0.01 * (number + 1))
         history.add(tally.snapshot(), now=float(second), at=float(second))
     document = past(history, "5m")

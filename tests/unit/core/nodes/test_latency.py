@@ -9,45 +9,52 @@ from hypothesis import strategies as st
 from rpcaccel.core.nodes.latency import MOST_METHODS, LatencyAverage, MethodLatencies, MethodLatency
 
 
+def latency(paces: MethodLatencies) -> MethodLatency:
+    """The latency of the only method."""
+    found = paces.of("m")
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.95])
 def test_the_quantile_is_found(share: float) -> None:
-    rng, pace = Random(3), MethodLatency()
+    rng, paces = Random(3), MethodLatencies(share)
     samples = [rng.lognormvariate(-3, 0.5) for _ in range(5000)]
     seen = []
     for number, seconds in enumerate(samples):
-        pace.answered(seconds, share, float(number))
-        seen.append(pace.quantile)
+        paces.answered("m", seconds, float(number))
+        seen.append(latency(paces).quantile)
     late = sum(seen[-1000:]) / 1000
     assert late == pytest.approx(sorted(samples)[int(share * 5000)], rel=0.15)
-    assert pace.mean == pytest.approx(sum(samples) / 5000, rel=0.35)
+    assert latency(paces).mean == pytest.approx(sum(samples) / 5000, rel=0.35)
 
 
 def test_it_follows_a_node_that_becomes_slow() -> None:
-    pace = MethodLatency()
+    paces = MethodLatencies()
     for number in range(500):
-        pace.answered(0.04, 0.95, float(number))
+        paces.answered("m", 0.04, float(number))
     for number in range(120):
-        pace.answered(2.0, 0.95, 500.0 + number)
-    assert pace.quantile > 1.0
-    assert pace.mean > 1.8
+        paces.answered("m", 2.0, 500.0 + number)
+    assert latency(paces).quantile > 1.0
+    assert latency(paces).mean > 1.8
 
 
 def test_calls_that_were_overtaken_do_not_make_the_node_look_quick() -> None:
-    rng, pace = Random(5), MethodLatency()
+    rng, paces = Random(5), MethodLatencies()
     for number in range(4000):
         seconds = rng.expovariate(10.0)
-        if pace.count > 50 and seconds > pace.quantile:
-            pace.overtaken(pace.quantile, 0.95)
+        if number > 50 and seconds > latency(paces).quantile:
+            paces.overtaken("m", latency(paces).quantile)
         else:
-            pace.answered(seconds, 0.95, float(number))
-    assert 0.15 < pace.quantile < 0.6
+            paces.answered("m", seconds, float(number))
+    assert 0.15 < latency(paces).quantile < 0.6
 
 
 def test_a_call_given_up_early_says_nothing() -> None:
-    pace = MethodLatency()
-    pace.answered(1.0, 0.95, 0.0)
-    pace.overtaken(0.5, 0.95)
-    assert (pace.count, pace.quantile) == (1, 1.0)
+    paces = MethodLatencies()
+    paces.answered("m", 1.0, 0.0)
+    paces.overtaken("m", 0.5)
+    assert (latency(paces).count, latency(paces).quantile) == (1, 1.0)
 
 
 def test_methods_are_apart_and_bounded() -> None:
@@ -69,13 +76,14 @@ def test_methods_are_apart_and_bounded() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(1e-6, 100)), min_size=1, max_size=200))
 def test_the_quantile_stays_among_the_samples_or_near(samples: list[tuple[bool, float]]) -> None:
-    pace = MethodLatency()
+    paces = MethodLatencies()
+    paces.answered("m", samples[0][1], 0.0)
     for cut, seconds in samples:
         if cut:
-            pace.overtaken(seconds, 0.95)
+            paces.overtaken("m", seconds)
         else:
-            pace.answered(seconds, 0.95, 0.0)
-    assert pace.quantile > 0
+            paces.answered("m", seconds, 0.0)
+    assert latency(paces).quantile > 0
 
 
 def test_an_unused_average_knows_nothing() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rpcaccel.core.nodes.breaker import Permit
+from rpcaccel.core.nodes.breaker import BreakerState
 from rpcaccel.core.nodes.concurrency_limit import Limit
 from rpcaccel.core.nodes.node import HIDDEN_FOR, LACKS_FOR, UNKNOWN_LACKS_BYTES, Node
 from rpcaccel.core.plan.plan import Plan
@@ -25,6 +27,20 @@ def plan(method: str = "m", *, block: int | None = None, **rule: object) -> Plan
     )
 
 
+@dataclass
+class InFlight:
+    """Implements CallInFlight."""
+
+    permit: int
+    began: float
+    plan: Plan
+
+
+def begun(node: Node, now: float, plan: Plan) -> InFlight:
+    """A call that a node was asked."""
+    return InFlight(node.begin(now, plan.rule.bulkhead), now, plan)
+
+
 def invented(number: int) -> Plan:
     """A call of a method that no table describes."""
     return replace(plan(f"invented_{number}"), rule=UNKNOWN)
@@ -40,14 +56,52 @@ def test_a_call_is_counted_in_and_out_once() -> None:
     assert node.in_flight == 0
 
 
+def test_calls_that_one_reply_answers_are_counted_out_once_and_each_in_every_count() -> None:
+    node = Node("a", limit=Limit(100))
+    node.limit.value = 4.0
+    calls = [begun(node, float(number), plan("ab"[number % 2])) for number in range(1, 5)]
+    old = begun(node, 5.0, plan())
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(5.0), "failure", 5.0)
+    node.breaker.probed(6.0, answered=True)
+    trials = [begun(node, 6.0, plan()) for _ in range(2)]
+    node.answered([*calls, old, trials[0]], 7.0)
+    assert (node.in_flight, node.held[Bulkhead.LIGHT], node.replied_at, node.latency.ewma) == (1, 1, 7.0, 6.0)
+    assert node.attempts.totals(7.0) == [6, 0]
+    assert node.limit.value == 4.0 + 6 / 4
+    assert [pace.count for pace in map(node.pace.of, ("a", "b", "m")) if pace is not None] == [2, 2, 2]
+    assert node.breaker.state is BreakerState.HALF_OPEN, "only the trial was from after the last move"
+    assert node.returned_at < 0
+    node.answered(trials[1:], 8.0)
+    assert (node.breaker.state, node.returned_at) == (BreakerState.CLOSED, 8.0)
+    node.answered([begun(node, 8.0, plan()), begun(node, 8.0, plan())], 8.5)
+    assert node.breaker.counts.totals(8.5) == [2, 0]
+    with pytest.raises(RuntimeError):
+        node.answered(trials, 9.0)
+
+
+def test_an_answer_to_a_call_from_before_an_outage_says_nothing_of_the_time_after_it() -> None:
+    node = Node("a")
+    old = begun(node, 1.0, plan())
+    for _ in range(node.breaker.settings.failures):
+        node.finish(node.begin(2.0), "failure", 2.0)
+    node.breaker.probed(3.0, answered=True)
+    for _ in range(node.breaker.settings.passes):
+        node.answered([begun(node, 3.0, plan())], 3.5)
+    node.finish(node.begin(4.0), "failure", 4.0)
+    node.answered([old], 5.0)
+    assert (node.breaker.state, node.breaker.in_row) == (BreakerState.CLOSED, 1)
+    assert node.breaker.counts.totals(5.0) == [0, 1]
+
+
 def test_a_changed_weight_keeps_what_was_learnt() -> None:
     node = Node("a", weight=1)
     node.head = 10
-    node.succeeded(0.2, 1.0)
+    node.answered([begun(node, 0.8, plan())], 1.0)
     node.learn(FailureKind.METHOD_MISSING, plan("x"), 1.0)
     node.adopt(Node("a", weight=5, roles=frozenset({"archive"}), timeout=3.0, drained=True))
     assert (node.weight, node.roles, node.timeout, node.drained) == (5, {"archive"}, 3.0, True)
-    assert (node.head, node.latency.ewma) == (10, 0.2)
+    assert (node.head, node.latency.ewma) == (10, pytest.approx(0.2))
     assert "x" in node.lacks
 
 
@@ -55,8 +109,20 @@ def test_a_method_that_is_refused_rests_until_it_is_answered() -> None:
     node = Node("a")
     node.learn(FailureKind.RATE_LIMITED, plan(), 10.0, retry_after=7.0)
     assert node.parking.resting(10.0) == {"m": 17.0}
-    node.succeeded(0.1, 17.0, "m")
+    node.answered([begun(node, 16.9, plan())], 17.0)
     assert not node.parking.methods
+
+
+def test_each_refused_method_rests_until_it_is_answered_itself() -> None:
+    node = Node("a")
+    for method in ("a", "b"):
+        node.learn(FailureKind.RATE_LIMITED, plan(method), 10.0, retry_after=7.0)
+    node.answered([begun(node, 17.0, plan("other"))], 17.5)
+    for method in ("a", "b"):
+        assert method in node.parking.methods
+        node.answered([begun(node, 18.0, plan(method))], 18.5)
+    assert not node.parking.methods
+    assert node.parking.answered_at == 18.5
 
 
 def test_a_method_with_a_limiter_of_its_own_parks_only_itself() -> None:
@@ -189,13 +255,13 @@ def test_of_several_connections_one_is_left_to_light_calls(
 ) -> None:
     node = Node("a", limit=Limit(connections))
     node.max_heavy = max_heavy
-    begun: list[tuple[Permit, Bulkhead]] = []
+    out: list[tuple[int, Bulkhead]] = []
     for bulkhead, ends in events:
-        if ends and begun:
-            permit, which = begun.pop()
+        if ends and out:
+            permit, which = out.pop()
             node.finish(permit, "success", 0.0, which)
         elif node.has_room(0.0, bulkhead):
-            begun.append((node.begin(0.0, bulkhead), bulkhead))
+            out.append((node.begin(0.0, bulkhead), bulkhead))
         assert node.has_room(0.0) or connections == 1
 
 
@@ -209,11 +275,10 @@ def test_no_more_calls_are_begun_than_there_are_connections() -> None:
     assert not node.has_room(0.0)
 
 
-@pytest.mark.parametrize("bulkhead", [Bulkhead.HEAVY, Bulkhead.UNKNOWN])
-def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the_node(bulkhead: Bulkhead) -> None:
+@pytest.mark.parametrize("rule", [Rule(method="trace", cache=CacheClass.NEVER, heavy=True), UNKNOWN])
+def test_how_long_a_call_takes_whose_cost_the_client_chooses_says_nothing_of_the_node(rule: Rule) -> None:
     node = Node("a")
-    node.begin(1.0, bulkhead)
-    node.succeeded(30.0, 31.0, "trace", bulkhead)
+    node.answered([begun(node, 1.0, replace(plan("trace"), rule=rule))], 31.0)
     assert (node.latency.known, node.pace.of("trace"), node.busy_since) == (False, None, float("-inf"))
 
 
@@ -226,7 +291,7 @@ COSTLY = [
 
 def test_how_long_executions_take_says_when_another_node_is_to_be_asked_too() -> None:
     node = Node("a")
-    node.succeeded(0.03, 31.0, "eth_call", Bulkhead.EXECUTION)
+    node.answered([begun(node, 30.97, plan("eth_call", executes=True))], 31.0)
     assert node.latency.known
     assert node.pace.of("eth_call") is not None
 

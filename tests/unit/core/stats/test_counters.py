@@ -43,16 +43,13 @@ def test_steps_are_added_up_in_microseconds_and_merged_over_workers() -> None:
     assert merged.spent == {"redis": 800, "forward": 160_000}
 
 
-def test_a_node_counts_attempts_answers_and_failures_by_kind() -> None:
+def test_a_node_counts_answers_one_by_one_or_together_and_failures_by_kind() -> None:
     node = NodeCell("s0", "b")
-    node.sent()
     node.failed(FailureKind.TIMEOUT)
-    node.sent(retry=True)
-    node.sent(hedge=True)
     node.answered(0.02, 500)
-    assert (node.calls, node.retries, node.hedges, node.size_in) == (3, 1, 1, 500)
+    node.answered(0.01, 70, 3)
     assert node.failures == {"timeout": 1}
-    assert node.latency.count == 1
+    assert (node.size_in, node.latency.count, node.latency.seconds) == (570, 4, 0.02 + 0.01 * 3)
 
 
 def test_a_source_is_called_by_its_word() -> None:

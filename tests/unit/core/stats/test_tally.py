@@ -39,7 +39,8 @@ def perform(tally: Tally, deeds: Deeds) -> None:
         cell.done(source, size / 1024, size, failed)
         if source is AnswerSource.NODE:
             cell.missed("not-there")
-            tally.node(network, f"n{size % 3}").sent(retry=failed)
+            tally.node(network, f"n{size % 3}").calls += 1
+            tally.node(network, f"n{size % 3}").retries += failed
             tally.node(network, f"n{size % 3}").answered(size / 1024, size)
             tally.step(Step.FORWARD, size / 1024)
         if source is AnswerSource.REFUSED:

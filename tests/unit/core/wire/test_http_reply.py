@@ -105,8 +105,13 @@ def test_which_connections_are_kept(head: bytes, keep: bool) -> None:
 
 def test_bytes_behind_a_reply_end_its_connection() -> None:
     got = read([OK + b"Content-Length: 1\r\n\r\nxy"])
-    assert (got.body, got.keep) == (b"x", False)
-    assert read([OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\ny"]).keep is False
+    assert (got.body, got.keep, got.overrun) == (b"x", False, True)
+    chunks = read([OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\ny"])
+    assert (chunks.keep, chunks.overrun) == (False, True)
+    empty = read([b"HTTP/1.1 204 No Content\r\n\r\ny"])
+    assert (empty.keep, empty.overrun) == (False, True)
+    closing = read([OK + b"Connection: close\r\nContent-Length: 1\r\n\r\nx"])
+    assert (closing.keep, closing.overrun) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ async def test_a_cancelled_trial_does_not_shut_the_node_out() -> None:
     world = World(Scripted(hang, WELL))
     breaker = world.nodes[0].breaker
     for _ in range(5):
-        breaker.force(0.0).close("failure", 0.0)
+        breaker.learn(breaker.force(0.0), "failure", 0.0)
     breaker.probed(0.0, answered=True)
     call = asyncio.create_task(world.call())
     await asyncio.sleep(0)

@@ -20,7 +20,6 @@ from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt
-from rpcaccel.dataplane.upstream.batcher import Offered
 from rpcaccel.dataplane.upstream.node_client import Post
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -169,7 +168,7 @@ async def test_a_call_that_landed_leaves_nothing_to_the_garbage_collector() -> N
         engine, network = proxy.worker.engine, proxy.worker.state.networks["harmony-s0"]
         gc.collect()
         gc.disable()
-        ours = Flight | Fetch | Attempt | Offered | Post | Pending
+        ours = Flight | Fetch | Attempt | Post | Pending
         before = [thing for thing in gc.get_objects() if isinstance(thing, ours)]
         try:
             assert (await ended(engine.fetch(network, network.plan(*BLOCK)))).source is AnswerSource.NODE

@@ -19,7 +19,9 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.rpc.calls import TURN, Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
-from rpcaccel.dataplane.upstream.pool import Done
+from rpcaccel.dataplane.upstream.attempt import Attempt
+from rpcaccel.dataplane.upstream.batcher import Batcher, Sender
+from rpcaccel.dataplane.upstream.pool import Told, UnderWay
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
 
@@ -38,23 +40,24 @@ async def test_a_batch_has_only_so_many_items_at_the_nodes_at_once() -> None:
         class Watched:
             """Counts how many calls are at the node at once."""
 
-            def __init__(self, inner: object) -> None:
+            def __init__(self, inner: Sender) -> None:
                 self.inner = inner
                 self.now = 0
 
-            def call(self, method: str, params: bytes, *, timeout: float, done: Done, span: str = "") -> object:
+            def post(self, calls: Sequence[Attempt], timeout: float, told: Told, span: str = "") -> UnderWay:
                 nonlocal most
-                self.now += 1
+                self.now += len(calls)
                 most = max(most, self.now)
 
-                def landed(reply: Answer | Failure) -> None:
-                    self.now -= 1
-                    done(reply)
+                def landed(calls: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:
+                    self.now -= len(calls)
+                    told(calls, replies)
 
-                return self.inner.call(method, params, timeout=timeout, done=landed, span=span)  # type: ignore[attr-defined]
+                return self.inner.post(calls, timeout, landed, span)
 
-        pool = proxy.worker.state.networks["harmony-s0"].pool
-        pool.upstreams = {name: Watched(inner) for name, inner in pool.upstreams.items()}  # type: ignore[misc]
+        for batcher in proxy.worker.state.networks["harmony-s0"].pool.upstreams.values():
+            assert isinstance(batcher, Batcher)
+            batcher.client = Watched(batcher.client)
         items = [{"id": n, "method": "hmyv2_getBlockByNumber", "params": [n % 200, {}]} for n in range(150)]
         answered = await answering.answer(json.dumps(items).encode(), routes["/"], b"")  # type: ignore[arg-type]
         assert len(json.loads(answered.body)) == 150

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 import pytest
 from msgspec.structs import replace
 
-from rpcaccel import balancers
 from rpcaccel.core.dispatch.machine import Asked
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -16,16 +14,9 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.dataplane.upstream.attempt import Attempt, attempt
 from rpcaccel.dataplane.upstream.pool import NodePool
-from tests.support.dataplane.fake_client import FakeClient
+from tests.support.dataplane.fake_client import FakeClient, plan_of, pool_of
 
-PLAN = Plan(
-    network="n",
-    method="m",
-    rule=Rule(method="m", cache=CacheClass.HEAD),
-    params=b"[]",
-    asked=b"[]",
-    cache=CacheClass.HEAD,
-)
+PLAN = plan_of(Rule(method="m", cache=CacheClass.HEAD))
 
 
 class Says(FakeClient):
@@ -56,17 +47,9 @@ class Run:
 
 
 def attempts(reply: Answer | Failure | None, plan: Plan = PLAN) -> tuple[Run, Node, NodeCell]:
-    node, cell = Node("a"), NodeCell("n", "a")
-    pool = NodePool(
-        nodes=[node],
-        balancer=balancers.load("smooth_weighted"),
-        upstreams={"a": Says(reply)},
-        classify=lambda _code, _message, _status: FailureKind.REVERT,
-        clock=lambda: 5.0,
-        rng=Random(1),
-        cells={"a": cell},
-    )
-    return Run(plan, pool), node, cell
+    cell = NodeCell("n", "a")
+    pool = pool_of(Says(reply), clock=lambda: 5.0, cells={"a": cell})
+    return Run(plan, pool), pool.nodes[0], cell
 
 
 async def test_an_answer_is_counted_with_its_bytes() -> None:
@@ -158,3 +141,80 @@ async def test_a_bug_in_judging_a_reply_is_a_failure_and_leaves_nothing_open() -
     assert isinstance(reply, Failure)
     assert (kind, node.in_flight, cell.failures) == (FailureKind.UNKNOWN, 0, {"unknown": 1})
     assert isinstance(unseen[0], KeyError)
+
+
+class Holds(FakeClient):
+    """An upstream that sends nothing by itself."""
+
+    def call(self, attempt: Attempt) -> None: ...
+
+    def leave(self, attempt: Attempt) -> None: ...
+
+
+Told = list[tuple[int, FailureKind | None]]
+
+
+def together(count: int) -> tuple[list[Attempt], NodePool, NodeCell, Told]:
+    """Attempts that one request carries, begun at 1, 2, ... and what each is told."""
+    told: Told = []
+    cell = NodeCell("n", "a")
+    pool = pool_of(Holds(), clock=lambda: 10.0, cells={"a": cell})
+
+    def over(attempt: Attempt, _reply: Answer | Failure, kind: FailureKind | None) -> None:
+        told.append((attempt.asked.number, kind))
+        if attempt.asked.number == 2:
+            raise KeyError("a bug")
+
+    asked = [Asked(number, pool.nodes[0], 1.0) for number in range(1, count + 1)]
+    return [Attempt(PLAN, pool, one, float(one.number), over) for one in asked], pool, cell, told
+
+
+async def test_what_one_reply_says_to_several_attempts_is_booked_for_each() -> None:
+    made, pool, cell, told = together(5)
+    node, unseen = pool.nodes[0], []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(context["exception"]))
+    made[3].cut("cancelled")
+    revert = Answer(error=b'{"code":3,"message":"no"}', elapsed=0.2)
+    good = Answer(result=b"1234", elapsed=0.2)
+    Attempt.settle(made, [good, good, revert, good, Failure(FailureKind.CONNECT, "refused", sent=False)])
+    assert told == [(1, None), (2, None), (3, FailureKind.REVERT), (5, FailureKind.CONNECT)]
+    assert [type(error) for error in unseen] == [KeyError], "a bug of one caller keeps no other waiting"
+    assert (node.in_flight, node.held, node.replied_at) == (0, [0] * 4, 10.0)
+    assert (cell.calls, cell.latency.count, cell.size_in) == (5, 3, 8)
+    assert cell.latency.seconds == pytest.approx(0.6)
+    assert cell.failures == {"cancelled": 1, "revert": 1, "connect": 1}
+    assert node.attempts.totals(10.0)[0] == 3
+    assert node.breaker.counts.totals(10.0) == [3, 1]
+    pace = node.pace.of("m")
+    assert pace is not None
+    assert (pace.count, node.latency.ewma) == (2, 9.0)
+    Attempt.settle(made, [good] * 5)
+    assert (len(told), cell.latency.count) == (4, 3), "an attempt that is over is told nothing more"
+
+
+async def test_room_that_several_attempts_leave_is_for_as_many_calls_that_wait() -> None:
+    class Waits:
+        """Implements WaitsForRoom."""
+
+        looked = 0
+
+        def look_again(self) -> None:
+            self.looked += 1
+
+    made, pool, _, _ = together(3)
+    waiting = [Waits() for _ in range(5)]
+    for one in waiting:
+        pool.rooms[Bulkhead.LIGHT].wait(one, 1.0)
+    Attempt.settle(made, [Answer(result=b"1")] * 3)
+    await asyncio.sleep(0)
+    assert [one.looked for one in waiting] == [1, 1, 1, 0, 0]
+    for one in waiting:
+        pool.rooms[Bulkhead.LIGHT].leave(one)
+
+
+async def test_a_bug_in_booking_keeps_no_caller_waiting() -> None:
+    made, pool, _, told = together(1)
+    pool.cells["a"].latency.counts.clear()
+    with pytest.raises(IndexError):
+        Attempt.settle(made, [Answer(result=b"1")])
+    assert told == [(1, None)]

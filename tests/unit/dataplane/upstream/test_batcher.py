@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
 
 import pytest
 
 from rpcaccel.core.dispatch.batching import FEWEST_SLOTS, PATIENCE, Gathering
-from rpcaccel.core.plan.rules import CacheClass, Rule, RuleTable
+from rpcaccel.core.dispatch.machine import Asked
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher
+from rpcaccel.dataplane.upstream.pool import NodePool
+from rpcaccel.dataplane.upstream.trace_context import CURRENT
 from rpcaccel.simnode.chain.clock import ManualClock
-from tests.support.dataplane.fake_client import FakeClient, asked
+from tests.support.dataplane.fake_client import FakeClient, FakeSpan, asked, plan_of, pool_of
 
-RULES = RuleTable(
-    {
-        "light": Rule(method="light", cache=CacheClass.HEAD),
-        "heavy": Rule(method="heavy", cache=CacheClass.HEAD, heavy=True),
-        "send": Rule(method="send", cache=CacheClass.NEVER, kind="send", repeat=False),
-    }
-)
+RULES = {
+    "light": Rule(method="light", cache=CacheClass.HEAD),
+    "heavy": Rule(method="heavy", cache=CacheClass.HEAD, heavy=True),
+    "send": Rule(method="send", cache=CacheClass.NEVER, kind="send", repeat=False),
+}
 
 
 class Node(FakeClient):
@@ -35,6 +39,7 @@ class Node(FakeClient):
         self.open = asyncio.Event()
         self.refuses: FailureKind | None = None
         self.loses = b""
+        self.pool: NodePool | None = None
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         self.singles.append(params)
@@ -59,20 +64,46 @@ def node() -> Node:
 
 @pytest.fixture
 def batcher(node: Node) -> Batcher:
-    return Batcher(node, RULES, 512, lambda: 0.0, Gathering())
+    return Batcher(node, 512, lambda: 0.0, Gathering())
+
+
+def pool(batcher: Batcher, clock: Callable[[], float] = lambda: 0.0) -> NodePool:
+    """The pool behind a batcher, made with the first call."""
+    assert isinstance(batcher.client, Node)
+    if batcher.client.pool is None:
+        batcher.client.pool = pool_of(batcher, clock=clock)
+    return batcher.client.pool
+
+
+def plan(method: str, number: int) -> Plan:
+    return plan_of(RULES.get(method, UNKNOWN), b"[%d]" % number, method)
+
+
+async def call(batcher: Batcher, method: str, number: int, *, timeout: float = 5.0) -> Answer | Failure:
+    """The reply to one call."""
+    return await asked(pool(batcher), plan(method, number), timeout=timeout)
 
 
 async def ask(
-    batcher: Batcher, count: int, method: str = "light", first: int = 0, span: str = ""
-) -> list[asyncio.Task[object]]:
+    batcher: Batcher,
+    count: int,
+    method: str = "light",
+    first: int = 0,
+    span: str = "",
+    among: NodePool | None = None,
+) -> list[asyncio.Task[Answer | Failure]]:
     """Begin calls, each with its own params, and let them get as far as they can."""
+    among = among or pool(batcher)
+    traced = copy_context()
+    if span:
+        traced.run(CURRENT.set, FakeSpan(span))
     tasks = [
-        asyncio.create_task(asked(batcher, method, b"[%d]" % number, timeout=5.0, span=span))
+        asyncio.create_task(asked(among, plan(method, number)), context=traced)
         for number in range(first, first + count)
     ]
     for _ in range(5):
         await asyncio.sleep(0)
-    return tasks  # type: ignore[return-value]
+    return tasks
 
 
 async def test_calls_go_alone_while_there_are_slots_and_the_rest_together(node: Node, batcher: Batcher) -> None:
@@ -80,14 +111,16 @@ async def test_calls_go_alone_while_there_are_slots_and_the_rest_together(node: 
     assert len(node.singles) == FEWEST_SLOTS
     node.open.set()
     answers = await asyncio.gather(*tasks)
-    assert [answer.result for answer in answers] == [b"[%d]" % number for number in range(FEWEST_SLOTS + 4)]  # type: ignore[attr-defined]
+    assert [answer.result for answer in answers if isinstance(answer, Answer)] == [
+        b"[%d]" % number for number in range(FEWEST_SLOTS + 4)
+    ]
     assert node.batches == [[b"[%d]" % number for number in range(FEWEST_SLOTS, FEWEST_SLOTS + 4)]]
 
 
 async def test_a_lone_call_never_waits(node: Node, batcher: Batcher) -> None:
     node.open.set()
     for number in range(10):
-        await asked(batcher, "light", b"[%d]" % number, timeout=1.0)
+        await call(batcher, "light", number, timeout=1.0)
     assert node.batches == []
 
 
@@ -122,7 +155,8 @@ async def test_how_long_they_take_is_no_measure_of_a_light_read(node: Node, batc
 
 async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(node: Node) -> None:
     clock = ManualClock()
-    batcher = Batcher(node, RULES, 512, clock.now, Gathering())
+    batcher = Batcher(node, 512, clock.now, Gathering())
+    pool(batcher, clock.now)
     tasks = await ask(batcher, FEWEST_SLOTS + 1)
     assert len(node.singles) == FEWEST_SLOTS
     clock.advance(PATIENCE)
@@ -157,7 +191,9 @@ async def test_an_item_the_batch_did_not_answer_is_asked_again_alone(node: Node,
     tasks = await ask(batcher, FEWEST_SLOTS + 3)
     node.open.set()
     answers = await asyncio.gather(*tasks)
-    assert [answer.result for answer in answers] == [b"[%d]" % number for number in range(FEWEST_SLOTS + 3)]  # type: ignore[attr-defined]
+    assert [answer.result for answer in answers if isinstance(answer, Answer)] == [
+        b"[%d]" % number for number in range(FEWEST_SLOTS + 3)
+    ]
     assert node.singles.count(b"[5]") == 1
 
 
@@ -172,7 +208,7 @@ async def test_a_caller_that_left_is_not_asked_for(node: Node, batcher: Batcher)
 
 async def test_a_call_that_waits_too_long_fails_unsent_at_its_own_deadline(node: Node, batcher: Batcher) -> None:
     tasks = await ask(batcher, FEWEST_SLOTS)
-    late = await asked(batcher, "light", b"[99]", timeout=0.01)
+    late = await call(batcher, "light", 99, timeout=0.01)
     assert isinstance(late, Failure)
     assert (late.kind, late.sent) == (FailureKind.TIMEOUT, False)
     node.open.set()
@@ -210,7 +246,7 @@ async def test_what_comes_in_one_turn_travels_together_once_the_node_is_asked_bu
 ) -> None:
     node.open.set()
     for number in range(200):  # the clock stands still: nothing runs out of the bucket
-        await asked(batcher, "light", b"[%d]" % number, timeout=5.0)
+        await call(batcher, "light", number)
     singles = len(node.singles)
     await asyncio.gather(*await ask(batcher, 3, first=1000))
     assert node.batches == [[b"[1000]", b"[1001]", b"[1002]"]]
@@ -219,12 +255,18 @@ async def test_what_comes_in_one_turn_travels_together_once_the_node_is_asked_bu
 
 async def test_who_travels_alone_is_cut_off_when_its_caller_leaves(node: Node, batcher: Batcher) -> None:
     told: list[object] = []
-    offered = batcher.call("light", b"[1]", timeout=5.0, done=told.append)
-    unsent = batcher.call("light", b"[2]", timeout=5.0, done=told.append)
-    unsent.cancel()
+    among = pool(batcher)
+
+    def over(_attempt: Attempt, reply: Answer | Failure, _kind: object) -> None:
+        told.append(reply)
+
+    sent, unsent = (
+        Attempt(plan("light", number), among, Asked(1, among.nodes[0], 5.0), 0.0, over) for number in (1, 2)
+    )
+    unsent.cut("cancelled")
     for _ in range(3):
         await asyncio.sleep(0)
-    offered.cancel()
+    sent.cut("cancelled")
     for _ in range(3):
         await asyncio.sleep(0)
     assert (node.singles, told) == ([b"[1]"], [])
@@ -240,3 +282,24 @@ async def test_a_call_of_which_its_node_is_told_the_trace_travels_alone(node: No
     await asyncio.gather(*tasks)
     assert node.batches == [[b"[%d]" % FEWEST_SLOTS, b"[200]"]]
     assert node.told[-1] == "", "whoever makes room for others does not lend them its trace"
+
+
+async def test_a_batch_holds_calls_of_one_pool(node: Node, batcher: Batcher) -> None:
+    batcher.state.proved = True
+    tasks = await ask(batcher, FEWEST_SLOTS + 2)
+    tasks += await ask(batcher, 2, first=100, among=pool_of(batcher, clock=lambda: 0.0))
+    node.open.set()
+    await asyncio.gather(*tasks)
+    assert [sorted(batch) for batch in node.batches] == [
+        [b"[%d]" % number for number in (FEWEST_SLOTS, FEWEST_SLOTS + 1)],
+        [b"[100]", b"[101]"],
+    ]
+
+
+async def test_a_node_that_is_sent_no_batches_is_asked_for_each_call_at_once(node: Node) -> None:
+    batcher = Batcher(node, 512, lambda: 0.0, Gathering(), gathers=False)
+    tasks = await ask(batcher, FEWEST_SLOTS + 6)
+    assert len(node.singles) == FEWEST_SLOTS + 6
+    node.open.set()
+    await asyncio.gather(*tasks)
+    assert node.batches == []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pytest
 from yarl import URL
 
-from rpcaccel.dataplane.upstream.http_messages import call_text, post_text, request_head, request_headers
+from rpcaccel.dataplane.upstream.http_messages import body_text, request_head, request_headers, traced_head
 
 
 @dataclass
@@ -15,14 +15,34 @@ class Hidden:
         return self.text
 
 
+@dataclass
+class NodeCall:
+    """Implements the port of that name."""
+
+    method: str
+    params: bytes
+
+
 def test_params_go_out_exactly_as_they_came() -> None:
-    text = call_text(7, "hmyv2_getBalance", b"[ 1e28,  1.50 ]")
+    text = body_text(7, [NodeCall("hmyv2_getBalance", b"[ 1e28,  1.50 ]")])
     assert text == b'{"jsonrpc":"2.0","id":7,"method":"hmyv2_getBalance","params":[ 1e28,  1.50 ]}'
 
 
 def test_a_method_name_cannot_break_out_of_its_text() -> None:
     name = 'a","params":[],"x":"ü\n'
-    assert json.loads(call_text(1, name, b"[]")) == {"jsonrpc": "2.0", "id": 1, "method": name, "params": []}
+    assert json.loads(body_text(1, [NodeCall(name, b"[]")])) == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": name,
+        "params": [],
+    }
+
+
+def test_several_calls_are_a_batch_whose_ids_count_up() -> None:
+    calls = [NodeCall("a", b"[1]"), NodeCall("b", b"{}")]
+    assert body_text(8, calls) == (
+        b'[{"jsonrpc":"2.0","id":8,"method":"a","params":[1]},{"jsonrpc":"2.0","id":9,"method":"b","params":{}}]'
+    )
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
@@ -79,16 +99,10 @@ def test_a_host_header_of_the_operator_is_the_only_one() -> None:
 
 def test_a_traced_call_tells_its_own_span_and_no_other() -> None:
     head = request_head(URL("http://h/"), {"TraceParent": Hidden("00-x-y-01"), "x-traceparent": Hidden("1")})
-    assert b"\r\ntraceparent: 00-x-y-01\r\n" in post_text(head, b"[]")
-    traced = post_text(head, b"[]", "00-a-b-01")
+    assert b"\r\ntraceparent: 00-x-y-01\r\n" in head
+    traced = traced_head(head, "00-a-b-01")
+    assert traced.endswith(b"\r\n")
     assert [line for line in traced.split(b"\r\n") if b"traceparent" in line] == [
         b"x-traceparent: 1",
         b"traceparent: 00-a-b-01",
     ]
-
-
-def test_a_request_is_its_head_its_length_and_its_body() -> None:
-    assert post_text(b"POST / HTTP/1.1\r\n", b"[\xc3\xbc]") == (
-        b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n[\xc3\xbc]"
-    )
-    assert post_text(b"H\r\n", b"[]", "00-a-b-01") == b"H\r\ntraceparent: 00-a-b-01\r\nContent-Length: 2\r\n\r\n[]"

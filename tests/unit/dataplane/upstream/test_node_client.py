@@ -17,11 +17,13 @@ from tests.support.dataplane.raw_node import (
     Call,
     Connect,
     Hidden,
+    One,
     RawNode,
     Resolver,
     Settings,
     ask,
     failure,
+    together,
 )
 from tests.support.waiting import until
 
@@ -32,12 +34,12 @@ async def test_a_call_goes_out_once_with_few_headers_and_its_answer_comes_back_r
     node: RawNode, connect: Connect
 ) -> None:
     upstream = connect()
-    got = await upstream.send("hmyv2_getBlocks", b'[1, 2,{"fullTx" :true}]', timeout=LONG, id=77)
+    got = await upstream.send("hmyv2_getBlocks", b'[1, 2,{"fullTx" :true}]', timeout=LONG)
     assert isinstance(got, Answer)
     assert (got.result, got.error, got.http_status) == (b'"0x1"', None, 200)
     assert 0 < got.elapsed < LONG
     (call,) = node.calls
-    assert call.body == b'{"jsonrpc":"2.0","id":77,"method":"hmyv2_getBlocks","params":[1, 2,{"fullTx" :true}]}'
+    assert call.body == b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlocks","params":[1, 2,{"fullTx" :true}]}'
     assert call.head.startswith(b"POST / HTTP/1.1\r\n")
     names = sorted(line.split(":")[0].lower() for line in call.head.decode().split("\r\n")[1:-2])
     assert names == ["accept-encoding", "content-length", "content-type", "host", "user-agent"]
@@ -85,7 +87,7 @@ async def test_a_batch_is_one_request_and_its_answers_are_matched_by_id(node: Ra
         call.reply(b'[{"id":%d,"result":3},{"id":%d,"error":{"code":-1,"message":"x"}}]' % (third, first))
 
     node.script = script
-    got = await connect().send_batch([("a", b"[]"), ("b", b"[1]"), ("c", b"[]")], timeout=LONG)
+    got = await together(connect(), 3)
     assert [type(item) for item in got] == [Answer, Failure, Answer]
     assert isinstance(got[1], Failure)
     assert (got[1].kind, got[1].node) == (FailureKind.WRONG_ID, "a")
@@ -94,13 +96,8 @@ async def test_a_batch_is_one_request_and_its_answers_are_matched_by_id(node: Ra
     assert len(node.calls) == 1
 
 
-async def test_a_batch_of_nothing_asks_nothing(node: RawNode, connect: Connect) -> None:
-    assert await connect().send_batch([], timeout=LONG) == []
-    assert node.calls == []
-
-
 async def test_a_batch_that_cannot_be_sent_fails_item_by_item(connect: Connect) -> None:
-    got = await connect("http://127.0.0.1:1/").send_batch([("a", b"[]"), ("b", b"[]")], timeout=LONG)
+    got = await together(connect("http://127.0.0.1:1/"), 2)
     assert [item.kind for item in got if isinstance(item, Failure)] == [FailureKind.CONNECT] * 2
 
 
@@ -238,9 +235,7 @@ async def test_a_slot_that_comes_free_as_a_reply_comes_goes_to_the_next_that_wai
 
     node.script = script
     upstream, told = connect(max_connections=2, connect_timeout=LONG), []
-    posts = [
-        upstream.call("eth_blockNumber", b"[]", timeout=LONG, done=told.append, id=number) for number in range(1, 5)
-    ]
+    posts = [upstream.post([One()], LONG, lambda _calls, replies: told.extend(replies)) for _ in range(4)]
     await until(lambda: upstream.counters.queued == 2 and len(node.calls) == 2)
     text, answered = OK % 2, posts[1].connection
     posts[0].cancel()
