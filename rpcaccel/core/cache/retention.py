@@ -165,8 +165,9 @@ _HEADS = 15
 """Blocks for which an answer true at one head is kept: for late readers, and for hosts that are a little behind."""
 
 
-_SPREAD = 0.1
-"""Share by which a lifetime may be shortened at random, so that answers kept together do not expire together."""
+SPREAD = 0.1
+"""Share by which a lifetime is shortened at random at the most, so that answers kept together do not expire
+together."""
 
 
 class Lifetime(Struct, frozen=True):
@@ -174,11 +175,6 @@ class Lifetime(Struct, frozen=True):
 
     memory: float
     store: float
-
-
-def shortened(chance: float) -> float:
-    """The share of its lifetime for which an entry is kept; `chance` is drawn from [0, 1)."""
-    return 1.0 - _SPREAD * chance
 
 
 @lru_cache(maxsize=256)

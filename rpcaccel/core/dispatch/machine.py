@@ -28,14 +28,14 @@ An event that is illegal in the present state raises IllegalEvent and changes no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from math import inf
 from typing import Protocol
 
 from msgspec import Struct
 
-from rpcaccel.core.dispatch.dispatch_policy import NO_RANK, DispatchSettings, Settle, error_rank
+from rpcaccel.core.dispatch.dispatch_policy import NO_RANK, DispatchSettings, Settle, dispatch_settings, error_rank
 from rpcaccel.core.dispatch.retry_budget import Budget
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan.plan import Plan
@@ -122,8 +122,8 @@ class Dispatch:
     """The machine of one call."""
 
     __slots__ = ("_again", "_began", "_behind", "_best", "_best_rank", "_budget", "_chooser", "_ends", "_hedge_after",
-                 "_lacking", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts", "due", "end",
-                 "hedged", "state", "steps", "tried")  # fmt: skip
+                 "_lacking", "_nodes", "_plan", "_running", "_settings", "_silent_since", "asked", "attempts", "due",
+                 "end", "hedged", "state", "steps", "tried")  # fmt: skip
 
     asked: Asked
     """The attempt to be made, after ASK."""
@@ -136,6 +136,7 @@ class Dispatch:
         chooser: NodeChooser,
         budget: Budget,
         settings: DispatchSettings,
+        nodes: Sequence[Node] = (),
         *,
         ends: float,
         hedge_after: HedgeAfter | None = None,
@@ -143,6 +144,8 @@ class Dispatch:
         """The machine of `plan`.
 
         Args:
+            nodes: all nodes of the network, whose heads say whether a block that one of them does not have is worth a
+                wait. Without any, the settings alone say it.
             ends: when the whole call must be over (monotonic seconds).
             hedge_after: when a second node is asked as well; None: no hedging.
         """
@@ -161,6 +164,7 @@ class Dispatch:
         self._chooser = chooser
         self._budget = budget
         self._settings = settings
+        self._nodes = nodes
         self._ends = ends
         self._began = 0.0
         self._silent_since: float | None = None
@@ -279,13 +283,16 @@ class Dispatch:
 
     def _look_further(self, behind: Node, failure: Failure, now: float) -> int:
         """Somebody may have by now what this node has not yet."""
+        settings = self._settings
+        if self._nodes:
+            settings = dispatch_settings(settings, self._plan, self._nodes)
         self._behind += 1
-        if self._behind > self._settings.behind_attempts or self._ends - now <= _SOON:
+        if self._behind > settings.behind_attempts or self._ends - now <= _SOON:
             return self._give_up(now)
         node = self._chooser.next(self.tried, now)
         if node is not None:
             return self._pay_and_start(node, behind, failure, now)
-        pause = self._settings.behind_pause
+        pause = settings.behind_pause
         if pause is None or now + pause >= self._ends:
             return self._give_up(now)
         self.state = _PAUSING

@@ -164,10 +164,8 @@ def judge(node: Node, plan: Plan, now: float) -> Ineligibility:
     if node.head < plan.min_head:
         return Ineligibility.BEHIND
     rule = plan.rule
-    if now < node.parking.until:
-        return Ineligibility.PARKED
-    if node.parking.methods and now < node.parking.of(rule.method):
-        return Ineligibility.METHOD_PARKED
+    if node.parking.troubled and (why := _parked(node, plan, now)):
+        return why
     if node.quota is not None and node.quota.parked_until(now) is not None:
         return Ineligibility.SPENT
     if rule.roles and (why := _missing(node, plan, now)):
@@ -214,6 +212,12 @@ def _kept_out(node: Node) -> Ineligibility:
     if node.cordoned:
         return Ineligibility.CORDONED
     return Ineligibility.DRAINED if node.drained else Ineligibility.BARRED
+
+
+def _parked(node: Node, plan: Plan, now: float) -> Ineligibility:
+    if now < node.parking.until:
+        return Ineligibility.PARKED
+    return Ineligibility.METHOD_PARKED if now < node.parking.of(plan.rule.method) else NONE
 
 
 def _missing(node: Node, plan: Plan, now: float) -> Ineligibility:

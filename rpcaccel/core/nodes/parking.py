@@ -53,7 +53,8 @@ class Parking:
         self.answered_at = _NEVER
         """The time of the last answered call."""
         self.troubled = False
-        """Does an answered call change more than `answered_at`? False while nothing is left of any refusal."""
+        """Is anything left of a refusal? While it is False, neither the node nor a method is parked, and an answered
+        call changes nothing but `answered_at`."""
         self._looks = 0
         """Answered probes reported since the node's rest began."""
         self._seen_at: object = None

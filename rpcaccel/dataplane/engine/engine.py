@@ -92,7 +92,6 @@ class Engine:
         Args:
             client: the identity of the caller, for networks that route by client.
         """
-        network.cell(plan).missed(results.miss_reason(plan))
         rule, key, flights = plan.rule, plan.flight_key, self.flights
         if rule.kind in sticky.KINDS:
             return self._filter(network, plan, client)
@@ -141,7 +140,7 @@ class Engine:
         if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
             return False
         if plan.flight_key not in self.flights:
-            Fetch(self._fetching, network, plan, b"", key=plan.flight_key).start()
+            Fetch(self._fetching, network, plan, b"", key=plan.flight_key).begin()
         return True
 
     def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
@@ -152,7 +151,7 @@ class Engine:
         """Fetch a call that nobody waits for yet; one process fetches it for all that share the second tier."""
         fetch = Fetch(self._fetching, network, plan, b"", key=plan.flight_key)
         fetch.sole = True
-        fetch.start()
+        fetch.begin()
 
     def _filter(self, network: Network, plan: Plan, client: bytes) -> Pending[Outcome]:
         """Make a filter, or ask the node that made it: the id that the client has names that node."""

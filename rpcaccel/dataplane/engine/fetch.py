@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.retention import is_empty
-from rpcaccel.core.dispatch.dispatch_policy import dispatch_settings
 from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.plan.plan import Plan
@@ -78,7 +77,7 @@ class Fetch(Flight):
         ends: float | None = None,
         only: tuple[Choosing, Finish] | None = None,
     ) -> None:
-        """The fetch of `plan` for `client`; `begin` or `start` begins it.
+        """The fetch of `plan` for `client`; `begin` begins it.
 
         Args:
             key: the key of the flight; None: nobody may join it.
@@ -122,13 +121,8 @@ class Fetch(Flight):
         return f"<fetch of {self._plan.method} with {len(self._attempts)} attempts>"
 
     def begin(self) -> Pending[Outcome]:
-        """Begin the fetch for somebody who waits for it. The fetch may land before this returns."""
+        """Begin the fetch. Returns the wait of its first caller; the fetch may land before this returns."""
         pending = self.wait()
-        self.start()
-        return pending
-
-    def start(self) -> None:
-        """Begin the fetch; it may land before this returns."""
         try:
             shared, plan = self._shared, self._plan
             if shared.second_tier and plan.shared_keys:
@@ -141,6 +135,7 @@ class Fetch(Flight):
                 self._ask_nodes(_CALL, plan)
         except Exception as error:
             self._stumble(error)
+        return pending
 
     def cancel(self) -> None:
         """Stop the fetch without an outcome."""
@@ -196,7 +191,8 @@ class Fetch(Flight):
             plan,
             self._chooser,
             pool.budget,
-            dispatch_settings(pool.settings, plan, pool.nodes),
+            pool.settings,
+            pool.nodes,
             ends=self._ends,
             hedge_after=None if hedging is None or len(pool.nodes) < 2 else hedging.after,
         )
@@ -403,7 +399,9 @@ class Fetch(Flight):
         shared = self._shared
         took = ((_FORWARD, shared.clock() - self._started),)
         timed = took if self._redis < 0.0 else ((_REDIS, self._redis), *took)
-        self._end(shared.conclude(self._network, plan, said, timed))
+        outcome = shared.conclude(self._network, plan, said, timed)
+        self._close("cancelled")
+        self.land(outcome)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.core.cache.retention import Keep, judge, lifetime, shortened
+from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
@@ -153,7 +153,7 @@ class FetchContext:
         now, rule = self.clock(), plan.rule
         cache = plan.cache if lasting else _HEAD
         life = lifetime(cache, network.chain.block_time, rule.max_age, rule.stale)
-        share = shortened(self._rng.random())
+        share = 1.0 - SPREAD * self._rng.random()
         entry = Entry(
             result=result,
             cache=plan.cache,

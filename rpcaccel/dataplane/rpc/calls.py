@@ -21,7 +21,7 @@ from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
-from rpcaccel.dataplane.engine.results import out_of_time
+from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
 from rpcaccel.dataplane.rpc.observer import Observer
@@ -199,7 +199,10 @@ class Calls:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:
                 route.accepted[call.method] = accepted
-        return _Taken(call.id, plan, accepted[1], started), outcome
+        cell = accepted[1]
+        if outcome is None:
+            cell.missed(miss_reason(plan))
+        return _Taken(call.id, plan, cell, started), outcome
 
     def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
         """The outcome of a call of a batch, whose latency counts from now."""

@@ -138,9 +138,7 @@ async def forward(
         return Outcome(source=AnswerSource.NODE, result=b"")
 
     fetch = Fetch(means, network, plan, b"", bound=True, ends=deadline, only=(chooser, finish))  # type: ignore[arg-type]
-    pending = fetch.wait()
-    fetch.start()
-    await pending
+    await fetch.begin()
     (forwarded,) = said
     return forwarded
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from rpcaccel.core.cache.retention import lifetime
 from rpcaccel.core.dispatch.outcome import Forwarded, Leg
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
+from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
@@ -56,3 +58,17 @@ async def test_what_a_node_without_the_index_says_is_passed_on_when_nobody_has_i
             while (await proxy.call("hmyv2_getStakingTransactionsHistory", asked)).result is None:
                 for node in proxy.worker.state.networks["harmony-s0"].pool.nodes:
                     node.lacks.clear()
+
+
+async def test_answers_that_were_kept_together_do_not_expire_together() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, clock=lambda: 1000.0) as proxy:
+        context, network = proxy.worker.engine._fetching, proxy.worker.state.networks["harmony-s0"]
+        whole = lifetime(CacheClass.HEAD, network.chain.block_time).memory
+        plan, left = network.plan("eth_gasPrice", b"[]"), set()
+        for _ in range(10):
+            context.keep(network, plan, b'"0x1"', node_head=nodes[0].head)
+            entry = context.memory.peek(plan.head_key or b"", 1000.0)
+            assert entry is not None
+            left.add(entry.expires - 1000.0)
+    assert len(left) == 10
+    assert 0.9 * whole <= min(left) <= max(left) <= whole
