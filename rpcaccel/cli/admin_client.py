@@ -144,12 +144,6 @@ def _patience(method: str, path: str) -> float:
     return READING if method == "GET" or path.endswith("/record") else TIMEOUT
 
 
-def failed(error: RemoteError) -> int:
-    """Say why it did not work; the exit code."""
-    typer.echo(f"rpcaccel: {error}", err=True)
-    return 1
-
-
 def told(done: dict[str, Any]) -> str:
     """What a change did, in a line: "revision 5: harmony-s0 a: weight 1 to 5 (2 workers)"."""
     if done["change"] is None:

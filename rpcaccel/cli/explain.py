@@ -29,11 +29,7 @@ def explain(
     rpcaccel explain hmyv2_getBlocks '[100,140,{}]'
     rpcaccel explain eth_blockNumber --network harmony-s1 --json
     """
-    try:
-        found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
-    except admin_client.RemoteError as error:
-        typer.echo(f"rpcaccel: {error}", err=True)
-        return 1
+    found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return 0

@@ -14,6 +14,7 @@ import typer.main
 
 from rpcaccel import __version__
 from rpcaccel.cli import bench
+from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.check import check
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
@@ -120,7 +121,7 @@ def _failed(error: Exception) -> int:
         said = [error.format_message(), f"{context.command_path if context else 'rpcaccel'} --help says what there is"]
         _complain(*(said if said[0].strip() else ()))  # a group without its command has shown its help already
         return error.exit_code
-    if isinstance(error, ConfigError | ListenError):
+    if isinstance(error, ConfigError | ListenError | RemoteError):
         _complain(*str(error).splitlines())
         return USAGE if isinstance(error, ConfigError) else WRONG
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:

@@ -208,10 +208,7 @@ def record(
     rpcaccel record --to calls.jsonl --sample 0.1 --limit 20MB --hash-addresses
     """
     seconds, most = _read(duration, limit)
-    try:
-        admin_client.known_network(admin, network)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    admin_client.known_network(admin, network)
     try:
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -268,7 +265,8 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
     except StoppedError:
         return bench.INTERRUPTED
     except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+        typer.echo(f"rpcaccel: {error}", err=True)
+        return 1
     return 0
 
 

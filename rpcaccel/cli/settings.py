@@ -29,11 +29,8 @@ def get(
     rpcaccel settings get networks.harmony-s0.nodes
     rpcaccel settings get --difference
     """
-    try:
-        found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
-        shown = _below(found["difference"], path) if difference else _at(found["document"], path)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
+    shown = _below(found["difference"], path) if difference else _at(found["document"], path)
     typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     return 0
 
@@ -54,15 +51,12 @@ def set_(
     patch: Any = {}
     for change in changes:
         patch = _merged(patch, parse(change))
-    try:
-        if dry_run:
-            found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
-            typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
-            return 0
-        revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
-        done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    if dry_run:
+        found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
+        typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
+        return 0
+    revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
+    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
     typer.echo(admin_client.told(done))
     return 0
 
@@ -78,11 +72,8 @@ def undo(
     rpcaccel settings undo
     rpcaccel settings undo --to 12
     """
-    try:
-        revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
-        done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
+    done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
     typer.echo(admin_client.told(done))
     return 0
 
@@ -94,10 +85,7 @@ def export(admin: admin_client.Admin = admin_client.DEFAULT) -> int:
     Examples:
     rpcaccel settings export > rpcaccel.toml
     """
-    try:
-        typer.echo(admin_client.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    typer.echo(admin_client.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
     return 0
 
 
