@@ -54,9 +54,7 @@ def block_text(branch: Branch, block: Block, version: str, shown: Shown) -> byte
 
 def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> dict[str, Any]:
     """One block in a dialect's own key order."""
-    if version == "geth":
-        return _geth_block(branch, block, shown)
-    make, eth = branch.generator, version == "eth"
+    make, eth = branch.generator, version in ("eth", "geth")
     view: dict[str, Any] = {"number": _number(version, block.number)}
     if not eth:
         view["viewID"] = view["number"]
@@ -92,6 +90,15 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> di
         view["stakingTransactions"] = _staking(block, version, shown)
     if shown.signers:
         view["signers"] = [to_one(slot.address) for slot in signers(branch, block.number)]
+    if version == "geth":
+        del view["vrf"], view["vrfProof"]
+        view |= {
+            "baseFeePerGas": hex(1_000_000_000 + block.number % 1000),
+            "gasLimit": "0x1c9c380",
+            "mixHash": hex0(make.digest(b"randao", block.fork, block.number)),
+            "withdrawals": [],
+            "withdrawalsRoot": EMPTY_ROOT,
+        }
     return view
 
 
@@ -107,34 +114,6 @@ def _staking(block: Block, version: str, shown: Shown) -> list[Any]:
     if shown.full:
         return [staking_transaction(tx, block, version) for tx in block.staking]
     return [hex0(tx.hash) for tx in block.staking]
-
-
-def _geth_block(branch: Branch, block: Block, shown: Shown) -> dict[str, Any]:
-    make = branch.generator
-    return {
-        "baseFeePerGas": hex(1_000_000_000 + block.number % 1000),
-        "difficulty": "0x0",
-        "extraData": "0x",
-        "gasLimit": "0x1c9c380",
-        "gasUsed": hex(block.gas_used),
-        "hash": hex0(block.hash),
-        "logsBloom": bloom(make, block),
-        "miner": to_hex(make.leader(block.number).address),
-        "mixHash": hex0(make.digest(b"randao", block.fork, block.number)),
-        "nonce": "0x0000000000000000",
-        "number": hex(block.number),
-        "parentHash": hex0(block.parent),
-        "receiptsRoot": root(make, b"receipts", block),
-        "sha3Uncles": NO_UNCLES,
-        "size": hex(800 + 259 * len(block.txs)),
-        "stateRoot": hex0(make.digest(b"state", block.fork, block.number)),
-        "timestamp": hex(block.timestamp),
-        "transactions": _transactions(branch, block, "geth", shown),
-        "transactionsRoot": root(make, b"transactions", block),
-        "uncles": [],
-        "withdrawals": [],
-        "withdrawalsRoot": EMPTY_ROOT,
-    }
 
 
 def root(make: Generator, of: bytes, block: Block) -> str:
@@ -174,9 +153,7 @@ def bitmap(branch: Branch, number: int) -> str:
 
 def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> dict[str, Any]:
     """A transaction in block order of keys; `block` is None while it is pending."""
-    if version == "geth":
-        return _geth_transaction(branch, tx, block)
-    eth = version == "eth"
+    eth = version in ("eth", "geth")
     waiting = None if eth else ZERO_HASH
     view: dict[str, Any] = {
         "blockHash": hex0(block.hash) if block else waiting,
@@ -199,30 +176,13 @@ def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> di
     }
     if not eth:
         view |= {"shardID": branch.spec.shard, "toShardID": tx.to_shard}
-    return view | {"v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s)}
-
-
-def _geth_transaction(branch: Branch, tx: Tx, block: Block | None) -> dict[str, Any]:
-    view: dict[str, Any] = {
-        "blockHash": hex0(block.hash) if block else None,
-        "blockNumber": hex(block.number) if block else None,
-        "chainId": hex(branch.spec.signer_chain_id),
-        "from": to_hex(tx.sender),
-        "gas": hex(tx.gas),
-        "gasPrice": hex(tx.gas_price),
-        "hash": hex0(tx.eth_hash),
-        "input": hex0(tx.data),
-        "nonce": hex(tx.nonce),
-        "to": _who("geth", tx.to),
-        "transactionIndex": hex(tx.index) if block else None,
-        "value": hex(tx.value),
-        "type": hex(tx.type),
-        "v": hex(tx.v),
-        "r": hex(tx.r),
-        "s": hex(tx.s),
-    }
-    if tx.type == 2:
-        view |= {"maxFeePerGas": hex(tx.gas_price), "maxPriorityFeePerGas": hex(tx.priority_fee), "accessList": []}
+    view |= {"v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s)}
+    if version == "geth":
+        del view["timestamp"]
+        view |= {"chainId": hex(branch.spec.signer_chain_id), "type": hex(tx.type)}
+        if tx.type == 2:
+            fees = {"maxFeePerGas": hex(tx.gas_price), "maxPriorityFeePerGas": hex(tx.priority_fee)}
+            view |= {**fees, "accessList": []}
     return view
 
 

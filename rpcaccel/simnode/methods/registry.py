@@ -70,6 +70,11 @@ class MethodCall:
         self.version = version
         """v1 (hmy), v2 (hmyv2), eth (Harmony's eth), geth."""
 
+    @property
+    def is_eth(self) -> bool:
+        """Whether the call follows Ethereum's conventions: hashes of signed bytes, null above the head."""
+        return self.version in ("eth", "geth")
+
     def number(self, value: int) -> int | str:
         """A number as this namespace writes it."""
         return value if self.version == "v2" else hex(value)
@@ -116,6 +121,10 @@ class Registry:
             return run
 
         return register
+
+    def fixed(self, names: str, answer: bytes, *readers: Reader, spaces: dict[str, str]) -> None:
+        """Register an answer that is the same for every call, whatever its arguments."""
+        self.add(names, *readers, spaces=spaces)(lambda *_: answer)
 
 
 def read_params(method: Method, params: bytes) -> list[Any]:
@@ -196,8 +205,12 @@ NOT_BEACON = "cannot call this rpc on non beaconchain node"
 HARMONY_VERSION = "Harmony (C) 2025. harmony, version v8500-v2025.1.1-5-gdc52025a8 (simulated)"
 
 ETHEREUM = Registry()
-ETH = {"eth": "geth"}
 GETH_VERSION = "Geth/v1.16.0-simulated/linux-amd64/go1.24"
+
+
+def geth(names: str, *readers: Reader, optional: int = 0) -> Callable[[Run], Run]:
+    """Register a function in the eth namespace of a geth-like node."""
+    return ETHEREUM.add(names, *readers, spaces={"eth": "geth"}, optional=optional)
 
 
 def beacon_only(spec: ChainSpec) -> bool:

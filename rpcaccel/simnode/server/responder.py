@@ -12,7 +12,6 @@ from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
 from rpcaccel.simnode.methods import (  # noqa: F401 - each file fills its kind's method table
     block_methods,
     ethereum_methods,
-    ethereum_state_methods,
     filter_methods,
     node_methods,
     staking_methods,
