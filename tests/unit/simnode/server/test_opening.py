@@ -55,7 +55,7 @@ def test_a_certificate_is_made_once_for_all_who_name_its_file_and_is_kept_from_o
     server_context(pem)
     written = pem.read_text()
     server_context(pem)
-    assert pem.read_text() == written != made()
+    assert pem.read_text() == written != made().decode()
     assert pem.stat().st_mode & 0o077 == 0
     assert [file.name for file in pem.parent.iterdir()] == ["node.pem"]
 
