@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rpcaccel.cli import admin_client
+from rpcaccel.config.patch import compose
 
 SETTINGS = "/api/v1/settings"
 
@@ -50,7 +51,7 @@ def set_(
     """
     patch: Any = {}
     for change in changes:
-        patch = _merged(patch, parse(change))
+        patch = compose(patch, parse(change))
     if dry_run:
         found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
         typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
@@ -118,13 +119,6 @@ def _parted(change: str) -> tuple[str, str]:
 def _emptied(found: Any) -> Any:
     """The same path with null at its end: the default."""
     return {key: _emptied(inner) for key, inner in found.items()} if isinstance(found, dict) else None
-
-
-def _merged(one: Any, other: Any) -> Any:
-    """Both patches as one. Not RFC 7396: null is kept, since it is what is to be sent."""
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return other
-    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
 
 
 def _at(document: Any, path: str) -> Any:

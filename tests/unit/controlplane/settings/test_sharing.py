@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.config.model import Settings
-from rpcaccel.config.patch import difference, merge
+from rpcaccel.config.patch import compose, difference, merge
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
-from rpcaccel.controlplane.settings.sharing import Sharing, compose
+from rpcaccel.controlplane.settings.sharing import Sharing
 from rpcaccel.stores.redis.board import BoardCursor, Heard, Posted, UnreachableError
 
 ME = Author("me", "page")
