@@ -283,22 +283,14 @@ def single(text: str) -> LoadCall | None:
 
 def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None) -> int:
     """Measure, show, write; the exit code. Ctrl-C shows what there is."""
-    from rpcaccel.bench.load.progress import StoppedError, Watch
+    from rpcaccel.bench.load.progress import StoppedError
     from rpcaccel.bench.report import render
-    from rpcaccel.dataplane import event_loop
 
     for file in out or ():
         _check(file)
 
-    async def main() -> tuple[Report, int, bool]:
-        with progress_bar.progress() as progress:
-            watch = Watch(progress)
-            with watch.interruptible():
-                report, code = await measure(watch)
-                return report, code, watch.stopped
-
     try:
-        report, code, stopped = event_loop.run(main())
+        (report, code), stopped = watched(measure)
     except StoppedError:
         return INTERRUPTED
     except (NoEndpointError, admin_client.RemoteError, ValueError, OSError) as error:
@@ -312,6 +304,20 @@ def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: lis
             typer.echo(f"rpcaccel: {file} cannot be written: {error.strerror}", err=True)
             return 1
     return INTERRUPTED if stopped else code
+
+
+def watched(work: Callable[[Watch], Awaitable[T]]) -> tuple[T, bool]:
+    """Run `work` under a progress bar; what it returns, and whether Ctrl-C ended it early. Raises what it raises."""
+    from rpcaccel.bench.load.progress import Watch
+    from rpcaccel.dataplane import event_loop
+
+    async def main() -> tuple[T, bool]:
+        with progress_bar.progress() as progress:
+            watch = Watch(progress)
+            with watch.interruptible():
+                return await work(watch), watch.stopped
+
+    return event_loop.run(main())
 
 
 def _check(file: Path) -> None:

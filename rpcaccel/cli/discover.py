@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from rpcaccel import chains
 from rpcaccel.chains import Chain
-from rpcaccel.cli.probe import Asks, ProbedNode, ProbeError, number
+from rpcaccel.cli.probe import ProbedNode, ProbeError, number
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.names import network_name, parse_node
+from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
@@ -57,7 +58,7 @@ async def discover(
     shard: int | None,
     *,
     wait: float = WAIT,
-    connect: Callable[[NodeSettings], Asks] = HttpNodeClient,
+    connect: Callable[[NodeSettings], Asker] = HttpNodeClient,
 ) -> Discovery:
     """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.
 
@@ -119,7 +120,7 @@ def _names(known: Sequence[Said]) -> dict[Said, str]:
 
 
 async def _ask(
-    upstream: Asks, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
+    upstream: Asker, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
 ) -> Said | str:
     """What a node says, or why it does not, in words. It is asked again until `deadline`, or until another answered."""
     clock = asyncio.get_running_loop().time

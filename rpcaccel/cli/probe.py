@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,10 +14,10 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.chains import Identity, Probe
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.nodes.probes import block_hash
+from rpcaccel.controlplane.nodes.probes import Asker, block_hash
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
-from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
@@ -45,17 +46,6 @@ class Finding(msgspec.Struct, frozen=True):
     role: str = ""
     behind: int = 0
     trouble: str = ""
-
-
-class Asks(Protocol):
-    """What is asked: `dataplane.Upstream`, or a stand-in."""
-
-    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        """One call."""
-        ...
-
-    async def close(self) -> None:
-        """No more calls."""
 
 
 class ProbeError(Exception):
@@ -151,7 +141,7 @@ async def of_its_chain(finding: Finding, chain: str, asked: ProbedNode) -> Findi
 class ProbedNode:
     """A node that is asked; what it answered once is not asked again."""
 
-    def __init__(self, upstream: Asks, timeout: float) -> None:
+    def __init__(self, upstream: Asker, timeout: float) -> None:
         self.upstream = upstream
         self.answers = False
         """Has anything come from it?"""
@@ -199,11 +189,7 @@ def number(said: object) -> int:
     """A block number or chain id, as Harmony (bare) or EVM nodes (hex) write it. Raises ProbeError."""
     if isinstance(said, int) and not isinstance(said, bool):
         return said
-    try:
-        return int(said, 16) if isinstance(said, str) and len(said) < _MAX_DIGITS else _not_a_number()
-    except ValueError:
-        return _not_a_number()
-
-
-def _not_a_number() -> int:
+    if isinstance(said, str) and len(said) < _MAX_DIGITS:
+        with contextlib.suppress(ValueError):
+            return int(said, 16)
     raise ProbeError("answered with something that is not a number")

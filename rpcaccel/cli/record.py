@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from rpcaccel import __version__
-from rpcaccel.cli import admin_client, bench, progress_bar
+from rpcaccel.cli import admin_client, bench
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.simnode.chain.addresses import parse as read
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
@@ -236,14 +236,13 @@ def _read(duration: str, limit: str) -> tuple[float, int]:
 
 def _recorded(written: Written, seconds: float, sample: float, admin: str) -> int:
     """Ask the proxy again and again; the exit code."""
-    from rpcaccel.bench.load.progress import StoppedError, Watch
-    from rpcaccel.dataplane import event_loop
+    from rpcaccel.bench.load.progress import StoppedError
 
     async def ask(*, stop: bool = False) -> dict[str, Any]:
         order = f'{{"sample": {sample!r}, "stop": {"true" if stop else "false"}}}'
         return await admin_client.meanwhile(lambda: admin_client.post(admin, "/api/v1/record", order))
 
-    async def watched(watch: Watch) -> None:
+    async def record_all(watch: Watch) -> None:
         written.add(await watch.unless_stopped(ask()))
         began = time.monotonic()
         while (left := began + seconds - time.monotonic()) > 0 and not written.full:
@@ -254,14 +253,8 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
             watch.at(1 - max(0.0, left - EVERY) / seconds)
         written.add(await ask(stop=True))
 
-    async def main() -> None:
-        with progress_bar.progress() as progress:
-            watch = Watch(progress)
-            with watch.interruptible():
-                await watched(watch)
-
     try:
-        event_loop.run(main())
+        bench.watched(record_all)
     except StoppedError:
         return bench.INTERRUPTED
     except admin_client.RemoteError as error:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rpcaccel.cli.probe import Asks
+from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.core.replies.failure import Failure
 
 CALLS_PER_SECOND = 20.0
@@ -71,7 +71,7 @@ def draw(rng: Random, world: DemoWorld, head: int) -> DemoCall:
 
 
 async def run(
-    proxy: Asks, world: DemoWorld, *, rng: Random, stop: asyncio.Event, rate: float = CALLS_PER_SECOND
+    proxy: Asker, world: DemoWorld, *, rng: Random, stop: asyncio.Event, rate: float = CALLS_PER_SECOND
 ) -> int:
     """Call the proxy at this rate until `stop`, never with more than a few calls open; how many were answered."""
     answered = head = 0
