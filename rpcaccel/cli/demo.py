@@ -106,18 +106,14 @@ def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]
 
 
 async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event, rate: float) -> None:
+    from rpcaccel.bench.load.workload import World
     from rpcaccel.cli import traffic
-    from rpcaccel.config.model import NodeSettings
-    from rpcaccel.config.secrets import NodeUrl
-    from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
     from rpcaccel.simnode.chain import addresses
 
     made = node.chain.generator
-    world = traffic.DemoWorld(
-        [addresses.to_one(validator) for validator in made.validators], addresses.to_hex(made.contract)
-    )
-    proxy = HttpNodeClient(NodeSettings(id="proxy", url=NodeUrl(f"http://{banner.reachable(listen)}/")))
-    try:
-        await traffic.run(proxy, world, rng=rng, stop=stop, rate=rate)
-    finally:
-        await proxy.close()
+    contract, validators = addresses.to_hex(made.contract), tuple(map(addresses.to_one, made.validators))
+
+    def world() -> World:
+        return World("harmony", node.head, contract, (contract,), validators)
+
+    await traffic.run(f"http://{banner.reachable(listen)}/", world, rng=rng, stop=stop, rate=rate)

@@ -166,10 +166,10 @@ async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
     return ()
 
 
-def _about(
+def about(
     method: str, *, block: str, span: tuple[int, int], address: str, contract: str, holder: str, validator: str = ""
 ) -> LoadCall:
-    """A call of `method` about these: at `block`, or about the blocks of `span`; `holder` is in hex without 0x."""
+    """A call of `method` about these things: at `block`, or about the blocks of `span`; `holder` is in hex without 0x."""
     first, last = span
     query = {"to": contract, "data": f"0x70a08231{holder:0>64}"}  # balanceOf
     params: dict[str, list[Any]] = {
@@ -193,7 +193,7 @@ def draw(method: str, world: World, rng: Random) -> LoadCall:
     number = max(1, world.head - rng.randrange(2, REACH))
     validator = rng.choice(world.validators) if world.validators else ""
     address, holder, span = rng.choice(world.addresses), f"{rng.getrandbits(160):x}", (max(1, number - 4), number)
-    return _about(
+    return about(
         method, block=hex(number), span=span, address=address, contract=world.contract, holder=holder,
         validator=validator,
     )  # fmt: skip
@@ -247,7 +247,7 @@ class Visitors:
             block = hex(max(1, self._head - int(rng.expovariate(0.02))))
         person, contract = self._person(), self._contract()
         span = (max(1, self._head - rng.choice((5, 20, 100))), self._head)
-        return _about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
+        return about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
 
     def page(self) -> list[LoadCall]:
         """What a page asks for when it opens, in one batch."""
