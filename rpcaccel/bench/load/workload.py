@@ -169,7 +169,7 @@ async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
 def about(
     method: str, *, block: str, span: tuple[int, int], address: str, contract: str, holder: str, validator: str = ""
 ) -> LoadCall:
-    """A call of `method` about these things: at `block`, or about the blocks of `span`; `holder` is in hex without 0x."""
+    """A call of `method` about these things: at `block`, or about the blocks of `span`. `holder` is hex without 0x."""
     first, last = span
     query = {"to": contract, "data": f"0x70a08231{holder:0>64}"}  # balanceOf
     params: dict[str, list[Any]] = {
