@@ -84,7 +84,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.bench.runs import table as measuring
     from rpcaccel.cli import bench_targets
 
-    target(direct)  # its faults are told before anything is started
+    target(direct)  # a faulty URL is reported before any proxy is started
     with (
         bench_targets.meanwhile(direct, "" if proxy else serve) as keeping,
         bench_targets.meanwhile(direct, "" if balanced or proxy else serve, "--memory", "0") as passing,
@@ -251,7 +251,7 @@ def steps(
     return measured(measure, out)
 
 
-# -- what they share ------------------------------------------------------------------------------------------------
+# -- shared by the commands ------------------------------------------------------------------------------------------
 
 
 def target(url: str, *, keep: bool = True) -> LoadTarget:
@@ -263,7 +263,7 @@ def target(url: str, *, keep: bool = True) -> LoadTarget:
 
 
 def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float:
-    """Seconds of a duration, where `some` is wanted above 0. Raises typer.BadParameter."""
+    """The seconds of a duration; with `some`, the duration must be above 0. Raises typer.BadParameter."""
     try:
         found = parse_duration(text)
     except ValueError as error:
@@ -274,7 +274,7 @@ def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float
 
 
 def single(text: str) -> LoadCall | None:
-    """The one call to make; None when none was named. Raises typer.BadParameter."""
+    """The call that --call names; None when the text is empty. Raises typer.BadParameter."""
     try:
         return written(text) if text else None
     except ValueError:
@@ -282,7 +282,8 @@ def single(text: str) -> LoadCall | None:
 
 
 def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None) -> int:
-    """Measure, show, write; the exit code. Ctrl-C shows what there is."""
+    """Measure, then print the report and write it into files; returns the exit code. After Ctrl-C the report is about
+    what was measured until then."""
     from rpcaccel.bench.load.progress import StoppedError
     from rpcaccel.bench.report import render
 
@@ -321,7 +322,8 @@ def watched(work: Callable[[Watch], Awaitable[T]]) -> tuple[T, bool]:
 
 
 def _check(file: Path) -> None:
-    """That a report can go into it, before minutes are spent on measuring. Raises typer.BadParameter."""
+    """Check that a report can be written into a file, before minutes are spent on measuring. Raises
+    typer.BadParameter."""
     from rpcaccel.bench.report import render
 
     try:

@@ -68,7 +68,7 @@ def table(found: dict[str, Any]) -> Table:
 
 
 def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is said, line by line."""
+    """The rows of the explanation: a heading, which may be empty, and a text."""
     yield "class", f"{found['cache']}: {found['why']} ({found['origin']})"
     yield "params", found["asked"]
     if found["forwarded"] != found["asked"]:

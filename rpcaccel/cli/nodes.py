@@ -85,7 +85,7 @@ def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:
 
 
 def table(listed: list[dict[str, Any]]) -> Table:
-    """The nodes as the admin side lists them, a row each, and one more where there is something to say of it."""
+    """A table with a row for each node, and another row with the reason of its state where there is one."""
     from rich.table import Table
     from rich.text import Text
 

@@ -117,12 +117,12 @@ def _parted(change: str) -> tuple[str, str]:
 
 
 def _emptied(found: Any) -> Any:
-    """The same path with null at its end: the default."""
+    """The document with null for every value, which puts a setting back to its default."""
     return {key: _emptied(inner) for key, inner in found.items()} if isinstance(found, dict) else None
 
 
 def _at(document: Any, path: str) -> Any:
-    """What stands at a dotted path. Raises RemoteError."""
+    """The value at a dotted path of a document. Raises RemoteError where there is none."""
     for key in _keys(path):
         if not isinstance(document, dict) or key not in document:
             raise admin_client.RemoteError(f"there is no setting {path}")
@@ -131,7 +131,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _below(edits: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
-    """Those at a dotted path or under it. Raises RemoteError for what is no path."""
+    """The edits at a dotted path or below it. Raises RemoteError for a text that is no path."""
     keys = _keys(path)
     return [edit for edit in edits if _keys(edit["path"])[: len(keys)] == keys]
 

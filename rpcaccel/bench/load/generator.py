@@ -1,4 +1,4 @@
-"""The load generator: sends each call of a plan when it is due, and keeps what became of it.
+"""The load generator: sends each call of a plan when it is due, and counts its outcome.
 
 A closed plan has a fixed number of calls under way, and the next is due when one is answered: for throughput. An open
 plan names the moment of each call, which does not wait for answers. A closed loop sends less while the server is slow,
@@ -27,8 +27,8 @@ from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
 
 LATE = 0.01
-"""Seconds after its time that a call may leave, at the 99th percentile, and the pace still counts as held; where a run
-says nothing else."""
+"""Seconds after its time that a call may leave, at the 99th percentile, and the pace still counts as held, unless
+a run has a limit of its own."""
 SHORT = 0.99
 """Share of the calls due that must have been sent."""
 BEHIND = 1.0
@@ -91,9 +91,9 @@ class RateHeld(Struct, frozen=True):
     late: float
     """Seconds, 99th percentile of how late calls left."""
     calls: int
-    """How many calls left."""
+    """The number of calls that left."""
     waited: int
-    """How many calls had to wait for a free connection."""
+    """The number of calls that had to wait for a free connection."""
     busy: float
     """Share of one core that the generator used."""
     late_most: float = LATE
@@ -107,11 +107,11 @@ class RateHeld(Struct, frozen=True):
 
     @property
     def effort(self) -> str:
-        """What the generator took, and how exact it was."""
+        """The processor time that the generator took, and how exact it was, in words."""
         return f"{self.busy * 100:.0f} % of a core, 99 % of calls left within {self.late * 1000:.2f} ms"
 
     def reason(self, connections: int) -> str:
-        """Why the pace was not kept, and what to do."""
+        """The reason why the pace was not kept, and a remedy, in words."""
         said = f"{self.sent:.0f} of {self.wanted:.0f} calls/s left, the 99th percentile {self.late * 1000:.1f} ms late"
         if self.waited > (1 - SHORT) * self.calls:
             return (
@@ -122,7 +122,7 @@ class RateHeld(Struct, frozen=True):
 
 
 Told = Callable[[LoadCall, Sequence[Outcome]], None]
-"""Called once for each call, with what became of it at each target."""
+"""Called once for each call, with its outcome at each target."""
 Judge = Callable[[Outcome, int], str]
 """The failure of an outcome, by the number of its call; empty: it is a good answer."""
 

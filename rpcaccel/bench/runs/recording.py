@@ -65,7 +65,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Chosen(Struct):
-    """What is replayed of a recording, and what is not, by reason."""
+    """The calls of a recording that are replayed, and the number of those that are not, by reason."""
 
     head: RecordingHeader
     lines: list[Line]
@@ -95,7 +95,7 @@ def _lines(name: str, text: Any) -> Iterator[Line]:
             yield _decode(line)
         except UNREADABLE as error:
             if not line.endswith(b"\n"):
-                return  # whoever wrote it was interrupted
+                return  # the recording was interrupted in the middle of its last line
             raise RecordingError(f"{name}, line {number}: {error}") from None
 
 
@@ -125,7 +125,7 @@ def is_read(method: str) -> bool:
 
 
 def follow(line: Line, head: int) -> Line:
-    """The call as far under this head as it was under its own, when it was about a block near that."""
+    """The call at another head: a block near the head of the recording becomes the block as far below `head`."""
     blocks = [block for block in (line.block, line.first) if block is not None and 0 <= line.head - block <= NEAR]
     if min(line.head, head) < 0 or not blocks:
         return line
@@ -134,6 +134,6 @@ def follow(line: Line, head: int) -> Line:
 
 
 def _moved(token: bytes, texts: dict[str, str]) -> bytes:
-    """A string or a number of the params, or what it is moved to, in the same spelling."""
+    """A string or number of the params, or the text that replaces it, in the same spelling."""
     word = token.strip(b'"').decode("utf-8", "replace")
     return token.replace(word.encode(), texts[word].encode()) if word in texts else token
