@@ -31,7 +31,7 @@ from tests.support.storm import NETWORK, Caller
 MB = 1_000_000
 PASSWORD = "correct horse battery staple"
 OWN = {"X-Rpcaccel-Request": "attack"}
-"""What tells the admin side that no page of another site asks."""
+"""The header that tells the admin side that no page of another site sends the request."""
 CODE = "eth_getCode"
 TRACE = "debug_traceTransaction"
 """A method that the relay alone answers."""
@@ -59,11 +59,11 @@ async def flood(field: Field, client: int) -> None:
 
 
 def flood_while(hurt: Callable[[Node], Awaitable[None]]) -> Attack:
-    """The same, and a node goes bad."""
+    """The mistakes of four clients, while a node is hurt."""
 
     async def attack(field: Field) -> None:
         async def later() -> None:
-            await asyncio.sleep(1.5)  # by then the mistakes have been many
+            await asyncio.sleep(1.5)  # the clients have made many mistakes by then
             await hurt(field.nodes[0])
 
         hurting = asyncio.create_task(later())
@@ -77,11 +77,11 @@ def flood_while(hurt: Callable[[Node], Awaitable[None]]) -> Attack:
 
 
 async def restart(node: Node) -> None:
-    """Killed and started, again and again, until cancelled."""
+    """Kill and start a node again and again, until cancelled."""
     while True:
         await node.kill()
         await node.start()
-        await asyncio.sleep(0.5)  # as often as a process that crashes at its start
+        await asyncio.sleep(0.5)  # the period of a process that crashes at its start
 
 
 async def hanging_calls(field: Field) -> None:
@@ -139,7 +139,7 @@ async def non_readers(field: Field) -> None:
             with contextlib.suppress(OSError):
                 await loop.sock_connect(client, (LOOPBACK, field.port))
                 await loop.sock_sendall(client, request)
-        await asyncio.sleep(5)  # the attack is that they stay
+        await asyncio.sleep(5)  # the clients stay connected: that is the attack
     finally:
         for client in sockets:
             client.close()
@@ -312,7 +312,7 @@ async def _newest(field: Field) -> None:
     for _ in range(300):
         said = await field.call("hmyv2_getBlockByNumber", "latest", {})
         field.expect(bool(said.get("result")), f"the newest block: {str(said)[:100]}")
-        await asyncio.sleep(0.01)  # a steady pace, as above
+        await asyncio.sleep(0.01)  # a steady pace: the reads beside it are what is measured, too
 
 
 async def roles(field: Field) -> None:
@@ -401,7 +401,7 @@ NOTE = (
 
 
 class Row(NamedTuple):
-    """One attack. Seconds and bytes."""
+    """The figures of one attack, in seconds and bytes."""
 
     case: str
     calls: int

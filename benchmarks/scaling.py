@@ -33,14 +33,14 @@ _CALL = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 
 
 class Load(Struct):
-    """What a proxy did under a fixed rate, runs added up."""
+    """The sums over the runs of one proxy under a fixed rate."""
 
     calls: int = 0
     failures: int = 0
     cpu: float = 0.0
     """Seconds of all its processes, beyond what they take when nothing is asked."""
     held: bool = True
-    """Was the rate kept?"""
+    """Whether the rate was kept."""
     spread: tuple[int, ...] = ()
     """Connections of each worker, of the most uneven run."""
 
@@ -107,7 +107,7 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
 
 
 def spread(port: int, pids: list[int]) -> tuple[int, ...]:
-    """Connections to a port, by process that has any."""
+    """The number of connections to a port of each process that has any."""
     sockets = process_usage.sockets(port, "01")
     counts = (len(sockets & process_usage.held(pid)) for pid in pids)
     return tuple(count for count in counts if count)

@@ -62,7 +62,7 @@ def _around(mean: float) -> str:
 
 
 def measure(watch: Watch, *, number: int = 50, concurrency: int = 15, scale: float = 1.0) -> Report:
-    """The table. `scale` makes nodes and connections quicker, for trying it out."""
+    """The report with the table. A `scale` below 1 makes nodes and connections quicker, to try the measurement out."""
     with tempfile.TemporaryDirectory() as folder, trusted(Path(folder) / "nodes.pem"), bench(Path(folder)) as lab:
         columns = _columns(lab, scale, concurrency)
         asked = table.TableOptions(columns, number, concurrency, timeout=30.0, seed=time.time_ns() % (1 << 31))
@@ -70,7 +70,7 @@ def measure(watch: Watch, *, number: int = 50, concurrency: int = 15, scale: flo
             found = uvloop.run(table.table(asked, watch))
     report = table.reported(found, stopped=watch.stopped)
     for column in columns:
-        report.facts.pop(column.name, None)  # where they listened says nothing
+        report.facts.pop(column.name, None)  # the addresses of the endpoints say nothing
     factors = ", ".join(f"{factor:g}" for factor in FACTORS)
     report.facts["nodes"] = (
         f"{len(FACTORS)} simulated over TLS, {factors} times {QUICKEST * scale:g} to {SLOWEST * scale:g} ms by method, "

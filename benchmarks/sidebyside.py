@@ -75,10 +75,10 @@ class Rounds:
     def _run(self, side: Side) -> Measured:
         self._say(f"{side.name}: {side.kind}, {side.connections} connections, {self.seconds:g} s")
         if side.kind != "miss":
-            for number in range(KEYS) if side.kind == "keys" else range(2):  # so that what can be kept is
+            for number in range(KEYS) if side.kind == "keys" else range(2):  # fill the caches
                 if refused(side.url, BODIES[side.kind](number)):
-                    break  # found again after the run
-        self._first += 10_000_000  # no call of a run was ever made before
+                    break  # the fault is found again after the run
+        self._first += 10_000_000  # the calls of each run are new
         return run(side.url, side.kind, side.connections, self.seconds, first=self._first, on=on_core(LOADING))
 
 
@@ -180,7 +180,7 @@ def _texts(row: Row) -> tuple[str, ...]:
 
 
 def programs() -> dict[str, str]:
-    """What was measured beside the proxy, and by what."""
+    """The versions of the programs beside the proxy, and of the generator."""
     return {
         "peers": ", ".join(version for name in ("nginx", "haproxy") if (version := _version(name))) or "none installed",
         "generator": f"{_version('wrk') or 'our own'}; one core for what is measured, one for generator and node",

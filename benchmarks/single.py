@@ -31,7 +31,7 @@ LARGE = 10_000_000
 
 
 def shared(lab: Bench, runs: int) -> Iterator[Found]:
-    """So many identical calls at once on a node that takes 50 ms."""
+    """WAITERS identical calls at once, over a node that takes 50 ms."""
     node = lab.responder("--latency", "0.05")
     ours = lab.rpcaccel(f"{node},id=slow").url
     calls, waits = [], []
@@ -160,7 +160,7 @@ async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Sum
 
 
 async def _beside(url: str) -> float:
-    """The longest that a small call took while a large one passed."""
+    """The longest time of a small call while a large answer passed, in seconds."""
     pool, waits, done = ConnectionPool(parse(url), 4), [], asyncio.Event()
     await pool.warm(4)
 

@@ -32,7 +32,7 @@ class WallClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep really."""
+        """Sleep on the event loop."""
         await asyncio.sleep(seconds)
 
 
@@ -50,12 +50,12 @@ class ManualClock:
         return f"<ManualClock {self._now:g} s, {len(self._timers)} timers>"
 
     def now(self) -> float:
-        """The time that was set, in seconds."""
+        """The seconds to which the clock was moved."""
         return self._now
 
     @property
     def waiting(self) -> int:
-        """How many timers have not fired yet."""
+        """The number of timers that have not fired yet."""
         return len(self._timers)
 
     def call_at(self, when: float, callback: Callable[[], None]) -> None:
@@ -86,12 +86,12 @@ class HeadSchedule(Protocol):
     """How the head of a simulated chain moves."""
 
     def head(self, skew: float = 0.0) -> int:
-        """The newest block that someone `skew` seconds late has seen."""
+        """The newest block that a node `skew` seconds behind has seen."""
         ...
 
 
 class ByHand:
-    """The head moves only when a test says so; skew does not matter."""
+    """A head that a test moves by hand; skew does not matter."""
 
     __slots__ = ("number",)
 
@@ -99,7 +99,7 @@ class ByHand:
         self.number = start
 
     def head(self, skew: float = 0.0) -> int:  # noqa: ARG002 - the port's signature
-        """The block last advanced to."""
+        """The block to which a test moved the head."""
         return self.number
 
 
@@ -119,6 +119,6 @@ class ByClock:
         self._offset = 0.0 if seconds else time.time() - time.monotonic()
 
     def head(self, skew: float = 0.0) -> int:
-        """The newest block whose time has come `skew` seconds ago."""
+        """The newest block whose time came `skew` seconds ago."""
         age = self._seconds() + self._offset - self._genesis - skew
         return max(0, int(age // self._block_time))

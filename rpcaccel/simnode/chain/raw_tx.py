@@ -28,10 +28,10 @@ def keccak256(data: bytes) -> bytes:
 
 
 class RawTransaction(Struct, frozen=True, kw_only=True):
-    """What a signed transaction says."""
+    """The fields of a signed transaction."""
 
     hash: bytes
-    """Keccak of the bytes as sent."""
+    """The Keccak-256 hash of the bytes as they were sent."""
     sender: bytes
     to: bytes | None
     nonce: int
@@ -47,11 +47,11 @@ class RawTransaction(Struct, frozen=True, kw_only=True):
     priority_fee: int = 0
     to_shard: int = 0
     harmony: bool = False
-    """Sent in Harmony's own form."""
+    """Whether the transaction was sent in Harmony's own form."""
 
     @property
     def created(self) -> bytes:
-        """The address a creation gets."""
+        """The address of a contract that the transaction creates."""
         return keccak256(encode([self.sender, number_bytes(self.nonce)]))[12:]
 
     def harmony_hash(self, shard: int) -> bytes:
@@ -91,7 +91,7 @@ def _length(length: int, offset: int) -> bytes:
 
 
 def decode(data: bytes) -> Item:
-    """The item that `data` is. Raises ValueError with the node's own words when it is none."""
+    """The RLP item in `data`. Raises ValueError with the node's own words for other data."""
     item, end = _decode(data, 0)
     if end != len(data):
         raise ValueError("rlp: input contains more than one value")

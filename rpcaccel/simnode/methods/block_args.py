@@ -26,7 +26,7 @@ _FIELDS = {
 
 
 class UnreadableArgument(ValueError):
-    """An argument a node cannot read: -32602 `invalid argument N: ` and this text."""
+    """An argument that a node cannot read, which is error -32602 with `invalid argument N: ` and this text."""
 
 
 def _as_go_reads(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def number_or_hash(raw: Raw) -> Reference:
 
 
 def optional_number_or_hash(raw: Raw) -> Reference:
-    """The same where the node holds a pointer to it: null is as good as missing, and means latest."""
+    """A pointer to Harmony's BlockNumberOrHash: null counts as missing, and means latest."""
     return LATEST if bytes(raw).strip() == b"null" else number_or_hash(raw)
 
 
@@ -166,7 +166,7 @@ def geth_address(raw: Raw) -> bytes:
 def geth_number_or_hash(raw: Raw) -> Reference:
     """go-ethereum's BlockNumberOrHash: text, tags (finalized and safe too), a hash, or the EIP-1898 object."""
     text = bytes(raw).decode().strip()
-    if text == "null":  # a pointer: as good as missing
+    if text == "null":  # a pointer: null counts as missing
         return LATEST
     if text[:1] == "{":
         return _object(text, geth=True)

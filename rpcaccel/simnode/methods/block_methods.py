@@ -146,7 +146,7 @@ def get_blocks(asked: MethodCall, start: int, end: int, wanted: Any = None) -> b
     end = asked.head if end == LATEST else end
     if end >= start and end - start > BLOCKS_LIMIT:
         raise failed(f"GetBlocks query must be smaller than size {BLOCKS_LIMIT}")
-    # A start of -1 is the tag latest: the head comes first, and then 0, 1, 2 and so on, as the node's loop has it.
+    # A start of -1 is the tag latest: a real node answers the head first, and then blocks 0, 1, 2 and so on.
     pieces = [height for height in range(start, end + 1) if height <= asked.head]
     if pieces and wanted is None:
         raise failed(CRASHED)

@@ -24,7 +24,7 @@ GAS_LIMIT = 80_000_000
 
 
 class Shown(Struct, frozen=True):
-    """What of a block a caller wants to see."""
+    """The parts of a block that a caller wants to see."""
 
     full: bool = False
     signers: bool = False
@@ -47,7 +47,7 @@ def _who(version: str, address: bytes | None) -> str | None:
 
 
 def block_text(branch: Branch, block: Block, version: str, shown: Shown) -> bytes:
-    """One block, kept on its branch once made."""
+    """The text of a block, which its branch remembers."""
     key = (block.number, block.fork, len(block.txs), version, shown)
     return branch.remember(key, lambda: text(block_object(branch, block, version, shown)))
 
@@ -124,7 +124,7 @@ def root(make: Generator, of: bytes, block: Block) -> str:
 
 
 def bloom(make: Generator, block: Block) -> str:
-    """512 hex digits: nothing without logs."""
+    """The logs bloom of a block; all zeros without logs."""
     if not any(tx.log_data for tx in block.txs):
         return NO_BLOOM
     bits = int.from_bytes(make.digest(b"bloom", block.number, size=6), "big")
@@ -132,7 +132,7 @@ def bloom(make: Generator, block: Block) -> str:
 
 
 def vrf_proof(make: Generator, block: Block) -> bytes:
-    """96 bytes."""
+    """The VRF proof of a block, 96 bytes."""
     return make.digest(b"vrf proof", block.fork, block.number, size=64) + make.digest(b"vrf end", block.number)
 
 
@@ -229,7 +229,7 @@ def log(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any] | 
 
 
 def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any]:
-    """What a mined transaction did."""
+    """The receipt of a mined transaction."""
     eth = version in ("eth", "geth")
     used = sum(other.gas_used for other in block.txs[: tx.index + 1]) if not tx.staking else tx.gas_used
     left = log(branch, tx, block, version)

@@ -41,7 +41,7 @@ class RpcError(Exception):
 
 
 def failed(message: str) -> RpcError:
-    """The -32000 that stands for nearly everything."""
+    """The error with code -32000, which nodes use for nearly everything."""
     return RpcError(-32000, message)
 
 
@@ -52,9 +52,9 @@ class Method(Struct, frozen=True):
     readers: tuple[Reader, ...]
     required: int
     limiter: str = ""
-    """Which of the node's rate limiters it waits for."""
+    """The node's rate limiter that calls wait for; empty: none."""
     beacon: bool = False
-    """Only shard 0 answers it."""
+    """Whether only shard 0 answers the method."""
 
 
 class MethodCall:
@@ -68,7 +68,7 @@ class MethodCall:
         self.head = head
         self.local = local
         self.version = version
-        """v1 (hmy), v2 (hmyv2), eth (Harmony's eth), geth."""
+        """The dialect of the namespace: v1 (hmy), v2 (hmyv2), eth (Harmony's eth) or geth."""
 
     @property
     def is_eth(self) -> bool:
@@ -80,11 +80,11 @@ class MethodCall:
         return value if self.version == "v2" else hex(value)
 
     def block_at(self, number: int) -> Block:
-        """The block at a height this node has."""
+        """The block at a height that this node has."""
         return self.branch.block(number)
 
     def visible(self, tx: Tx) -> bool:
-        """Whether a sent transaction is in a block this node has."""
+        """Whether a sent transaction is in a block that this node has."""
         return tx.number <= self.head
 
 
@@ -189,7 +189,7 @@ def call_object(raw: Raw) -> dict[str, Any]:
 
 
 def go_kind(value: object) -> str:
-    """What Go's decoder calls a JSON value."""
+    """The name of a JSON value's type in errors of Go's decoder."""
     if isinstance(value, bool):
         return "bool"
     kinds: dict[type, str] = {str: "string", int: "number", float: "number", list: "array", dict: "object"}
@@ -219,6 +219,6 @@ def beacon_only(spec: ChainSpec) -> bool:
 
 
 def not_v2_or_v1(asked: MethodCall) -> None:
-    """Refuse the eth namespace, where some methods stand by accident."""
+    """Refuse calls in the eth namespace, where some methods are registered by accident."""
     if asked.version == "eth":
         raise failed("API service has an unknown version")

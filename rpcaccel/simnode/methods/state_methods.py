@@ -57,7 +57,7 @@ def state_height(asked: MethodCall, reference: Reference) -> int | None:
 
 
 def call_data(asked: MethodCall, value: dict[str, Any]) -> tuple[bytes | None, bytes]:
-    """To whom, and with which data; Harmony ignores `input` (docs/harmony.md section 4)."""
+    """The called address and the data of a call object; Harmony ignores `input` (docs/harmony.md section 4)."""
     data = value.get("data")
     if asked.version == "geth":
         data = value.get("input") or data

@@ -33,7 +33,7 @@ class Faulty:
         self._brain = brain
 
     async def answer(self, request: web.BaseRequest, fault: str, parsed: Parsed) -> web.StreamResponse:
-        """Meet the request with `fault`. The calls are counted, and only the faults that send a result run them."""
+        """Answer a request with `fault`. Its calls are counted, and only the faults that send a result run them."""
         if fault in _IDS:
             calls = [RequestItem(call.method, call.params, _IDS[fault](call)) for call in parsed.calls]
             replies = [await self._brain.reply(call) for call in calls]
@@ -46,7 +46,7 @@ class Faulty:
             self._brain.counts.log.append((call.method, call.params))
         self._brain.counts.settle()
         if fault == "hang":
-            # Ends when the client leaves (aiohttp cancels the handler then) or the node is stopped.
+            # The wait ends when the client leaves, since aiohttp then cancels the handler, or when the node is stopped.
             await asyncio.get_running_loop().create_future()
         return cut(request) if fault == "reset" else self._refusal(fault, parsed)
 
