@@ -99,6 +99,11 @@ class Field:
                 return
             await asyncio.sleep(0.05)  # between two looks: this has no events to wait for
 
+    async def leave_to_first(self, method: str) -> None:
+        """Have no node but the first serve a method."""
+        for node in self.nodes[1:]:
+            await node.turn(missing=[method])
+
     def expect(self, holds: bool, what: str) -> None:
         """Note a fault unless something holds."""
         if not holds:

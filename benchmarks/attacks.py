@@ -113,8 +113,7 @@ async def long_batch(field: Field) -> None:
 async def many_batches(field: Field) -> None:
     """Ten clients at once, each with a batch of a hundred calls whose answers have 4 MB and are not kept."""
     field.relay.scripts[CODE] = says(b'"0x' + b"60" * (2 * MB) + b'"')
-    for node in field.nodes[1:]:
-        await node.turn(missing=[CODE])
+    await field.leave_to_first(CODE)
 
     async def client(number: int) -> None:
         batch = [call_of(CODE, f"0x{number:020x}{call:020x}", DEEP_BLOCK, id=call) for call in range(100)]
@@ -250,8 +249,7 @@ async def own_codes(field: Field) -> None:
     errors = [b'{"code":-38020,"message":"block range"}', b'{"message":"x","code": 7 ,"data":{"a":1e400}}']
     for number in range(200):
         error = errors[number % len(errors)]
-        for node in field.nodes[1:]:
-            await node.turn(missing=[CODE])
+        await field.leave_to_first(CODE)
 
         async def script(_: web.Request, call_id: bytes, error: bytes = error) -> web.StreamResponse:
             return web.Response(body=b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, error))
@@ -282,8 +280,7 @@ async def long_answer(field: Field) -> None:
     """An answer of 200 MB to a client that reads as fast as it can."""
     result = b'"0x' + b"60" * (100 * MB) + b'"'
     field.relay.scripts[CODE] = says(result)
-    for node in field.nodes[1:]:
-        await node.turn(missing=[CODE])
+    await field.leave_to_first(CODE)
     answer = await field.post(call_of(CODE, ADDRESS, DEEP_BLOCK))
     field.expect(answer.endswith(result + b"}"), f"{len(answer)} bytes came of {len(result)}")
 

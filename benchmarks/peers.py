@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.support.services import Process, Program, RedisServer, free_port, wait_until
@@ -83,6 +84,17 @@ def as_generator() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+class Row(NamedTuple):
+    """One line of the table of the side-by-side runs."""
+
+    path: str
+    ours: str
+    theirs: str
+    ratio: float | None
+    wanted: str
+    reached: bool | None
 
 
 class Bench:

@@ -19,19 +19,8 @@ from typing import NamedTuple
 
 from benchmarks import pages, scaling, single
 from benchmarks.generate import BATCH, BODIES, KEYS, Measured, run
-from benchmarks.peers import LOADING, Bench, bench, on_core, post, refused
+from benchmarks.peers import LOADING, Bench, Row, bench, on_core, post, refused
 from rpcaccel.bench.report.report import Report, Table, count, machine
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    path: str
-    ours: str
-    theirs: str
-    ratio: float | None
-    wanted: str
-    reached: bool | None
 
 
 class Side(NamedTuple):
@@ -121,38 +110,14 @@ def _row(path: str, ours: float | None, theirs: float | None, peer: str, wanted:
     return Row(path, f"{count(ours)}/s", f"{count(theirs)}/s", ratio, f"{wanted:g} x {peer}", ratio >= wanted)
 
 
-def shared(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """Calls that come together make one node call."""
-    for found in single.shared(lab, rounds.runs):
-        yield Row(*found)
-
-
-def added(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What a miss costs beside asking the node oneself."""
-    for found in single.added(lab, rounds.runs, rounds.seconds):
-        yield Row(*found)
-
-
-def large(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """An answer of 10 MB, and what it does to others."""
-    for found in single.large(lab, rounds.runs):
-        yield Row(*found)
-
-
-def started(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """How soon it serves, and what it takes when it has nothing to do."""
-    for found in single.started(lab, rounds.runs):
-        yield Row(*found)
-
-
-def workers(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What a second worker is worth."""
-    for found in scaling.workers(lab, rounds.runs, rounds.seconds):
-        yield Row(*found)
-
-
 PARTS: dict[str, Callable[[Bench, Rounds], Iterator[Row]]] = {
-    part.__name__: part for part in (hits, redis, shared, added, large, started, workers)
+    "hits": hits,
+    "redis": redis,
+    "shared": lambda lab, rounds: single.shared(lab, rounds.runs),
+    "added": lambda lab, rounds: single.added(lab, rounds.runs, rounds.seconds),
+    "large": lambda lab, rounds: single.large(lab, rounds.runs),
+    "started": lambda lab, rounds: single.started(lab, rounds.runs),
+    "workers": lambda lab, rounds: scaling.workers(lab, rounds.runs, rounds.seconds),
 }
 
 
