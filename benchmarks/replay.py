@@ -25,10 +25,10 @@ from benchmarks.mixed import HOSTS, Mixed
 from rpcaccel.bench.report.report import Report, Table, machine, percent
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import HITS, AnswerSource
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support import services
+from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying
 from tests.support.services import RedisServer
 

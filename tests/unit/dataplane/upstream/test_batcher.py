@@ -12,8 +12,8 @@ from rpcaccel.core.plan.rules import CacheClass, Rule, RuleTable
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.dataplane.upstream.batcher import Batcher
-from rpcaccel.simnode.chain.clock import ManualClock
 from tests.support.dataplane.fake_client import FakeClient, asked
+from tests.support.manual_clock import ManualClock
 
 RULES = RuleTable(
     {

@@ -13,10 +13,10 @@ import aiohttp
 import pytest
 import uvloop
 
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.certificate import made, server_context
 from rpcaccel.simnode.server.factories import knobs
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 
 HEAD = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_chainId", "params": []}
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
