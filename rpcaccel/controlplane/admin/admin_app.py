@@ -315,8 +315,9 @@ class Admin:
 
     async def try_error(self, request: web.Request) -> web.Response:
         """Tell what would be done with an error, and change nothing."""
+        question = read(await request.read(), node_errors.ErrorQuestion)
         try:
-            return json_response(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
+            return json_response(node_errors.treatment(question, self._control.ledger.settings.networks))
         except ValueError as error:
             raise ProblemError(400, "invalid-question", str(error)) from None
 
