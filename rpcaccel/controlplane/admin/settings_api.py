@@ -114,7 +114,8 @@ class ChangeRoutes:
         ledger = self.control.ledger
         asked = request.query.get("limit", "100")
         limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
-        return json_response({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
+        newest = list(reversed(ledger.audit))[:limit]
+        return json_response({"changes": [line(ledger, change) for change in newest]})
 
     # -- workers, nodes, events ----------------------------------------------------------------------------------
 

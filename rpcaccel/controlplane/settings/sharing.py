@@ -180,7 +180,7 @@ class Sharing:
     async def _meet(self) -> None:
         posted = await self._board.read()
         if posted is None:  # an empty board, also one that was emptied, gets everything that is in force here
-            by = self._unposted_by or self._ledger.audit.newest(1)[0].by
+            by = self._unposted_by or self._ledger.audit[-1].by
             if overlay := compose(self._overlay, self._unposted):
                 await self._post(overlay, by, "")
             else:
