@@ -180,27 +180,16 @@ class SimChain:
         """Take a valid transaction in: it is in the block after the head, and pending until a head reaches that."""
         number = self.head + 1
         calls = raw.to is not None and raw.to == self.generator.contract and bool(raw.data)
+        said = {name: getattr(raw, name) for name in raw.__struct_fields__ if name in Tx.__struct_fields__}
+        said["hash"] = raw.harmony_hash(self.spec.shard) if self.spec.kind == "harmony" else raw.hash
         tx = Tx(
+            **said,
             number=number,
             index=0,
-            hash=raw.harmony_hash(self.spec.shard) if self.spec.kind == "harmony" else raw.hash,
             eth_hash=raw.hash,
-            sender=raw.sender,
-            to=raw.to,
-            value=raw.value,
-            nonce=raw.nonce,
-            gas=raw.gas,
-            gas_price=raw.gas_price,
             gas_used=min(raw.gas, intrinsic_gas(raw) + (30_000 if calls else 0)),
-            data=raw.data,
-            v=raw.v,
-            r=raw.r,
-            s=raw.s,
-            to_shard=raw.to_shard,
             log_data=number.to_bytes(32, "big") if calls else None,
             created=None if raw.to else raw.created,
-            type=raw.type,
-            priority_fee=raw.priority_fee,
         )
         return self._mine(tx)
 
