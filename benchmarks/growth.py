@@ -224,7 +224,7 @@ def _own() -> int:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, Size((1, 3), (1, 300), (1_000,), (1, 2), 0.2, 1, 10_000))
 
 

@@ -108,7 +108,7 @@ def _middle(runs: list[Summary], name: str) -> float | None:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, seconds=0.3, runs=1, latencies=(0.0,))
 
 

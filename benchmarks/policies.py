@@ -133,7 +133,7 @@ CANDIDATES: dict[str, Candidate] = {
     "cachebox LFU": Candidate(_cachebox("LFUCache"), "cachebox"),
     "cachetools LRU": Candidate(_cachetools, "cachetools"),
 }
-"""By name."""
+"""The policies by name."""
 
 
 class Found(Struct, frozen=True):
@@ -199,7 +199,7 @@ def _child(name: str, trace: str, requests: int, max_bytes: int, entries: int) -
 
 
 def apart(name: str, trace: str, requests: int, max_bytes: int) -> Found:
-    """The same in a process of its own, so that what one leaves behind is not counted for the next.
+    """A policy over a trace in a process of its own, so that memory that one run leaves is not counted for the next.
 
     One that cannot count bytes is run again with more or fewer entries until what it holds is what the others hold.
     """

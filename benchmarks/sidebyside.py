@@ -72,7 +72,7 @@ class Rounds:
 
 
 def hits(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What is answered from memory, against nginx' micro-cache for POST bodies."""
+    """Rows of answers from memory, beside nginx' micro-cache for POST bodies."""
     node = lab.responder()
     ours = lab.rpcaccel(f"{node},id=static").url
     nginx = lab.nginx(node)
@@ -89,7 +89,7 @@ def hits(lab: Bench, rounds: Rounds) -> Iterator[Row]:
 
 
 def redis(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What is answered from Redis when memory keeps nothing."""
+    """The row of answers from Redis, when memory keeps nothing."""
     node = lab.responder()
     ours = lab.rpcaccel(f"{node},id=static", "--memory", "0", "--redis", lab.redis().url)
     nginx = lab.nginx(node)

@@ -107,7 +107,7 @@ def large(lab: Bench, runs: int) -> Iterator[Row]:
 
 
 def started(lab: Bench, runs: int) -> Iterator[Row]:
-    """From the command to the first answer, and the memory of a proxy that idles."""
+    """The row of the time from the command to the first answer, and of the memory of a proxy that idles."""
     node = lab.responder()
     times, sizes = [], []
     for _ in range(runs):

@@ -122,7 +122,7 @@ def _row(found: Found) -> tuple[str, ...]:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, [Stage("held", 100, 1), Stage("spike", 200, 0.5)])
 
 

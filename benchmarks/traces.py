@@ -103,4 +103,4 @@ def indexer() -> Iterator[Request]:
 
 
 TRACES: dict[str, Callable[[], Iterator[Request]]] = {"dapp": dapp, "explorer": explorer, "indexer": indexer}
-"""By name; each goes on for ever."""
+"""The traces by name; each goes on for ever."""

@@ -105,7 +105,7 @@ async def discover(
 
 
 def _completed(said: Said, others: Sequence[Said | str]) -> Said:
-    """What a node claims, with the chain id of another node of the same chain and shard where the node tells none."""
+    """The claim of a node, with the chain id of another node of the same chain and shard where the node tells none."""
     if said.eth_chain_id is not None:
         return said
     alike = (other for other in others if isinstance(other, Said) and other[:2] == said[:2] and other.eth_chain_id)
@@ -126,7 +126,7 @@ def _names(known: Sequence[Said]) -> dict[Said, str]:
 async def _ask(
     upstream: Asker, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
 ) -> Said | str:
-    """What a node claims, or the reason why it claims nothing, in words. The node is asked again until `deadline`, or
+    """The claim of a node, or the reason why there is none, in words. The node is asked again until `deadline`, or
     until another node has answered."""
     clock = asyncio.get_running_loop().time
     try:
@@ -148,7 +148,7 @@ async def _ask(
 
 
 async def _said(asked: ProbedNode, chain: str | None, shard: int | None) -> Said:
-    """What a node claims. Raises ProbeError when the node does not answer."""
+    """The claim of a node. Raises ProbeError when the node does not answer."""
     found = chains.load(chain) if chain else await _chain(asked)
     identity = found.identity
     if shard is None:

@@ -52,7 +52,7 @@ class Due(NamedTuple):
 
 
 class Schedule(Struct, frozen=True):
-    """Which calls are made, and when each is due."""
+    """The calls of a run, and the times at which they are due."""
 
     calls: Iterator[Due]
     number: int
@@ -78,7 +78,7 @@ def constant(calls: Iterator[LoadCall], *, rate: float, seconds: float) -> Sched
 
 
 def timed(calls: Sequence[Due]) -> Schedule:
-    """These calls, each at its own time."""
+    """A schedule of calls that have times of their own."""
     return Schedule(iter(calls), len(calls), calls[-1].at if calls else 0.0)
 
 
@@ -193,7 +193,7 @@ class LoadGenerator:
 
     @property
     def held(self) -> RateHeld:
-        """How well the pace was kept; calls that were not due yet when the run was stopped count as not wanted."""
+        """The accuracy of the pace; calls that were not due yet when the run was stopped count as not wanted."""
         span = self._sending or self.elapsed
         sent = self._sent / span if span > 0 else 0.0
         return RateHeld(

@@ -71,7 +71,7 @@ def written(text: str) -> LoadCall:
 
 
 class CallChoice(Struct, frozen=True, kw_only=True):
-    """Which calls a measurement makes."""
+    """The choice of the calls that a measurement makes."""
 
     methods: tuple[str, ...] = ()
     """Methods of the table that are called in turn; empty: all ten."""
@@ -101,7 +101,7 @@ class CallChoice(Struct, frozen=True, kw_only=True):
 
 
 class World(Struct, frozen=True):
-    """What a chain has that calls can be about; addresses are 0x…"""
+    """The head, contract and accounts of a chain that calls are about; addresses are 0x…"""
 
     chain: str
     head: int
@@ -130,8 +130,8 @@ def asking(pool: ConnectionPool) -> Ask:
 
 
 async def learn(ask: Ask, where: str = "it") -> World:
-    """What a chain has, by calls to an endpoint. Raises NoEndpointError, naming `where`, when the endpoint tells no
-    head."""
+    """The world of a chain, learnt by calls to an endpoint. Raises NoEndpointError, naming `where`, when the endpoint
+    tells no head."""
     head, chain = await ask("hmyv2_blockNumber", []), "harmony"
     if not isinstance(head, int):
         said, chain = await ask("eth_blockNumber", []), "ethereum"

@@ -20,7 +20,7 @@ HITS = frozenset({"local", "memory", "redis"})
 
 
 class Ratio(Struct, frozen=True):
-    """How many times larger, with the interval that holds the true ratio with 95 % confidence."""
+    """A ratio, with the interval that holds the true ratio with 95 % confidence."""
 
     ratio: float
     low: float

@@ -76,7 +76,8 @@ class Differences(Struct):
 
 
 def difference(a: bytes, b: bytes) -> tuple[str, str, str] | None:
-    """Where two reply bodies differ first, and the two texts there; None when they mean the same."""
+    """The place of the first difference between two reply bodies, and the two texts there; None when they mean the
+    same."""
     if a == b:
         return None
     try:

@@ -39,7 +39,7 @@ def listeners(port: int) -> list[int]:
 
 
 def with_children(pids: Iterable[int]) -> list[int]:
-    """These processes and all their descendants."""
+    """The ids of some processes and of all their descendants."""
     children: dict[int, list[int]] = {}
     for pid in _pids():
         if (stat := _stat(pid)) is not None:

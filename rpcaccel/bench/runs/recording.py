@@ -52,7 +52,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first: int | None = None
     """The first block of a range."""
     source: str = ""
-    """Where the answer came from, as X-Rpcaccel-Cache says."""
+    """The source of the answer, as X-Rpcaccel-Cache tells it."""
     ms: float | None = None
     """Milliseconds until the answer."""
     hashed: bool = False
@@ -100,7 +100,8 @@ def _lines(name: str, text: Any) -> Iterator[Line]:
 
 
 def choose(head: RecordingHeader, lines: Sequence[Line], *, network: str = "", writes: bool = False) -> Chosen:
-    """What may be replayed: reads of one network; `writes`: whatever else can be sent. Raises RecordingError."""
+    """The calls of a recording that may be replayed: the reads of one network, and with `writes` all that can be sent.
+    Raises RecordingError."""
     networks = sorted({line.network for line in lines})
     if len(networks) > 1 and not network:
         raise RecordingError(f"calls to {', '.join(networks)}: --network says which of them are meant")

@@ -40,7 +40,7 @@ def read(exposition: str) -> dict[str, Histogram]:
 
 
 def passed(before: Mapping[str, Histogram], after: Mapping[str, Histogram]) -> dict[str, Histogram]:
-    """What was counted between two readings."""
+    """The step timings between two readings."""
     return {step: histogram.since(before.get(step, Histogram())) for step, histogram in after.items()}
 
 

@@ -35,7 +35,7 @@ class WallClock:
 
 
 class HeadSchedule(Protocol):
-    """How the head of a simulated chain moves."""
+    """The movement of the head of a simulated chain."""
 
     def head(self, skew: float = 0.0) -> int:
         """The newest block that a node `skew` seconds behind has seen."""

@@ -51,7 +51,8 @@ class Latency(Struct, frozen=True):
 
     @classmethod
     def parse(cls, written: str) -> Latency:
-        """From "40ms", "uniform:20ms-60ms", "lognormal:40ms,0.5" or "jitter:40ms+10ms". Raises ValueError."""
+        """The latency written as "40ms", "uniform:20ms-60ms", "lognormal:40ms,0.5" or "jitter:40ms+10ms". Raises
+        ValueError."""
         match = _SYNTAX.match(written.strip())
         if match is None:
             raise ValueError(f"{written!r} is no latency; say {EXAMPLES}")
@@ -97,7 +98,7 @@ class Knobs:
     stall: bool = False
     """Whether the head stands still where it is."""
     branch: int = -1
-    """Which history of a reorganised chain the node follows: an index, -1 for the newest."""
+    """The branch of a reorganised chain that the node follows: an index, -1 for the newest."""
     archive: bool = True
     """Whether the node keeps all state, or only that of the newest `prune_depth` blocks."""
     prune_depth: int = 128

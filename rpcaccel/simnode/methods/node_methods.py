@@ -40,7 +40,7 @@ EPOCHS = {
     "staking-precompile-epoch": 2,
     "validator-code-fix-epoch": 2,
 }
-"""From which epoch on each change of the protocol holds: what a client reads in `chain-config`."""
+"""The epoch from which each change of the protocol holds, as `chain-config` tells it."""
 
 
 def eth_chain_id(asked: MethodCall) -> int:

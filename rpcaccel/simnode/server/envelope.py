@@ -36,7 +36,7 @@ class RequestItem(Struct, frozen=True):
     """The method; empty when the request is not valid."""
     params: bytes
     id: bytes | None
-    """None for a notification."""
+    """The raw text of the id; None for a notification."""
 
 
 class DropConnection(Exception):
