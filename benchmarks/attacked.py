@@ -62,7 +62,7 @@ class Relay:
 
 @dataclass
 class Field:
-    """What an attack has: the nodes, the proxy as clients and its operator reach it, and how to call it."""
+    """The targets of an attack: the nodes, and the proxy as clients and its operator reach it."""
 
     nodes: list[Node]
     relay: Relay
@@ -72,9 +72,9 @@ class Field:
     admin: str
     http: aiohttp.ClientSession
     going: bool = True
-    """Do ordinary reads still come? An attack without an end of its own ends with them."""
+    """Whether ordinary reads still come. An attack without an end of its own ends with them."""
     wrong: list[str] = field(default_factory=list)
-    """What the attack itself found wrong with its answers."""
+    """Faults that the attack found in the answers to its own calls."""
 
     @property
     def url(self) -> str:
@@ -87,7 +87,7 @@ class Field:
             return await reply.read()
 
     async def call(self, method: str, *params: Any, id: Any = 1) -> Any:
-        """One call, its answer read."""
+        """The decoded answer to one call."""
         return read(await self.post(call_of(method, *params, id=id)))
 
     async def known(self, holds: Callable[[dict[str, Any]], bool]) -> None:
@@ -97,10 +97,15 @@ class Field:
                 nodes = (await reply.json())["nodes"]
             if all(holds(node) for node in nodes if node["id"] != "a"):
                 return
-            await asyncio.sleep(0.05)  # between two looks: the page of a process has no events to wait for
+            await asyncio.sleep(0.05)  # between two looks: this has no events to wait for
+
+    async def leave_to_first(self, method: str) -> None:
+        """Have no node but the first serve a method."""
+        for node in self.nodes[1:]:
+            await node.turn(missing=[method])
 
     def expect(self, holds: bool, what: str) -> None:
-        """Note what is wrong, where something does not hold."""
+        """Note a fault unless something holds."""
         if not holds:
             self.wrong.append(what)
 
@@ -112,7 +117,7 @@ class Field:
         raise ValueError(name)
 
     def forget_peak(self) -> None:
-        """Begin to watch the peak anew."""
+        """Reset the peak that VmHWM tells."""
         Path(f"/proc/{self.program.pid}/clear_refs").write_text("5", encoding="ascii")
 
 
@@ -125,15 +130,15 @@ class Case(NamedTuple):
     attack: Attack
     settings: Mapping[str, Any] = {}
     hostile: bool = False
-    """Is the first node reached through the relay?"""
+    """Whether the first node is reached through the relay."""
     memory: str = "0"
-    """Of the first cache tier; with none, every ordinary read goes to a node."""
+    """The size of the memory tier; with 0 every ordinary read goes to a node."""
     weight: int = 1
-    """Of the first node; the others have 1 each."""
+    """The weight of the first node; the others have 1 each."""
 
 
 def read(body: bytes) -> Any:
-    """What an answer says; nothing where it is not JSON."""
+    """The decoded answer; an empty object where it is not JSON."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -152,7 +157,7 @@ def says(result: bytes) -> Script:
 
 
 def streams(parts: Iterable[bytes], encoding: str = "identity") -> Script:
-    """A body in parts, however many they are, for as long as they are taken."""
+    """A script that answers with a body in parts, for as long as the client takes them."""
 
     async def script(request: web.Request, _: bytes) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Encoding": encoding, "Content-Type": "application/json"})

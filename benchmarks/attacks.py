@@ -31,7 +31,7 @@ from tests.support.storm import NETWORK, Caller
 MB = 1_000_000
 PASSWORD = "correct horse battery staple"
 OWN = {"X-Rpcaccel-Request": "attack"}
-"""What tells the admin side that no page of another site asks."""
+"""The header that tells the admin side that no page of another site sends the request."""
 CODE = "eth_getCode"
 TRACE = "debug_traceTransaction"
 """A method that the relay alone answers."""
@@ -59,11 +59,11 @@ async def flood(field: Field, client: int) -> None:
 
 
 def flood_while(hurt: Callable[[Node], Awaitable[None]]) -> Attack:
-    """The same, and a node goes bad."""
+    """The mistakes of four clients, while a node is hurt."""
 
     async def attack(field: Field) -> None:
         async def later() -> None:
-            await asyncio.sleep(1.5)  # by then the mistakes have been many
+            await asyncio.sleep(1.5)  # the clients have made many mistakes by then
             await hurt(field.nodes[0])
 
         hurting = asyncio.create_task(later())
@@ -77,11 +77,11 @@ def flood_while(hurt: Callable[[Node], Awaitable[None]]) -> Attack:
 
 
 async def restart(node: Node) -> None:
-    """Killed and started, again and again, until cancelled."""
+    """Kill and start a node again and again, until cancelled."""
     while True:
         await node.kill()
         await node.start()
-        await asyncio.sleep(0.5)  # as often as a process that crashes at its start
+        await asyncio.sleep(0.5)  # the period of a process that crashes at its start
 
 
 async def hanging_calls(field: Field) -> None:
@@ -113,8 +113,7 @@ async def long_batch(field: Field) -> None:
 async def many_batches(field: Field) -> None:
     """Ten clients at once, each with a batch of a hundred calls whose answers have 4 MB and are not kept."""
     field.relay.scripts[CODE] = says(b'"0x' + b"60" * (2 * MB) + b'"')
-    for node in field.nodes[1:]:
-        await node.turn(missing=[CODE])
+    await field.leave_to_first(CODE)
 
     async def client(number: int) -> None:
         batch = [call_of(CODE, f"0x{number:020x}{call:020x}", DEEP_BLOCK, id=call) for call in range(100)]
@@ -139,7 +138,7 @@ async def non_readers(field: Field) -> None:
             with contextlib.suppress(OSError):
                 await loop.sock_connect(client, (LOOPBACK, field.port))
                 await loop.sock_sendall(client, request)
-        await asyncio.sleep(5)  # the attack is that they stay
+        await asyncio.sleep(5)  # the clients stay connected: that is the attack
     finally:
         for client in sockets:
             client.close()
@@ -250,8 +249,7 @@ async def own_codes(field: Field) -> None:
     errors = [b'{"code":-38020,"message":"block range"}', b'{"message":"x","code": 7 ,"data":{"a":1e400}}']
     for number in range(200):
         error = errors[number % len(errors)]
-        for node in field.nodes[1:]:
-            await node.turn(missing=[CODE])
+        await field.leave_to_first(CODE)
 
         async def script(_: web.Request, call_id: bytes, error: bytes = error) -> web.StreamResponse:
             return web.Response(body=b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, error))
@@ -282,8 +280,7 @@ async def long_answer(field: Field) -> None:
     """An answer of 200 MB to a client that reads as fast as it can."""
     result = b'"0x' + b"60" * (100 * MB) + b'"'
     field.relay.scripts[CODE] = says(result)
-    for node in field.nodes[1:]:
-        await node.turn(missing=[CODE])
+    await field.leave_to_first(CODE)
     answer = await field.post(call_of(CODE, ADDRESS, DEEP_BLOCK))
     field.expect(answer.endswith(result + b"}"), f"{len(answer)} bytes came of {len(result)}")
 
@@ -312,7 +309,7 @@ async def _newest(field: Field) -> None:
     for _ in range(300):
         said = await field.call("hmyv2_getBlockByNumber", "latest", {})
         field.expect(bool(said.get("result")), f"the newest block: {str(said)[:100]}")
-        await asyncio.sleep(0.01)  # a steady pace, as above
+        await asyncio.sleep(0.01)  # a steady pace: the reads beside it are what is measured, too
 
 
 async def roles(field: Field) -> None:
@@ -401,7 +398,7 @@ NOTE = (
 
 
 class Row(NamedTuple):
-    """One attack. Seconds and bytes."""
+    """The figures of one attack, in seconds and bytes."""
 
     case: str
     calls: int

@@ -27,7 +27,7 @@ from rpcaccel.bench.report.report import Report
 
 Measure = Callable[[Watch], Report]
 Parts = Mapping[str, tuple[Measure, Measure]]
-"""A section of the page: how it is measured, and how that is tried out in seconds."""
+"""By section of the page, the function that measures it, and one that tries the measurement out in seconds."""
 
 PROGRAMS = ("misses", "seed", "sustained", "overhead", "growth")
 SLOW = ("eviction policies", "ranges, refresh, redis")
@@ -79,7 +79,7 @@ def _saved(heads: int) -> Report:
 
 
 def run(parts: Parts, out: Path | None, *, short: bool, say: Callable[[str], None]) -> int:
-    """Measure these; the exit code: 1 when a part could not be measured."""
+    """Measure some parts; returns the exit code, which is 1 when a part could not be measured."""
     watch = Watch(_Lines(say))
     failed = 0
     before = signal.signal(signal.SIGINT, lambda *_: watch.stop.set())
@@ -95,7 +95,7 @@ def run(parts: Parts, out: Path | None, *, short: bool, say: Callable[[str], Non
                 if watch.stopped:
                     break
                 continue
-            # Figures of a short run, or of one that was interrupted, are for nobody.
+            # Figures of a run that was short or interrupted are not written.
             pages.tell(report, None if watch.stopped or short else out, section)
             say(f"== {section}: {time.monotonic() - began:.0f} s")
             if watch.stopped:
@@ -106,7 +106,7 @@ def run(parts: Parts, out: Path | None, *, short: bool, say: Callable[[str], Non
 
 
 class _Lines:
-    """Says each new part of the work, and every few seconds how far it is."""
+    """Prints each new step, and every few seconds the progress."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

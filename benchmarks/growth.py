@@ -41,7 +41,7 @@ _numbers = count(4 * 10**9)
 
 
 class Size(Struct, frozen=True):
-    """How far each thing grows."""
+    """The sizes that are measured."""
 
     nodes: tuple[int, ...] = (1, 3, 10, 50)
     methods: tuple[int, ...] = (1, 30, 300)
@@ -50,7 +50,7 @@ class Size(Struct, frozen=True):
     seconds: float = 1.0
     runs: int = 3
     lookups: int = 200_000
-    """Of kept answers."""
+    """The number of lookups of kept answers."""
 
 
 USUAL = Size()
@@ -87,7 +87,7 @@ def _nodes(size: Size, watch: Watch) -> Iterator[tuple[str, ...]]:
 def _workers(size: Size, watch: Watch) -> Iterator[tuple[str, ...]]:
     for number in size.workers:
         with _lab() as lab:
-            # Where there are cores for them; the generator then takes what it gets of these.
+            # Workers are not pinned; the generator shares the cores with them.
             ours = lab.rpcaccel(lab.responder(), "--workers", str(number), "--memory", "64MB", core=None)
             yield from _miss_and_hit(f"workers: {number}", ours, size, watch)
 
@@ -125,7 +125,7 @@ class _lab:
 
 
 def known(number: int) -> list[LoadCall]:
-    """A call of each of so many methods that the proxy has a rule for: others share one row of counters."""
+    """A call of each of `number` methods that have a rule; methods without a rule share one row of counters."""
     rules = sorted(chains.load("harmony").rules, key=lambda rule: (rule.kind != "read", rule.method))
     names = [rule.method for rule in rules if not rule.deny]
     return [LoadCall(name) for name, _ in zip(names, range(number), strict=False)]
@@ -187,7 +187,7 @@ def _entries(size: Size, watch: Watch) -> Table:
 
 
 def kept(number: int, lookups: int) -> tuple[float, float, int]:
-    """Seconds of a lookup and of a put, and bytes grown by, of a tier with so many entries."""
+    """The seconds of a lookup and of a put in a tier with `number` entries, and the bytes that the process grew by."""
     gc.disable()
     before = _own()
     tier = MemoryTier(1 << 40, 1 << 20)
@@ -224,7 +224,7 @@ def _own() -> int:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, Size((1, 3), (1, 300), (1_000,), (1, 2), 0.2, 1, 10_000))
 
 

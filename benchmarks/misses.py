@@ -62,7 +62,7 @@ def _cells(found: dict[str, list[float]]) -> list[str]:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, seconds=0.3, runs=1, connections=(8,))
 
 

@@ -15,12 +15,12 @@ HOSTS = 2
 
 
 class Mixed:
-    """What clients ask for at one head after the other; `chain` names the transactions there are."""
+    """The calls of clients at one head after the other; `chain` has the transactions that calls are about."""
 
     def __init__(self, chain: SimChain, start: int, seed: str = "mixed") -> None:
         self._rng = random.Random(seed)
         self._chain = chain
-        self._places = [start // 4, start // 4 - 60]  # the second indexer walks where the first was a while ago
+        self._places = [start // 4, start // 4 - 60]  # the second indexer is 60 blocks behind the first
         self._contracts = [f"0x{number:040x}" for number in range(0xC0, 0xC0 + 60)]
 
     def at(self, head: int) -> Iterator[Call]:

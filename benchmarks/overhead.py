@@ -30,7 +30,7 @@ KEPT = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 
 
 class Way(NamedTuple):
-    """One way to an answer."""
+    """One way to get an answer: directly, by a miss, or by a hit."""
 
     name: str
     url: str
@@ -38,7 +38,7 @@ class Way(NamedTuple):
 
 
 def measure(watch: Watch, *, seconds: float = 4.0, runs: int = 3, latencies: tuple[float, ...] = (0.0, 0.02)) -> Report:
-    """A node that answers at once, and one that takes 20 ms."""
+    """The table for a node that answers at once and one that takes 20 ms."""
     rows: list[tuple[str, ...]] = []
     remarks = list[str]()
     for place, latency in enumerate(latencies):
@@ -108,7 +108,7 @@ def _middle(runs: list[Summary], name: str) -> float | None:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, seconds=0.3, runs=1, latencies=(0.0,))
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.support.services import Process, Program, RedisServer, free_port, wait_until
@@ -73,7 +74,7 @@ def pin(pid: int, core: int | None) -> None:
 
 @contextmanager
 def as_generator() -> Iterator[None]:
-    """This process itself is the load generator: on its core."""
+    """Pin this process, which generates the load, to the core of the generator."""
     if LOADING is None:
         yield
         return
@@ -85,13 +86,24 @@ def as_generator() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+class Row(NamedTuple):
+    """One line of the table of the side-by-side runs."""
+
+    path: str
+    ours: str
+    theirs: str
+    ratio: float | None
+    wanted: str
+    reached: bool | None
+
+
 class Bench:
     """Programs started for one round of runs, and ended with it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.missing: list[str] = []
-        """What was left out, in sentences."""
+        """The programs that were left out, in sentences."""
         self._started = ExitStack()
 
     def __enter__(self) -> Bench:
@@ -105,15 +117,15 @@ class Bench:
         return self.responders(1, *options, core=core)[0]
 
     def responders(self, count: int, *options: str, core: int | None = LOADING) -> list[str]:
-        """So many of them, in one process."""
+        """The URLs of `count` static nodes in one process."""
         command = [sys.executable, "-m", "benchmarks.responder", "--nodes", str(count), *options]
         process = self._start([*on_core(core), *command])
         said = process.wait_for(rf"(?:listening on \S+\s+){{{count}}}")[0]
         return said.split()[2::3]
 
     def simnode(self, knobs: dict[str, object], *options: str) -> str:
-        """A simulated node, its knobs turned; its URL. Nobody notices when it is some milliseconds late, other than of
-        the generator, which shares its core and goes first."""
+        """The URL of a simulated node with these knobs. The node has a lower priority than the generator, which shares
+        its core: a node that is some milliseconds late does no harm, and a late generator does."""
         behind = ("nice", "-n", "10") if shutil.which("nice") else ()
         process = self._start([*behind, *on_core(LOADING), sys.executable, "-m", "rpcaccel", "simnode", *options])
         url = process.wait_for(r"at (https?://[^,\s]+)")[1]
@@ -121,7 +133,7 @@ class Bench:
         return url
 
     def rpcaccel(self, *arguments: str | Path, core: int | None = TESTED) -> Running:
-        """The proxy over nodes; started, pinned and ready."""
+        """A proxy over nodes that is started, pinned to a core, and ready."""
         program = Program(
             "serve", *arguments, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", measured=False, apart=True
         )
@@ -191,7 +203,7 @@ class Running:
 
     @property
     def errors(self) -> int:
-        """Calls that ended in an error, by its own count."""
+        """The calls that ended in an error, by the proxy's own count."""
         text = get(f"{self.admin}/metrics").decode()
         wanted = (line for line in text.splitlines() if line.startswith("rpcaccel_calls_total{"))
         return sum(int(float(line.rpartition(" ")[2])) for line in wanted if 'outcome="error"' in line)
@@ -205,14 +217,14 @@ def bench(folder: Path) -> Iterator[Bench]:
 
 
 def post(url: str, body: str) -> tuple[bytes, str]:
-    """One call: the body, and where it came from. Raises OSError."""
+    """The body of the answer to one call, and the tier that the answer came from. Raises OSError."""
     request = Request(url, body.encode(), {"Content-Type": "application/json"})
     with build_opener(ProxyHandler({})).open(request, timeout=10.0) as reply:
         return reply.read(), reply.headers.get("X-Rpcaccel-Cache", "")
 
 
 def refused(url: str, body: str) -> str:
-    """Why a body is not answered well, every call in it with a result; empty: it is. A generator sees statuses only."""
+    """The reason why not every call of a body is answered with a result; empty when all are. wrk sees statuses only."""
     try:
         said = json.loads(post(url, body)[0])
     except (OSError, ValueError) as error:
@@ -222,14 +234,14 @@ def refused(url: str, body: str) -> str:
 
 
 def get(url: str) -> bytes:
-    """What GET answers. Raises OSError."""
+    """The body of the answer to a GET. Raises OSError."""
     with build_opener(ProxyHandler({})).open(url, timeout=10.0) as reply:
         body: bytes = reply.read()
         return body
 
 
 def _answers(url: str, call: Callable[[str, str], object] = post) -> None:
-    """Wait until a peer passes calls on."""
+    """Wait until calls through a peer are answered."""
 
     def passed() -> bool:
         try:

@@ -36,11 +36,12 @@ from rpcaccel.core.plan.rules import CacheClass
 SECTION = "eviction policies"
 MAX_ENTRY = 8 << 20
 TRIALS, CLOSE = 5, 0.02
-"""How often, and how near to the bound, one that counts entries is brought."""
+"""The number of trials by which a cache that counts entries is brought near the bound in bytes, and how near
+(share)."""
 
 
 class Cache(Protocol):
-    """What is compared."""
+    """A cache that is compared."""
 
     def get(self, key: bytes) -> Entry | None: ...
 
@@ -114,12 +115,12 @@ def _cachebox(kind: str) -> Callable[[int, int], Cache]:
 
 
 class Candidate(Struct, frozen=True):
-    """One that is compared."""
+    """A policy that is compared, and how its cache is made."""
 
     make: Callable[[int, int], Cache]
-    """Of so many bytes, or (if it cannot count them) of so many entries."""
+    """Makes a cache of so many bytes or, if it cannot count bytes, of so many entries."""
     package: str = ""
-    """What must be installed for it."""
+    """The package that must be installed; empty: none."""
     counts_entries: bool = False
 
 
@@ -132,21 +133,21 @@ CANDIDATES: dict[str, Candidate] = {
     "cachebox LFU": Candidate(_cachebox("LFUCache"), "cachebox"),
     "cachetools LRU": Candidate(_cachetools, "cachetools"),
 }
-"""By name."""
+"""The policies by name."""
 
 
 class Found(Struct, frozen=True):
-    """What one run found."""
+    """The figures of one run."""
 
     requests: int
     hits: int
     seconds: float
-    """Of processor time."""
+    """Seconds of processor time."""
     entries: int
     held: int
-    """Bytes of what it holds at the end, counted alike for all."""
+    """Bytes of the entries that the cache holds at the end, counted alike for all caches."""
     grown: int
-    """Bytes the process grew by."""
+    """Bytes that the process grew by."""
 
     @property
     def ratio(self) -> float:
@@ -198,7 +199,7 @@ def _child(name: str, trace: str, requests: int, max_bytes: int, entries: int) -
 
 
 def apart(name: str, trace: str, requests: int, max_bytes: int) -> Found:
-    """The same in a process of its own, so that what one leaves behind is not counted for the next.
+    """A policy over a trace in a process of its own, so that memory that one run leaves is not counted for the next.
 
     One that cannot count bytes is run again with more or fewer entries until what it holds is what the others hold.
     """

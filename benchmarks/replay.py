@@ -25,10 +25,10 @@ from benchmarks.mixed import HOSTS, Mixed
 from rpcaccel.bench.report.report import Report, Table, machine, percent
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import HITS, AnswerSource
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support import services
+from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying
 from tests.support.services import RedisServer
 
@@ -40,7 +40,7 @@ CLASSES = (CacheClass.HEAD, CacheClass.BY_NUMBER, CacheClass.FOREVER, CacheClass
 
 
 class Variant(Struct, frozen=True):
-    """What is switched on."""
+    """The features that are switched on."""
 
     name: str
     ranges: bool = True
@@ -59,7 +59,7 @@ VARIANTS = (
 
 
 class Saved(Struct):
-    """What one variant came to."""
+    """The counts of one variant."""
 
     calls: int = 0
     failed: int = 0
@@ -89,12 +89,12 @@ async def settled(proxies: Sequence[Proxy]) -> None:
     """Wait until what is fetched is there, and what is to be written to Redis is written."""
     for proxy in proxies:
         while len(proxy.worker.engine.flights) or proxy.worker.engine.store.stats().queued:
-            await asyncio.sleep(0.001)  # other tasks go on until nothing is left
+            await asyncio.sleep(0.001)  # other tasks run meanwhile
 
 
 async def through(variant: Variant, heads: int, redis: str) -> Saved:
     """The trace through two workers over the same nodes."""
-    clock = ManualClock(start=time.monotonic())  # the second tier reads its own clock
+    clock = ManualClock(start=time.monotonic())  # the second tier has a clock of its own
     net: dict[str, Any] = {"ranges": {"enabled": variant.ranges}, "refresh": variant.refresh}
     more: dict[str, Any] = {"redis": {"url": redis, "read_timeout": 2.0}} if variant.redis else {}
     async with (

@@ -60,7 +60,7 @@ _wanted = msgspec.json.Decoder(list[_Wanted]).decode
 
 
 class Responder:
-    """What the node answers, and what it counted."""
+    """The answers of the node, and its counts."""
 
     def __init__(self, size: int = 1700, latency: float = 0.0, work: float = 0.0) -> None:
         """`latency` is waited for and `work` is processor time, both in seconds."""
@@ -100,7 +100,7 @@ class Responder:
         return block_of(_wanted(params)[0].bytes) if params.startswith(b'[{"bytes"') else self._block
 
     def counts(self) -> bytes:
-        """What GET answers."""
+        """The document that a GET is answered with."""
         document = {"calls": self.calls, "requests": self.requests, "connections": self.connections}
         return msgspec.json.encode({**document, "asked": self.asked})
 
@@ -112,7 +112,7 @@ def block_of(size: int) -> bytes:
 
 
 class Protocol(asyncio.Protocol):
-    """One connection, requests one after the other."""
+    """One connection, whose requests are answered one after the other."""
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
@@ -160,7 +160,7 @@ class Protocol(asyncio.Protocol):
 
 
 async def serve(responder: Responder, port: int = 0, stop: asyncio.Event | None = None, nodes: int = 1) -> None:
-    """Serve until `stop` or a signal; says where on stdout. More than one of `nodes` have ports of their own choice."""
+    """Serve until `stop` or a signal, and print the URLs on stdout. Nodes beyond the first take free ports."""
     loop = asyncio.get_running_loop()
     stop = stop or asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 import uvloop
 from msgspec import Struct
 
-from benchmarks.peers import Bench, Running, post
-from benchmarks.single import Found
+from benchmarks.peers import Bench, Row, Running, post
 from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.generator import LoadGenerator, constant
 from rpcaccel.bench.load.progress import Watch
@@ -33,14 +32,14 @@ _CALL = LoadCall("eth_getBlockByNumber", b'["0x10",false]')
 
 
 class Load(Struct):
-    """What a proxy did under a fixed rate, runs added up."""
+    """The sums over the runs of one proxy under a fixed rate."""
 
     calls: int = 0
     failures: int = 0
     cpu: float = 0.0
     """Seconds of all its processes, beyond what they take when nothing is asked."""
     held: bool = True
-    """Was the rate kept?"""
+    """Whether the rate was kept."""
     spread: tuple[int, ...] = ()
     """Connections of each worker, of the most uneven run."""
 
@@ -50,7 +49,7 @@ class Load(Struct):
         return self.cpu / max(1, self.calls)
 
 
-def workers(lab: Bench, runs: int, seconds: float, rate: float = RATE) -> Iterator[Found]:
+def workers(lab: Bench, runs: int, seconds: float, rate: float = RATE) -> Iterator[Row]:
     """One worker and several, in turns, under the same rate of hits for each worker."""
     node = lab.responder(core=None)
     running = {count: lab.rpcaccel(f"{node},id=static", "--workers", str(count), core=None) for count in (1, WORKERS)}
@@ -62,7 +61,7 @@ def workers(lab: Bench, runs: int, seconds: float, rate: float = RATE) -> Iterat
     yield row(loads[1], loads[WORKERS], rate)
 
 
-def row(one: Load, several: Load, rate: float = RATE) -> Found:
+def row(one: Load, several: Load, rate: float = RATE) -> Row:
     """The row of the table."""
     path, wanted = f"{WORKERS} workers on {WORKERS} cores, {rate:,.0f} hits/s each", f"{WANTED:g} x one, spread evenly"
     reason = ""
@@ -73,10 +72,10 @@ def row(one: Load, several: Load, rate: float = RATE) -> Found:
     elif min(one.cpu, several.cpu) <= 0:
         reason = "a run too short for the clock of processor time"
     if reason:
-        return path, f"not reported: {reason}", "–", None, wanted, None
+        return Row(path, f"not reported: {reason}", "–", None, wanted, None)
     ratio = WORKERS * one.each / several.each
     spread = "/".join(map(str, several.spread))
-    return (
+    return Row(
         path,
         f"{several.each * 1e6:.1f} µs a call, connections {spread}",
         f"one: {one.each * 1e6:.1f} µs a call",
@@ -107,7 +106,7 @@ async def _under_load(running: Running, rate: float, seconds: float, load: Load)
 
 
 def spread(port: int, pids: list[int]) -> tuple[int, ...]:
-    """Connections to a port, by process that has any."""
+    """The number of connections to a port of each process that has any."""
     sockets = process_usage.sockets(port, "01")
     counts = (len(sockets & process_usage.held(pid)) for pid in pids)
     return tuple(count for count in counts if count)

@@ -29,16 +29,16 @@ from rpcaccel.bench.runs import table
 
 SECTION = "seed table"
 ROUND_TRIPS, ROUND_TRIP = 3, 330
-"""What opening a connection costs: one round trip of TCP and two of TLS, milliseconds each."""
+"""The round trips of opening a connection, one of TCP and two of TLS, and the milliseconds of each."""
 QUICKEST, SLOWEST, BLOCKS = 100, 230, 1400
 """Milliseconds that calls take on average by method, and hmyv2_getBlocks; at every node within the study's 85 to 265
 and 1,612."""
 FACTORS = (0.85, 1.0, 1.15)
-"""How many times as long as the average each node takes."""
+"""The time that each node takes, as a multiple of the average."""
 REFUSED = 48 / 50
 """The share of its calls that one more node refuses with HTTP 429."""
 SPREAD = 0.2
-"""How far a single call is from its mean, to either side."""
+"""The share by which a single call may differ from its mean, to either side."""
 CONFIG = """
 listen = "127.0.0.1:0"
 [admin]
@@ -62,7 +62,7 @@ def _around(mean: float) -> str:
 
 
 def measure(watch: Watch, *, number: int = 50, concurrency: int = 15, scale: float = 1.0) -> Report:
-    """The table. `scale` makes nodes and connections quicker, for trying it out."""
+    """The report with the table. A `scale` below 1 makes nodes and connections quicker, to try the measurement out."""
     with tempfile.TemporaryDirectory() as folder, trusted(Path(folder) / "nodes.pem"), bench(Path(folder)) as lab:
         columns = _columns(lab, scale, concurrency)
         asked = table.TableOptions(columns, number, concurrency, timeout=30.0, seed=time.time_ns() % (1 << 31))
@@ -70,7 +70,7 @@ def measure(watch: Watch, *, number: int = 50, concurrency: int = 15, scale: flo
             found = uvloop.run(table.table(asked, watch))
     report = table.reported(found, stopped=watch.stopped)
     for column in columns:
-        report.facts.pop(column.name, None)  # where they listened says nothing
+        report.facts.pop(column.name, None)  # the addresses of the endpoints say nothing
     factors = ", ".join(f"{factor:g}" for factor in FACTORS)
     report.facts["nodes"] = (
         f"{len(FACTORS)} simulated over TLS, {factors} times {QUICKEST * scale:g} to {SLOWEST * scale:g} ms by method, "
@@ -123,7 +123,7 @@ def _columns(lab: Bench, scale: float, connections: int) -> tuple[table.Column, 
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, number=15, concurrency=15, scale=0.05)
 
 

@@ -19,19 +19,8 @@ from typing import NamedTuple
 
 from benchmarks import pages, scaling, single
 from benchmarks.generate import BATCH, BODIES, KEYS, Measured, run
-from benchmarks.peers import LOADING, Bench, bench, on_core, post, refused
+from benchmarks.peers import LOADING, Bench, Row, bench, on_core, post, refused
 from rpcaccel.bench.report.report import Report, Table, count, machine
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    path: str
-    ours: str
-    theirs: str
-    ratio: float | None
-    wanted: str
-    reached: bool | None
 
 
 class Side(NamedTuple):
@@ -75,15 +64,15 @@ class Rounds:
     def _run(self, side: Side) -> Measured:
         self._say(f"{side.name}: {side.kind}, {side.connections} connections, {self.seconds:g} s")
         if side.kind != "miss":
-            for number in range(KEYS) if side.kind == "keys" else range(2):  # so that what can be kept is
+            for number in range(KEYS) if side.kind == "keys" else range(2):  # fill the caches
                 if refused(side.url, BODIES[side.kind](number)):
-                    break  # found again after the run
-        self._first += 10_000_000  # no call of a run was ever made before
+                    break  # the fault is found again after the run
+        self._first += 10_000_000  # the calls of each run are new
         return run(side.url, side.kind, side.connections, self.seconds, first=self._first, on=on_core(LOADING))
 
 
 def hits(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What is answered from memory, against nginx' micro-cache for POST bodies."""
+    """Rows of answers from memory, beside nginx' micro-cache for POST bodies."""
     node = lab.responder()
     ours = lab.rpcaccel(f"{node},id=static").url
     nginx = lab.nginx(node)
@@ -100,7 +89,7 @@ def hits(lab: Bench, rounds: Rounds) -> Iterator[Row]:
 
 
 def redis(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What is answered from Redis when memory keeps nothing."""
+    """The row of answers from Redis, when memory keeps nothing."""
     node = lab.responder()
     ours = lab.rpcaccel(f"{node},id=static", "--memory", "0", "--redis", lab.redis().url)
     nginx = lab.nginx(node)
@@ -121,38 +110,14 @@ def _row(path: str, ours: float | None, theirs: float | None, peer: str, wanted:
     return Row(path, f"{count(ours)}/s", f"{count(theirs)}/s", ratio, f"{wanted:g} x {peer}", ratio >= wanted)
 
 
-def shared(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """Calls that come together make one node call."""
-    for found in single.shared(lab, rounds.runs):
-        yield Row(*found)
-
-
-def added(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What a miss costs beside asking the node oneself."""
-    for found in single.added(lab, rounds.runs, rounds.seconds):
-        yield Row(*found)
-
-
-def large(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """An answer of 10 MB, and what it does to others."""
-    for found in single.large(lab, rounds.runs):
-        yield Row(*found)
-
-
-def started(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """How soon it serves, and what it takes when it has nothing to do."""
-    for found in single.started(lab, rounds.runs):
-        yield Row(*found)
-
-
-def workers(lab: Bench, rounds: Rounds) -> Iterator[Row]:
-    """What a second worker is worth."""
-    for found in scaling.workers(lab, rounds.runs, rounds.seconds):
-        yield Row(*found)
-
-
 PARTS: dict[str, Callable[[Bench, Rounds], Iterator[Row]]] = {
-    part.__name__: part for part in (hits, redis, shared, added, large, started, workers)
+    "hits": hits,
+    "redis": redis,
+    "shared": lambda lab, rounds: single.shared(lab, rounds.runs),
+    "added": lambda lab, rounds: single.added(lab, rounds.runs, rounds.seconds),
+    "large": lambda lab, rounds: single.large(lab, rounds.runs),
+    "started": lambda lab, rounds: single.started(lab, rounds.runs),
+    "workers": lambda lab, rounds: scaling.workers(lab, rounds.runs, rounds.seconds),
 }
 
 
@@ -180,7 +145,7 @@ def _texts(row: Row) -> tuple[str, ...]:
 
 
 def programs() -> dict[str, str]:
-    """What was measured beside the proxy, and by what."""
+    """The versions of the programs beside the proxy, and of the generator."""
     return {
         "peers": ", ".join(version for name in ("nginx", "haproxy") if (version := _version(name))) or "none installed",
         "generator": f"{_version('wrk') or 'our own'}; one core for what is measured, one for generator and node",

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import uvloop
 
-from benchmarks.peers import TESTED, Bench, as_generator, get, post
+from benchmarks.peers import TESTED, Bench, Row, as_generator, get, post
 from rpcaccel.bench.load.client import ConnectionPool, LoadReply, parse
 from rpcaccel.bench.load.generator import LoadGenerator, constant
 from rpcaccel.bench.load.progress import Watch
@@ -23,14 +23,12 @@ from rpcaccel.bench.report.statistics import Summary, percentile
 from rpcaccel.bench.runs import process_usage
 
 T = TypeVar("T")
-Found = tuple[str, str, str, float | None, str, bool | None]
-"""As sidebyside.Row."""
 WAITERS = 64
 LARGE = 10_000_000
 
 
-def shared(lab: Bench, runs: int) -> Iterator[Found]:
-    """So many identical calls at once on a node that takes 50 ms."""
+def shared(lab: Bench, runs: int) -> Iterator[Row]:
+    """WAITERS identical calls at once, over a node that takes 50 ms."""
     node = lab.responder("--latency", "0.05")
     ours = lab.rpcaccel(f"{node},id=slow").url
     calls, waits = [], []
@@ -39,7 +37,7 @@ def shared(lab: Bench, runs: int) -> Iterator[Found]:
         waits += _run(lambda number=number: _together(ours, _miss(10**9 + number)))  # type: ignore[misc]
         calls.append(_asked(node) - before)
     middle = percentile(sorted(waits), 0.5) or 0.0
-    yield (
+    yield Row(
         f"{WAITERS} identical misses, 50 ms node",
         f"{max(calls)} node call, median {middle * 1000:.1f} ms",
         "–",
@@ -49,7 +47,7 @@ def shared(lab: Bench, runs: int) -> Iterator[Found]:
     )
 
 
-def added(lab: Bench, runs: int, seconds: float) -> Iterator[Found]:
+def added(lab: Bench, runs: int, seconds: float) -> Iterator[Row]:
     """Misses at 1,000 calls a second, directly and through the proxy. The node shares the proxy's core here, since the
     generator keeps its own busy to send at exact times."""
     node = lab.responder(core=TESTED)
@@ -58,7 +56,7 @@ def added(lab: Bench, runs: int, seconds: float) -> Iterator[Found]:
         yield _added(node, ours, runs, seconds)
 
 
-def _added(node: str, ours: str, runs: int, seconds: float) -> Found:
+def _added(node: str, ours: str, runs: int, seconds: float) -> Row:
     numbers = count(2 * 10**9)
     direct: list[Summary] = []
     through: list[Summary] = []
@@ -74,8 +72,8 @@ def _added(node: str, ours: str, runs: int, seconds: float) -> Found:
     path, wanted = "added latency of a miss at 1,000/s, p50 / p99", "0.3 / 1.5 ms"
     if failures or not held:
         reason = f"{failures} calls failed" if failures else "rate not held by the generator"
-        return path, f"not reported: {reason}", "–", None, wanted, None
-    return (
+        return Row(path, f"not reported: {reason}", "–", None, wanted, None)
+    return Row(
         path,
         f"{p50:+.2f} ms / {p99:+.2f} ms",
         f"direct: {base['p50']:.2f} / {base['p99']:.2f} ms",
@@ -85,7 +83,7 @@ def _added(node: str, ours: str, runs: int, seconds: float) -> Found:
     )
 
 
-def large(lab: Bench, runs: int) -> Iterator[Found]:
+def large(lab: Bench, runs: int) -> Iterator[Row]:
     """An answer of 10 MB: memory at its peak, and the longest wait of small calls meanwhile."""
     node = lab.responder()
     ours = lab.rpcaccel(f"{node},id=static")
@@ -97,7 +95,7 @@ def large(lab: Bench, runs: int) -> Iterator[Found]:
         stalls.append(_run(lambda: _beside(url)))
         peaks.append((_peak(pid) - before) / LARGE)
     peak, stall = median(peaks), median(stalls)
-    yield (
+    yield Row(
         "10 MB answer: peak memory, longest stall of others",
         f"{peak:.1f} x the answer, {stall * 1000:.1f} ms",
         "–",
@@ -107,8 +105,8 @@ def large(lab: Bench, runs: int) -> Iterator[Found]:
     )
 
 
-def started(lab: Bench, runs: int) -> Iterator[Found]:
-    """From the command to the first answer, and the memory of a proxy that idles."""
+def started(lab: Bench, runs: int) -> Iterator[Row]:
+    """The row of the time from the command to the first answer, and of the memory of a proxy that idles."""
     node = lab.responder()
     times, sizes = [], []
     for _ in range(runs):
@@ -119,7 +117,7 @@ def started(lab: Bench, runs: int) -> Iterator[Found]:
         time.sleep(2.0)  # what is measured is the memory of a proxy that has idled for so long
         sizes.append(_resident(ours.program.pid))
         ours.program.stop()
-    yield (
+    yield Row(
         "start to first answer; idle memory",
         f"{median(times):.2f} s; {median(sizes) / 1e6:.0f} MB",
         "–",
@@ -159,7 +157,7 @@ async def _steady(url: str, seconds: float, numbers: Iterator[int]) -> tuple[Sum
 
 
 async def _beside(url: str) -> float:
-    """The longest that a small call took while a large one passed."""
+    """The longest time of a small call while a large answer passed, in seconds."""
     pool, waits, done = ConnectionPool(parse(url), 4), [], asyncio.Event()
     await pool.warm(4)
 

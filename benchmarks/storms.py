@@ -74,10 +74,11 @@ class Hail:
 
     calls: list[tuple[float, float, bool]] = field(default_factory=list)
     faults: set[str] = field(default_factory=set)
-    """What was wrong with those that failed."""
+    """The faults of the calls that failed."""
 
     async def fall(self, run: Caller, calls: int, rate: float, *, newest: int = -1) -> None:
-        """`newest`: ask for the newest block, which is this one or later."""
+        """Send `calls` reads at `rate` a second. `newest`: reads are for the newest block, which is this one or
+        later."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         async with asyncio.TaskGroup() as group:
@@ -98,30 +99,30 @@ class Hail:
         return sum(failed for _, _, failed in self.calls)
 
     def p99(self, since: float = 0.0, until: float = float("inf")) -> float | None:
-        """Of the calls that were due in this time; None without any."""
+        """The 99th percentile in seconds of the calls that were due in this period; None without any."""
         seconds = sorted(took for due, took, _ in self.calls if since <= due < until)
         return seconds[min(int(0.99 * len(seconds)), len(seconds) - 1)] if seconds else None
 
 
 class Row(NamedTuple):
-    """One case. Seconds."""
+    """The figures of one case, in seconds."""
 
     case: str
     calls: int
     failed: int
     healthy: float | None
     found: float | None
-    """After how long the bad node was left alone."""
+    """Seconds after which the bad node was left alone."""
     before: float | None
-    """p99 until then,"""
+    """The p99 until the bad node was left alone."""
     after: float | None
-    """and from then on."""
+    """The p99 after the bad node was left alone."""
     touched: int | None
-    """Attempts that went to it from then on."""
+    """Attempts that went to the bad node after it was left alone."""
 
 
 class Weather(NamedTuple):
-    """What a case is measured with."""
+    """The load under which a case is measured."""
 
     calls: int
     rate: float
@@ -138,12 +139,12 @@ def turned(**positions: Any) -> Hurt:
 
 
 async def flap(node: Node) -> None:
-    """Away and back, until cancelled."""
+    """Kill and start a node again and again, until cancelled."""
     while True:
         await node.kill()
-        await asyncio.sleep(0.5)  # a node that flaps is what is measured: half a second gone,
+        await asyncio.sleep(0.5)  # the node is away for half a second
         await node.start()
-        await asyncio.sleep(0.5)  # and half a second there
+        await asyncio.sleep(0.5)  # the node is there for half a second
 
 
 CASES: dict[str, Hurt] = {
@@ -178,7 +179,7 @@ async def trio(**more: Any) -> AsyncIterator[tuple[list[Node], Storm]]:
 
 
 async def left_alone(run: Storm, *, lagging: bool) -> tuple[float, int]:
-    """When the bad node gets no more of these calls, and how many it had by then."""
+    """The time at which the bad node gets no more calls, and the number of its calls until then."""
     while True:
         (report,) = [report for link in run.supervisor.links if (report := link.report()) is not None]
         bad = next(node for node in report.nodes if node.id == BAD)
@@ -207,7 +208,7 @@ async def one_of_three(case: str, weather: Weather) -> Row:
 
 
 async def wrong_chain(weather: Weather) -> Row:
-    """Beside two others, from the start: no call ever goes to it."""
+    """A node of a wrong chain beside two others, from the start: no call goes to it."""
     async with trio(wrong={"chain_id": 1, "network_id": 1}) as (_, run):
         bad = Hail()
         await bad.fall(run, weather.calls, weather.rate)
@@ -225,7 +226,7 @@ async def all_down(weather: Weather) -> Row:
         await asyncio.gather(*(node.start() for node in nodes))
         back = loop.time()
         while await run.ask(5, 5):
-            await asyncio.sleep(0.02)  # between two questions: how long it takes is what is measured
+            await asyncio.sleep(0.02)  # between two questions: the time until the first answer is measured
         took = loop.time() - back
         await well.fall(run, weather.calls, weather.rate)
         return Row("all down and back", len(well.calls), well.failed, healthy.p99(), took, down.p99(), well.p99(), None)

@@ -37,7 +37,7 @@ What it is late counts in the latency."""
 
 
 class Stage(NamedTuple):
-    """So many calls a second for so long."""
+    """A rate in calls a second, and the seconds for which it is held."""
 
     name: str
     rate: float
@@ -53,7 +53,7 @@ STAGES = (
 
 
 class Found(NamedTuple):
-    """What one stage came to."""
+    """The figures of one stage."""
 
     stage: Stage
     summary: Summary
@@ -94,7 +94,7 @@ async def _all(ours: Running, stages: Sequence[Stage], watch: Watch) -> list[Fou
     await pool.warm(256)
     for place, stage in enumerate(stages):
         watch.part(f"{stage.name}: {stage.rate:g}/s for {stage.seconds:g} s", place, len(stages))
-        # Without spinning: generator and nodes share a core.
+        # The generator does not spin, since it shares a core with the nodes.
         steady = LoadGenerator(pool, timeout=10.0, spin=False, late_most=LATE)
         before = process_usage.use(pids)
         await steady.run(constant(calls, rate=stage.rate, seconds=stage.seconds), watch)
@@ -122,7 +122,7 @@ def _row(found: Found) -> tuple[str, ...]:
 
 
 def short(watch: Watch) -> Report:
-    """The same in seconds, which says nothing but that it works."""
+    """A report of a run of some seconds, which shows only that the measurement works."""
     return measure(watch, [Stage("held", 100, 1), Stage("spike", 200, 0.5)])
 
 

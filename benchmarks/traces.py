@@ -15,7 +15,7 @@ Request = tuple[bytes, int]
 """A key, and the length of its answer (bytes)."""
 
 CHAIN = 1_000_000
-"""Blocks there are."""
+"""The number of blocks of the chain."""
 CALLS_A_HEAD = 600
 """Requests between two heads: 300 a second, blocks of two seconds."""
 
@@ -28,12 +28,12 @@ class Popularity:
         self._edges = list(accumulate(1.0 / (rank + 1) ** skew for rank in range(count)))
 
     def rank(self) -> int:
-        """One of them."""
+        """A rank that was drawn."""
         return bisect(self._edges, self._rng.random() * self._edges[-1])
 
 
 def _sized(key: bytes, least: int, most: int) -> Request:
-    """The key with the length its answer always has."""
+    """The key with the length of its answer, which is always the same."""
     return key, least + crc32(key) % (most - least + 1)
 
 
@@ -103,4 +103,4 @@ def indexer() -> Iterator[Request]:
 
 
 TRACES: dict[str, Callable[[], Iterator[Request]]] = {"dapp": dapp, "explorer": explorer, "indexer": indexer}
-"""By name; each goes on for ever."""
+"""The traces by name; each goes on for ever."""

@@ -1,4 +1,4 @@
-"""Commands that ask a running proxy: one request to its admin side, and its refusals in a line."""
+"""The client of the admin API that commands use: one request to a running proxy, and a text for each refusal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _HOLDS = {
     "/api/v1/explain": {"method"},
     "/api/v1/purge": {"memory"},
 }
-"""By the beginning of a path, members of which every answer has one: without any, something else answers."""
+"""By the beginning of a path, members of which every answer of the admin API has at least one. An answer without any
+comes from another program."""
 
 Admin = Annotated[
     str, typer.Option("--admin", envvar="RPCACCEL_ADMIN", metavar="HOST:PORT", help="The admin side of the proxy.")
@@ -44,18 +45,18 @@ class RemoteError(Exception):
     """The admin side could not be asked, or refused; the text is for the operator."""
 
     def __init__(self, text: str) -> None:
-        # It may quote whoever answered, and is shown on a terminal.
+        # The text may quote the server that answered, and is shown on a terminal.
         super().__init__("\n".join(printable(line) for line in text.split("\n")))
 
 
 def post(admin: str, path: str, document: str) -> dict[str, Any]:
-    """Send a JSON document to the admin side; what it answers. Raises RemoteError."""
+    """Send a JSON document to the admin side; returns the document of the answer. Raises RemoteError."""
     answer: dict[str, Any] = ask(admin, "POST", path, document)
     return answer
 
 
 async def meanwhile(asking: Callable[[], T]) -> T:
-    """Ask from within a loop and let it go on, in a thread that nobody waits for when this is cancelled."""
+    """Run a request that blocks in a thread of its own. A caller that is cancelled does not wait for the thread."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
@@ -76,9 +77,9 @@ async def meanwhile(asking: Callable[[], T]) -> T:
 
 
 def ask(admin: str, method: str, path: str, document: str | None = None, *, revision: int | None = None) -> Any:
-    """One request to the admin side; the document it answers. `revision`: the one a change is made for.
+    """Send one request to the admin side; returns the document of the answer.
 
-    Raises RemoteError.
+    `revision`: the revision of the settings that a change is made for. Raises RemoteError.
     """
 
     def read(body: bytes) -> Any:
@@ -92,7 +93,8 @@ def ask(admin: str, method: str, path: str, document: str | None = None, *, revi
 
 
 def text(admin: str, path: str, *, begins: str = "") -> str:
-    """What the admin side answers to a GET, as text, which begins so. Raises RemoteError."""
+    """The text that the admin side answers to a GET. Raises RemoteError, also for a text that does not begin with
+    `begins`."""
 
     def read(body: bytes) -> str:
         if not (answer := body.decode()).startswith(begins):
@@ -105,7 +107,8 @@ def text(admin: str, path: str, *, begins: str = "") -> str:
 def _read(
     admin: str, method: str, path: str, document: str | None, revision: int | None, read: Callable[[bytes], Any]
 ) -> Any:
-    """RPCACCEL_TOKEN, as NAME:PASSWORD, is sent along where the admin side asks who it is."""
+    """Send a request, with the NAME:PASSWORD in RPCACCEL_TOKEN if it is set; returns what `read` makes of the body of
+    the answer. Raises RemoteError."""
     headers = _headers() | ({"If-Match": f'"{revision}"'} if revision is not None else {})
     body = None if document is None else document.encode()
     request = Request(f"{_base(admin)}{path}", body, headers, method=method)
@@ -127,14 +130,14 @@ def _read(
 
 
 def known_network(admin: str, name: str) -> None:
-    """That a network is called so; no name means all. Raises RemoteError."""
+    """Check that the proxy serves a network of this name; an empty name stands for all. Raises RemoteError."""
     there = ask(admin, "GET", "/api/v1/settings")["document"]["networks"] if name else ()
     if name and name not in there:
         raise RemoteError(f"no network is called {name}; there is: {', '.join(there)}")
 
 
 class _Stays(HTTPRedirectHandler):
-    """Follows nobody: the password would go along."""
+    """Follows no redirect: the password would be sent to another server."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -144,14 +147,8 @@ def _patience(method: str, path: str) -> float:
     return READING if method == "GET" or path.endswith("/record") else TIMEOUT
 
 
-def failed(error: RemoteError) -> int:
-    """Say why it did not work; the exit code."""
-    typer.echo(f"rpcaccel: {error}", err=True)
-    return 1
-
-
 def told(done: dict[str, Any]) -> str:
-    """What a change did, in a line: "revision 5: harmony-s0 a: weight 1 to 5 (2 workers)"."""
+    """The outcome of a change in one line: "revision 5: harmony-s0 a: weight 1 to 5 (2 workers)"."""
     if done["change"] is None:
         return f"nothing to change; revision {done['revision']}"
     adopted = done["adopted"]
@@ -161,7 +158,8 @@ def told(done: dict[str, Any]) -> str:
 
 
 def _base(admin: str) -> str:
-    """The address as a URL. Raises RemoteError; a bare name needs its port, since 80 is never meant."""
+    """The URL of an admin address. A host name without a URL scheme needs a port, since port 80 is never meant. Raises
+    RemoteError."""
     if "@" in admin:
         raise RemoteError("--admin: expected an address alone; RPCACCEL_TOKEN=NAME:PASSWORD says who asks")
     is_url = admin.startswith(("http://", "https://"))
@@ -177,11 +175,11 @@ def _base(admin: str) -> str:
 
 
 def _headers() -> dict[str, str]:
-    """Raises RemoteError for a token that cannot be sent."""
+    """The headers of every request. Raises RemoteError for a token that cannot be sent."""
     token = _token()
     if not token.isprintable():
         raise RemoteError("RPCACCEL_TOKEN: expected NAME:PASSWORD in one line")
-    token = token.encode().decode("latin-1")  # as which headers are written: UTF-8 arrives
+    token = token.encode().decode("latin-1")  # headers are written as Latin-1: the server gets UTF-8
     headers = {"Content-Type": "application/json", "X-Rpcaccel-Request": "cli"}
     return headers | ({"Authorization": f"Bearer {token}"} if token else {})
 
@@ -191,7 +189,7 @@ def _token() -> str:
 
 
 def _refusal(error: HTTPError, admin: str) -> str:
-    """The problem document's own words (RFC 9457), the status else."""
+    """The detail of a problem document (RFC 9457), or a sentence about the HTTP status of any other answer."""
     if 300 <= error.code < 400:
         where = shown_url(error.headers.get("Location", ""))
         return f"what answers at {admin} sends on to {where}: say --admin {where} if that is the admin side"

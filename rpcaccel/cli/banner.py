@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def announce(info: RunningInfo) -> None:
-    """Print what runs where, on stderr, where it does not mix with output."""
+    """Print the banner and the notes on stderr, where they do not mix with output."""
     for line in (*lines(info.settings, info.listen, info.admin), *(f"  note           {note}" for note in info.notes)):
         typer.echo(line, err=True)
 
 
 def lines(settings: Settings, listen: str, admin: str) -> list[str]:
-    """What runs where: an address for each network and side. Holds no secret."""
+    """The lines of the banner: the addresses of networks, page and caches. They hold no secret."""
     base = f"http://{reachable(listen)}"
     served = []
     for name, network in settings.networks.items():

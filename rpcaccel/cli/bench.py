@@ -84,7 +84,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     from rpcaccel.bench.runs import table as measuring
     from rpcaccel.cli import bench_targets
 
-    target(direct)  # its faults are told before anything is started
+    target(direct)  # a faulty URL is reported before any proxy is started
     with (
         bench_targets.meanwhile(direct, "" if proxy else serve) as keeping,
         bench_targets.meanwhile(direct, "" if balanced or proxy else serve, "--memory", "0") as passing,
@@ -251,7 +251,7 @@ def steps(
     return measured(measure, out)
 
 
-# -- what they share ------------------------------------------------------------------------------------------------
+# -- shared by the commands ------------------------------------------------------------------------------------------
 
 
 def target(url: str, *, keep: bool = True) -> LoadTarget:
@@ -263,7 +263,7 @@ def target(url: str, *, keep: bool = True) -> LoadTarget:
 
 
 def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float:
-    """Seconds of a duration, where `some` is wanted above 0. Raises typer.BadParameter."""
+    """The seconds of a duration; with `some`, the duration must be above 0. Raises typer.BadParameter."""
     try:
         found = parse_duration(text)
     except ValueError as error:
@@ -274,7 +274,7 @@ def seconds(text: str, flag: str = "--duration", *, some: bool = False) -> float
 
 
 def single(text: str) -> LoadCall | None:
-    """The one call to make; None when none was named. Raises typer.BadParameter."""
+    """The call that --call names; None when the text is empty. Raises typer.BadParameter."""
     try:
         return written(text) if text else None
     except ValueError:
@@ -282,23 +282,16 @@ def single(text: str) -> LoadCall | None:
 
 
 def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None) -> int:
-    """Measure, show, write; the exit code. Ctrl-C shows what there is."""
-    from rpcaccel.bench.load.progress import StoppedError, Watch
+    """Measure, then print the report and write it into files; returns the exit code. After Ctrl-C the report is about
+    what was measured until then."""
+    from rpcaccel.bench.load.progress import StoppedError
     from rpcaccel.bench.report import render
-    from rpcaccel.dataplane import event_loop
 
     for file in out or ():
         _check(file)
 
-    async def main() -> tuple[Report, int, bool]:
-        with progress_bar.progress() as progress:
-            watch = Watch(progress)
-            with watch.interruptible():
-                report, code = await measure(watch)
-                return report, code, watch.stopped
-
     try:
-        report, code, stopped = event_loop.run(main())
+        (report, code), stopped = watched(measure)
     except StoppedError:
         return INTERRUPTED
     except (NoEndpointError, admin_client.RemoteError, ValueError, OSError) as error:
@@ -314,8 +307,23 @@ def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: lis
     return INTERRUPTED if stopped else code
 
 
+def watched(work: Callable[[Watch], Awaitable[T]]) -> tuple[T, bool]:
+    """Run `work` under a progress bar; what it returns, and whether Ctrl-C ended it early. Raises what it raises."""
+    from rpcaccel.bench.load.progress import Watch
+    from rpcaccel.dataplane import event_loop
+
+    async def main() -> tuple[T, bool]:
+        with progress_bar.progress() as progress:
+            watch = Watch(progress)
+            with watch.interruptible():
+                return await work(watch), watch.stopped
+
+    return event_loop.run(main())
+
+
 def _check(file: Path) -> None:
-    """That a report can go into it, before minutes are spent on measuring. Raises typer.BadParameter."""
+    """Check that a report can be written into a file, before minutes are spent on measuring. Raises
+    typer.BadParameter."""
     from rpcaccel.bench.report import render
 
     try:

@@ -1,4 +1,4 @@
-"""The sides of a measurement: an endpoint that runs anyway, or a proxy that is served for as long as it takes."""
+"""The sides of a measurement: an endpoint that runs already, or a proxy that is started for the measurement."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SERVES = re.compile(rb"(http://[^/\s]+)/\S*  <-")
 
 
 def is_file(text: str) -> bool:
-    """Is it a config file rather than a URL?"""
+    """Whether an argument names a config file rather than a URL."""
     return text.endswith(".toml")
 
 
 def shown(text: str) -> str:
-    """Its name in the report, without secrets. Raises typer.BadParameter."""
+    """The name of a side in the report, without secrets. Raises typer.BadParameter."""
     if is_file(text):
         return text
     try:
@@ -45,7 +45,7 @@ def shown(text: str) -> str:
 
 
 def names(a: str, b: str) -> tuple[str, str]:
-    """How two sides are called in the report: without secrets, and never alike. Raises typer.BadParameter."""
+    """The names of two sides in the report: different ones, without secrets. Raises typer.BadParameter."""
     one, other = shown(a), shown(b)
     return (one, other) if one != other else (f"{one} (A)", f"{other} (B)")
 
@@ -60,7 +60,7 @@ def side(text: str, pids: Sequence[int]) -> Side:
 
 @contextlib.contextmanager
 def standing(url: str, pids: Sequence[int]) -> Iterator[RunningSide]:
-    """An endpoint that runs anyway."""
+    """An endpoint that runs already, with the processes that serve it where they are known."""
     target = parse(url)
     found = list(pids) or (process_usage.listeners(target.port) if target.local else [])
     yield RunningSide(target, tuple(process_usage.with_children(found)))
@@ -68,9 +68,10 @@ def standing(url: str, pids: Sequence[int]) -> Iterator[RunningSide]:
 
 @contextlib.contextmanager
 def served(file: Path) -> Iterator[RunningSide]:
-    """A proxy of its own, with these settings and free ports. Raises OSError when it does not start.
+    """A proxy that is started with the settings of a file and on free ports. Raises OSError when it does not start.
 
-    What was changed at run time is that of the proxy which has this file, as are the quotas that are used up.
+    The proxy gets a state file of its own, since the state file and the used quotas beside the config file belong to
+    another proxy.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -101,7 +102,7 @@ def meanwhile(url: str, chain: str, *options: str) -> Iterator[str]:
 def _proxy(arguments: Sequence[str], name: str) -> Iterator[RunningSide]:
     command = [sys.executable, "-m", "rpcaccel", "serve", *arguments]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-    # What is measured was named by its arguments: others, which variables name, are for the proxy that runs anyway.
+    # Arguments alone name what is measured: nodes and files in environment variables are meant for other proxies.
     environ = {variable: value for variable, value in os.environ.items() if variable not in OTHERS}
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, env=environ
@@ -110,7 +111,7 @@ def _proxy(arguments: Sequence[str], name: str) -> Iterator[RunningSide]:
     reading = threading.Thread(target=deque, args=(process.stderr, 0))
     try:
         url = _address(process, name)
-        reading.start()  # what it says later is read and dropped, so that it never waits for that
+        reading.start()  # later output is dropped, so that the process does not wait for a reader
         _wait_ready(url, process, name)
         yield RunningSide(parse(url), tuple(process_usage.with_children([process.pid])))
     finally:
@@ -126,7 +127,7 @@ def _proxy(arguments: Sequence[str], name: str) -> Iterator[RunningSide]:
 
 
 def _address(process: subprocess.Popen[bytes], name: str) -> str:
-    """What it says it serves on."""
+    """The URL in the banner of a proxy. Raises OSError when the process ends without one."""
     assert process.stderr is not None
     said = b""
     for line in process.stderr:
@@ -142,5 +143,5 @@ def _wait_ready(url: str, process: subprocess.Popen[bytes], name: str) -> None:
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(URLError, OSError), opener.open(f"{url}/readyz", timeout=2.0):
             return
-        time.sleep(0.05)  # between two questions: a process of its own tells by its answers alone that it is ready
+        time.sleep(0.05)  # between two questions: another process shows by its answers alone that it is ready
     raise OSError(f"{name} is served and did not become ready within {START:g} s")

@@ -44,7 +44,7 @@ def check(
         return 0
     urls, files = split(what or ())
     if files and config and str(config) == os.environ.get("RPCACCEL_CONFIG"):
-        config = None  # what is named wins over the environment
+        config = None  # a file on the command line wins over the environment
     if len(files) > (0 if config else 1):
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config
@@ -55,7 +55,7 @@ def check(
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Node URLs, and what can only be a file."""
+    """The node URLs among the arguments, and the others, which can only be files."""
     urls = [argument for argument in arguments if "://" in argument]
     return urls, [argument for argument in arguments if "://" not in argument]
 

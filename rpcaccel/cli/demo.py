@@ -28,7 +28,7 @@ class Serve(Protocol):
     """`controlplane.run.serve`: calls `banner` when it takes calls, drains on a signal or when `stop` is set."""
 
     async def __call__(self, settings: Settings, *, banner: Callable[[RunningInfo], None], stop: asyncio.Event) -> int:
-        """Serve; the exit code."""
+        """Serve; returns the exit code."""
         ...
 
 
@@ -51,7 +51,7 @@ def demo(
     """
 
     def settings_for(nodes: Sequence[SimNode]) -> Settings:
-        # Named, since three ports of one address would tell the reader of a page nothing.
+        # The nodes get names, since three ports of one address would tell the reader of the page nothing.
         named = tuple(f"{node.url},id={node.name}" for node in nodes)
         source = options.NodeSource([UrlNetwork("harmony-s0", "harmony", 0, named)])
         given = {"listen": listen, "admin": admin, "redis": redis, "balancer": balancer, "memory": memory}
@@ -72,7 +72,8 @@ async def look_around(
     stop: asyncio.Event | None = None,
     say: Callable[[str], None] = typer.echo,
 ) -> int:
-    """Run nodes, proxy and traffic until `stop` or a signal; the proxy's exit code. Raises what `serve` raises."""
+    """Run nodes, proxy and traffic until `stop` or a signal; returns the proxy's exit code. Raises what `serve`
+    raises."""
     from rpcaccel.simnode.chain.blocks import ChainSpec
     from rpcaccel.simnode.server.factories import demo_nodes
 
@@ -94,7 +95,7 @@ async def look_around(
 
 
 def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]:
-    """What runs where, and what to try."""
+    """The lines of the demo's banner: addresses, nodes, traffic, and a call to try."""
     simulated = ", ".join(f"{node.name} {node.url} ({node.knobs.latency.mean * 1000:.0f} ms)" for node in nodes)
     return [
         *banner.lines(info.settings, info.listen, info.admin),
@@ -106,18 +107,14 @@ def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]
 
 
 async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event, rate: float) -> None:
+    from rpcaccel.bench.load.workload import World
     from rpcaccel.cli import traffic
-    from rpcaccel.config.model import NodeSettings
-    from rpcaccel.config.secrets import NodeUrl
-    from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
     from rpcaccel.simnode.chain import addresses
 
     made = node.chain.generator
-    world = traffic.DemoWorld(
-        [addresses.to_one(validator) for validator in made.validators], addresses.to_hex(made.contract)
-    )
-    proxy = HttpNodeClient(NodeSettings(id="proxy", url=NodeUrl(f"http://{banner.reachable(listen)}/")))
-    try:
-        await traffic.run(proxy, world, rng=rng, stop=stop, rate=rate)
-    finally:
-        await proxy.close()
+    contract, validators = addresses.to_hex(made.contract), tuple(map(addresses.to_one, made.validators))
+
+    def world() -> World:
+        return World("harmony", node.head, contract, (contract,), validators)
+
+    await traffic.run(f"http://{banner.reachable(listen)}/", world, rng=rng, stop=stop, rate=rate)

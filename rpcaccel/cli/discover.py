@@ -1,4 +1,5 @@
-"""What the nodes of a command line serve: each is asked for its chain and shard, those alike make a network."""
+"""Discovers what the nodes of a command line serve: each node is asked for its chain and shard, and nodes that serve
+the same make a network."""
 
 from __future__ import annotations
 
@@ -9,22 +10,24 @@ from typing import NamedTuple
 
 from rpcaccel import chains
 from rpcaccel.chains import Chain
-from rpcaccel.cli.probe import Asks, ProbedNode, ProbeError, number
+from rpcaccel.cli.probe import ProbedNode, ProbeError, number
 from rpcaccel.config.load import UrlNetwork
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.names import network_name, parse_node
+from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 DEFAULT_CHAIN, DEFAULT_SHARD = "harmony", 0
-"""What is served when no node says anything."""
+"""The chain and the shard that are served when no node answers."""
 WAIT = 3.0
-"""Seconds that nodes get to say what they serve: what comes up after them is taken for a node of the same chain."""
+"""Seconds that nodes get to tell what they serve; a node that has not answered by then is taken for one like the
+others."""
 _PAUSE = 0.25
 """Seconds between two questions to a node that did not answer."""
 
 
 class Said(NamedTuple):
-    """What a node serves, by its own word; None: it does not say."""
+    """The chain and the shard that a node claims to serve, and its chain id; None where the node tells no chain id."""
 
     chain: str
     shard: int
@@ -32,20 +35,21 @@ class Said(NamedTuple):
 
 
 class Discovery(NamedTuple):
-    """The networks to be served, that of the first node first, and sentences about nodes that said nothing."""
+    """The networks to be served, that of the first node first, and sentences about nodes that did not answer."""
 
     networks: list[UrlNetwork]
     notes: list[str]
 
 
 def assumed(texts: Sequence[str], chain: str | None, shard: int | None) -> Discovery:
-    """One network of all nodes, by what the operator says and the defaults, without asking."""
+    """One network of all nodes, of the chain and shard that the operator names, or of the default ones. No node is
+    asked."""
     named, number_of_shard = chain or DEFAULT_CHAIN, DEFAULT_SHARD if shard is None else shard
     return Discovery([UrlNetwork(network_name(named, number_of_shard), named, number_of_shard, tuple(texts))], [])
 
 
 def is_open(chain: str | None, shard: int | None) -> bool:
-    """Is there anything to ask that the operator has not said?"""
+    """Whether the chain or the shard is left for the nodes to tell."""
     if chain is None:
         return True
     return shard is None and chain in chains.names() and chains.load(chain).identity.shard is not None
@@ -57,12 +61,13 @@ async def discover(
     shard: int | None,
     *,
     wait: float = WAIT,
-    connect: Callable[[NodeSettings], Asks] = HttpNodeClient,
+    connect: Callable[[NodeSettings], Asker] = HttpNodeClient,
 ) -> Discovery:
     """Ask nodes, written URL[,weight=N][,id=NAME] and known to be well written, what they serve.
 
     Args:
-        chain: the operator's word, which comes before the nodes'; None: the nodes are asked. So with `shard`.
+        chain: the chain that the operator names; None: the nodes are asked.
+        shard: the shard that the operator names; None: the nodes are asked.
         wait: seconds after which a node that has not answered is taken for one like the others.
     """
     nodes = [NodeSettings.model_validate({"id": "node", **parse_node(text)}) for text in texts]
@@ -100,7 +105,7 @@ async def discover(
 
 
 def _completed(said: Said, others: Sequence[Said | str]) -> Said:
-    """The same with the chain id that others of its chain and shard tell, where the node tells none."""
+    """The claim of a node, with the chain id of another node of the same chain and shard where the node tells none."""
     if said.eth_chain_id is not None:
         return said
     alike = (other for other in others if isinstance(other, Said) and other[:2] == said[:2] and other.eth_chain_id)
@@ -108,7 +113,7 @@ def _completed(said: Said, others: Sequence[Said | str]) -> Said:
 
 
 def _names(known: Sequence[Said]) -> dict[Said, str]:
-    """A name for each network; the chain id in it where two would be called alike."""
+    """A name for each network. The name holds the chain id where two networks would have the same name."""
     names: dict[Said, str] = {}
     for said in known:
         plain = network_name(said.chain, said.shard)
@@ -119,9 +124,10 @@ def _names(known: Sequence[Said]) -> dict[Said, str]:
 
 
 async def _ask(
-    upstream: Asks, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
+    upstream: Asker, chain: str | None, shard: int | None, answered: asyncio.Event, deadline: float
 ) -> Said | str:
-    """What a node says, or why it does not, in words. It is asked again until `deadline`, or until another answered."""
+    """The claim of a node, or the reason why there is none, in words. The node is asked again until `deadline`, or
+    until another node has answered."""
     clock = asyncio.get_running_loop().time
     try:
         while True:
@@ -142,7 +148,7 @@ async def _ask(
 
 
 async def _said(asked: ProbedNode, chain: str | None, shard: int | None) -> Said:
-    """Raises ProbeError for a node that does not say."""
+    """The claim of a node. Raises ProbeError when the node does not answer."""
     found = chains.load(chain) if chain else await _chain(asked)
     identity = found.identity
     if shard is None:
@@ -154,7 +160,7 @@ async def _said(asked: ProbedNode, chain: str | None, shard: int | None) -> Said
 
 
 async def _chain(asked: ProbedNode) -> Chain:
-    """The chain whose nodes alone tell their head so. Raises ProbeError."""
+    """The only chain whose nodes answer the call for the head as this node does. Raises ProbeError."""
     answering, trouble = [], "no chain is known"
     for name in chains.names():
         candidate = chains.load(name)
@@ -163,7 +169,7 @@ async def _chain(asked: ProbedNode) -> Chain:
         except ProbeError as error:
             trouble = str(error)
             if not asked.answers:
-                break  # it is away, whatever it is
+                break  # the node does not answer anything
         else:
             answering.append(candidate)
     for candidate in answering:

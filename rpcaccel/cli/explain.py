@@ -29,11 +29,7 @@ def explain(
     rpcaccel explain hmyv2_getBlocks '[100,140,{}]'
     rpcaccel explain eth_blockNumber --network harmony-s1 --json
     """
-    try:
-        found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
-    except admin_client.RemoteError as error:
-        typer.echo(f"rpcaccel: {error}", err=True)
-        return 1
+    found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return 0
@@ -72,7 +68,7 @@ def table(found: dict[str, Any]) -> Table:
 
 
 def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is said, line by line."""
+    """The rows of the explanation: a heading, which may be empty, and a text."""
     yield "class", f"{found['cache']}: {found['why']} ({found['origin']})"
     yield "params", found["asked"]
     if found["forwarded"] != found["asked"]:

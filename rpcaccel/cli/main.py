@@ -14,6 +14,7 @@ import typer.main
 
 from rpcaccel import __version__
 from rpcaccel.cli import bench
+from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.check import check
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
@@ -81,7 +82,7 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the program; the exit code. Nothing escapes as a traceback, unless RPCACCEL_DEBUG is set."""
+    """Run the program; returns the exit code. Nothing escapes as a traceback, unless RPCACCEL_DEBUG is set."""
     try:
         command = _in_plain_words(typer.main.get_command(app))
         code = command(args=list(arguments) or ["--help"], prog_name="rpcaccel", standalone_mode=False)
@@ -93,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _prepare_output() -> None:
-    """A closed stream takes everything, and a letter that a terminal has not got is replaced: neither is an error."""
+    """Replace closed streams by one that discards output, and have letters replaced that the terminal cannot show."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- as long as the program
@@ -102,7 +103,7 @@ def _prepare_output() -> None:
 
 
 def _in_plain_words(command: Any) -> Any:
-    """The command, whose help names no types of Python: a flag takes nothing, an argument's name says enough."""
+    """The command, with a help that names no types of Python for flags and arguments."""
     for parameter in command.get_params(typer.Context(command)):
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 -- how typer calls it
@@ -114,13 +115,13 @@ def _in_plain_words(command: Any) -> Any:
 
 
 def _failed(error: Exception) -> int:
-    """Say in a line or a few what went wrong; the exit code."""
+    """Print an error in a line or a few; returns the exit code."""
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         said = [error.format_message(), f"{context.command_path if context else 'rpcaccel'} --help says what there is"]
         _complain(*(said if said[0].strip() else ()))  # a group without its command has shown its help already
         return error.exit_code
-    if isinstance(error, ConfigError | ListenError):
+    if isinstance(error, ConfigError | ListenError | RemoteError):
         _complain(*str(error).splitlines())
         return USAGE if isinstance(error, ConfigError) else WRONG
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
@@ -133,7 +134,7 @@ def _failed(error: Exception) -> int:
 
 
 def _last_resort(error: Exception) -> int:
-    """An error that no command knows. Its text may quote anything, so only its kind is printed."""
+    """Report an error that no command expects. Its text may quote anything, so only its kind is printed."""
     if os.environ.get("RPCACCEL_DEBUG"):
         raise error
     where = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""

@@ -23,10 +23,7 @@ def nodes(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_clien
     rpcaccel nodes
     rpcaccel nodes --admin 127.0.0.1:8889 --json
     """
-    try:
-        found = admin_client.ask(admin, "GET", "/api/v1/nodes")
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    found = admin_client.ask(admin, "GET", "/api/v1/nodes")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return 0
@@ -65,13 +62,10 @@ def drain(
 
 
 def _change(admin: str, node: str, change: dict[str, Any]) -> int:
-    try:
-        settings = admin_client.ask(admin, "GET", "/api/v1/settings")
-        network, name = _place(settings["document"]["networks"], node)
-        patch = {"networks": {network: {"nodes": {name: change}}}}
-        done = admin_client.ask(admin, "PATCH", "/api/v1/settings", json.dumps(patch), revision=settings["revision"])
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    settings = admin_client.ask(admin, "GET", "/api/v1/settings")
+    network, name = _place(settings["document"]["networks"], node)
+    patch = {"networks": {network: {"nodes": {name: change}}}}
+    done = admin_client.ask(admin, "PATCH", "/api/v1/settings", json.dumps(patch), revision=settings["revision"])
     typer.echo(admin_client.told(done))
     return 0
 
@@ -91,7 +85,7 @@ def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:
 
 
 def table(listed: list[dict[str, Any]]) -> Table:
-    """The nodes as the admin side lists them, a row each, and one more where there is something to say of it."""
+    """A table with a row for each node, and another row with the reason of its state where there is one."""
     from rich.table import Table
     from rich.text import Text
 

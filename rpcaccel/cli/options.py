@@ -1,4 +1,4 @@
-"""The arguments that commands share, and the settings they make."""
+"""The options that several commands share, and how settings are loaded by them."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ State = Annotated[
 
 
 class NodeSource(NamedTuple):
-    """What says which networks and nodes there are."""
+    """The sources of networks and nodes: the command line, and a config file."""
 
     networks: Sequence[UrlNetwork] = ()
-    """Those of the command line."""
+    """The networks of the command line."""
     file: Path | None = None
 
 
 def source(
     nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
 ) -> NodeSource:
-    """Where the settings are, from the arguments of a command. Nodes are asked what they serve, as far as `chain` and
-    `shard` do not say that; what could not be found out is told on stderr. Raises ConfigError.
+    """The sources that the arguments of a command name. Nodes are asked for their chain and shard where `chain` and
+    `shard` do not name them; a line on stderr tells of each node that did not answer. Raises ConfigError.
     """
     chain = None if chain == AUTO else chain
     if not nodes:
@@ -78,7 +78,7 @@ def source(
 
     if not discover.is_open(chain, shard):
         return NodeSource(discover.assumed(nodes, chain, shard).networks, file)
-    # An id is one in its network, and which nodes make a network is not known yet.
+    # Ids are unique within a network, and which nodes make a network is not known yet.
     found = discover.assumed(ids_once(nodes), chain, shard)
     _refuse_before_asking(NodeSource(found.networks, file), **values)
     found = asyncio.run(discover.discover(nodes, chain, shard))
@@ -88,8 +88,8 @@ def source(
 
 
 def _refuse_before_asking(source: NodeSource, **values: str | None) -> None:
-    """Raise ConfigError for what is wrong whatever the nodes will say: it is told at once. Settings of a network that
-    the nodes are to name are judged when they have."""
+    """Raise ConfigError for faults that do not depend on what the nodes will answer. Settings of a network that is
+    named by what its nodes answer are judged later."""
     own = tuple(f"networks.{network.name}." for network in source.networks)
     try:
         settings_from(source, **values)
@@ -116,7 +116,7 @@ def settings_from(source: NodeSource, **values: str | int | None) -> Settings:
 
 
 def judged_from(source: NodeSource, **values: str | int | None) -> Loaded:
-    """The same, with who said what, and judged by what this machine and Redis say of it as well. Raises ConfigError."""
+    """The settings with their sources, checked against this machine and Redis as well. Raises ConfigError."""
     from rpcaccel.controlplane.settings.hindrances import hindrances
 
     return _loaded(source, values, hindrances)
@@ -141,7 +141,7 @@ def table_header(table: str, name: str, example: str) -> str:
 
 
 def _with_a_way_out(error: ConfigError) -> ConfigError:
-    """For someone who gave no nodes at all, the command that needs none."""
+    """The error; where no nodes were given at all, with a hint at the command that needs none."""
     if all(fault.expected != NO_NETWORK for fault in error.faults):
         return error
     return ConfigError([*error.faults, Fault("", "", "to look around without nodes: rpcaccel demo")])

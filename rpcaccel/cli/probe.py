@@ -1,11 +1,12 @@
-"""Ask one node who it is: chain id, block 0, head, latency, role. For `check`, before anything runs."""
+"""Probes a node once, for `check` and before `serve`: chain id, block 0, head, latency, role."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,24 +14,25 @@ from msgspec.structs import replace
 from rpcaccel import chains
 from rpcaccel.chains import Identity, Probe
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.nodes.probes import block_hash
+from rpcaccel.controlplane.nodes.probes import Asker, block_hash
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
-from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 
 FAR_BEHIND = 20
-"""Blocks under the best head of its network from which a node is called wrong."""
+"""Blocks that a node may be behind the best head of its network before it counts as wrong."""
 _MAX_DIGITS = 40
 _LONGEST_TEXT = 48
 _LONGEST_TROUBLE = 120
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a node said. `trouble` is a sentence when it is wrong; numbers are -1 where nothing was said."""
+    """The result of probing a node. `trouble` is a sentence when the node is wrong; numbers that are not known are
+    -1."""
 
     network: str
     node: str
@@ -47,19 +49,8 @@ class Finding(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-class Asks(Protocol):
-    """What is asked: `dataplane.Upstream`, or a stand-in."""
-
-    async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        """One call."""
-        ...
-
-    async def close(self) -> None:
-        """No more calls."""
-
-
 class ProbeError(Exception):
-    """A node that did not answer as a node does; the text is for the operator and holds no secret."""
+    """A node did not answer as nodes do. The text is for the operator and holds no secret."""
 
 
 async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
@@ -69,8 +60,8 @@ async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
 
 
 def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
-    """The findings with what is wrong written in: another chain or shard than the running proxy would take for the
-    network's, or far behind the best head."""
+    """The findings with `trouble` for each node that serves another chain or shard than a running proxy would expect of
+    the network, or is far behind the best head."""
     shard = None if chains.load(network.chain).identity.shard is None else network.shard
     said = [(_claims(finding), finding.weight) for finding in found if not finding.trouble]
     wanted = wanted_of(said, network.chain_id, shard)
@@ -110,10 +101,10 @@ async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings
 
 
 async def find(finding: Finding, identity: Identity, asked: ProbedNode) -> Finding:
-    """The finding with what the node says of itself; a node is wrong only for not saying its chain id and head."""
+    """The finding with the facts that the node tells about itself. Only a missing chain id or head is trouble."""
     try:
         chain_id = number(await asked.fact(identity.eth_chain_id))
-        began = time.perf_counter()  # on the connection that is open now: the node's latency, not TLS's
+        began = time.perf_counter()  # the connection is open by now: its handshake is not measured
         head = number(await asked.fact(identity.head))
         latency = time.perf_counter() - began
     except ProbeError as error:
@@ -131,13 +122,13 @@ async def find(finding: Finding, identity: Identity, asked: ProbedNode) -> Findi
 
 
 async def of_its_chain(finding: Finding, chain: str, asked: ProbedNode) -> Finding:
-    """The finding, with trouble where the node tells its head as the nodes of another chain do, and those of its own do
-    not. Rules of another chain would take a lagging node's answers for true ones."""
+    """The finding, with trouble where the node answers the call for the head of another chain, which nodes of its own
+    chain do not answer. Under the rules of another chain, wrong answers of a lagging node would count as right."""
     own = chains.load(chain)
     for other in chains.names() if asked.answers else ():
         head = chains.load(other).identity.head
         if head == own.identity.head or (not finding.trouble and own.rules.get(head.method).known):
-            continue  # every node of this chain may answer so
+            continue  # nodes of this chain may answer that call, too
         try:
             number(await asked.fact(head))
         except ProbeError:
@@ -149,12 +140,12 @@ async def of_its_chain(finding: Finding, chain: str, asked: ProbedNode) -> Findi
 
 
 class ProbedNode:
-    """A node that is asked; what it answered once is not asked again."""
+    """A node that is being probed; each call is sent once, and its result is remembered."""
 
-    def __init__(self, upstream: Asks, timeout: float) -> None:
+    def __init__(self, upstream: Asker, timeout: float) -> None:
         self.upstream = upstream
         self.answers = False
-        """Has anything come from it?"""
+        """Whether the node has answered any call."""
         self._timeout = timeout
         self._results: dict[tuple[str, str], Any] = {}
 
@@ -183,14 +174,14 @@ class ProbedNode:
 
 
 def role_of(facts: Mapping[str, Any]) -> str:
-    """What a node is in a few words: its role, whether it keeps old state, else its software's version."""
+    """A node in a few words: its role and whether it is an archive, or else the version of its software."""
     words = [_plain(facts["role"])] if facts["role"] else []
     words += ["archive"] if facts["archive"] is True else []
     return ", ".join(words) or _plain(facts["version"])
 
 
 def _plain(text: object, longest: int = _LONGEST_TEXT) -> str:
-    """One short line without control characters: it comes from a stranger and goes to a terminal."""
+    """A text as one short line without control characters: it comes from a stranger and is shown on a terminal."""
     line = printable(str(text or "unknown"))
     return line if len(line) <= longest else line[:longest] + "…"
 
@@ -199,11 +190,7 @@ def number(said: object) -> int:
     """A block number or chain id, as Harmony (bare) or EVM nodes (hex) write it. Raises ProbeError."""
     if isinstance(said, int) and not isinstance(said, bool):
         return said
-    try:
-        return int(said, 16) if isinstance(said, str) and len(said) < _MAX_DIGITS else _not_a_number()
-    except ValueError:
-        return _not_a_number()
-
-
-def _not_a_number() -> int:
+    if isinstance(said, str) and len(said) < _MAX_DIGITS:
+        with contextlib.suppress(ValueError):
+            return int(said, 16)
     raise ProbeError("answered with something that is not a number")

@@ -1,4 +1,4 @@
-"""How commands that take a while show themselves: a bar for people, a line now and then for logs."""
+"""The progress of commands that take a while: a bar on a terminal, and elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ EVERY = 5.0
 
 
 def console() -> Console:
-    """Where results go; as wide as they need where nobody looks at them."""
+    """The console for results; where stdout is no terminal, the console is wider than any table."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(width=WIDEST, highlight=False)
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str, float], None]]:
-    """A function that is told what is done and how much of it (0..1). On stderr, where it mixes with no output."""
+    """A function that shows on stderr what is being done, and which share of all is done (0..1)."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -40,7 +40,7 @@ def progress() -> Iterator[Callable[[str, float], None]]:
 
 
 class _Lines:
-    """Says each new part, and every few seconds how far it is."""
+    """Prints a line about the progress, at most one every few seconds."""
 
     def __init__(self) -> None:
         self._said_at = 0.0

@@ -30,17 +30,13 @@ def purge(
     if everything + bool(key) + bool(network or method) != 1:
         raise typer.BadParameter("say what: --all, or --key, or --network and --method or one of them")
     meant = {"network": network, "method": method, "key": key, "all": everything}
-    try:
-        counted = admin_client.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
-        if network and not counted["memory"] + counted["store"]:
-            admin_client.known_network(admin, network)  # of one that was removed, something may be kept
-        if dry_run or not (yes or _agreed(counted)):
-            _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
-            return 0
-        done = admin_client.post(admin, "/api/v1/purge", json.dumps(meant))
-    except admin_client.RemoteError as error:
-        typer.echo(f"rpcaccel: {error}", err=True)
-        return 1
+    counted = admin_client.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
+    if network and not counted["memory"] + counted["store"]:
+        admin_client.known_network(admin, network)  # of one that was removed, something may be kept
+    if dry_run or not (yes or _agreed(counted)):
+        _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
+        return 0
+    done = admin_client.post(admin, "/api/v1/purge", json.dumps(meant))
     _say(done, f"{_amount(done)} removed", as_json=as_json)
     return 0 if done["complete"] else 1
 

@@ -1,6 +1,7 @@
 """`rpcaccel record`: the calls that clients make through a running proxy, into a file that can be replayed.
 
-Addresses that stand for others: the same one always for the same, and none that leads back.
+With --hash-addresses the recording has pseudonyms for addresses: equal ones for equal addresses, which do not lead back
+to them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from rpcaccel import __version__
-from rpcaccel.cli import admin_client, bench, progress_bar
+from rpcaccel.cli import admin_client, bench
 from rpcaccel.config.value_types import parse_size
 from rpcaccel.simnode.chain.addresses import parse as read
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
@@ -29,22 +30,22 @@ if TYPE_CHECKING:
 
 
 _ADDRESS = re.compile(r'"((?:0[xX])?[0-9a-fA-F]{40}|one1[02-9ac-hj-np-z]{38}|ONE1[02-9AC-HJ-NP-Z]{38})"')
-"""In every spelling that some node takes."""
+"""An address as a JSON text, in every spelling that some node accepts."""
 _ESCAPED = re.compile(r'"(?=[^"]*\\)(?:[^"\\]|\\.)*"')
 _DATA = re.compile(r'"0[xX]((?:[0-9a-fA-F]{2}){32,})"')
-"""Calldata (a selector, then words, perhaps a tag behind them), or words alone, as topics are."""
+"""Calldata as a JSON text: a selector and words, perhaps with more bytes behind them; or words alone, as in topics."""
 _SELECTOR, _ADDRESS_LENGTH, _WORD_LENGTH = 8, 40, 64
-"""Hex digits."""
+"""Lengths in hex digits."""
 _WORD = re.compile(r"^0{24}([0-9a-fA-F]{40})$")
 _SMALL = bytes(8)
-"""What begins so is a number, or a contract that every chain has."""
+"""The beginning of words that stay as they are: numbers, and contracts that every chain has."""
 
 
 class Pseudonyms:
-    """Puts addresses in place of those in the params of calls, for one recording."""
+    """Puts pseudonyms in place of addresses in the params of calls, the same ones throughout a recording."""
 
     def __init__(self, salt: bytes) -> None:
-        """`salt` is thrown away with the recording: without it nobody can try addresses out."""
+        """`salt` is not kept: without it nobody can test which address a pseudonym stands for."""
         self._salt = salt
         self._other = lru_cache(maxsize=65536)(self._made)
 
@@ -52,7 +53,8 @@ class Pseudonyms:
         return "<Pseudonyms>"
 
     def params(self, text: str) -> str:
-        """Raw JSON text with other addresses in it: where one stands for itself, and in the words of calldata."""
+        """The raw JSON text with pseudonyms in place of addresses that are a text of their own or a word of
+        calldata."""
         plain = _ESCAPED.sub(_unescaped, text) if "\\" in text else text
         return _DATA.sub(self._data, _ADDRESS.sub(self._named, plain))
 
@@ -72,7 +74,8 @@ class Pseudonyms:
         return data[:_SELECTOR] + self._words(data[_SELECTOR:])
 
     def _words(self, data: str) -> str:
-        """Words, and the calls that stand among them as bytes (Solidity's ABI): so do those of a multicall."""
+        """Words with pseudonyms in them, also in calls that are an argument of type bytes (Solidity's ABI), as those of
+        a multicall are."""
         told: list[str] = []
         at = 0
         while at + _WORD_LENGTH <= len(data):
@@ -97,7 +100,7 @@ class Pseudonyms:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """A JSON text without escapes, if it is an address or data."""
+    """A JSON text without its escapes if it is an address or data; any other text as it is."""
     try:
         plain = f'"{json.loads(found[0])}"'
     except ValueError:
@@ -106,9 +109,9 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _call_length(word: str, data: str, at: int) -> int:
-    """Hex digits of the call that begins here, if the word before says how long it is; 0: it does not.
+    """The hex digits of the call that begins at `at`, if `word`, which stands before it, is its length; else 0.
 
-    A number may look like a length: a call has a selector, and zeros behind it up to the next word.
+    Any number may look like a length, but a call has a selector, and zeros behind it up to the next word.
     """
     if word[:48].strip("0"):
         return 0
@@ -120,11 +123,11 @@ def _call_length(word: str, data: str, at: int) -> int:
 
 
 EVERY = 0.5
-"""Seconds between two times that the proxy is asked for what it kept."""
+"""Seconds between two requests for the calls that the proxy has recorded."""
 
 
 class Written:
-    """The file while it is written."""
+    """The file of a recording while it is written."""
 
     def __init__(self, file: BinaryIO, limit: int, network: str, hidden: Pseudonyms | None) -> None:
         """`limit` in bytes."""
@@ -137,7 +140,7 @@ class Written:
         self._began: float | None = None
 
     def head(self, sample: float) -> None:
-        """The first line."""
+        """Write the first line, which describes the recording."""
         from rpcaccel.bench.runs import recording
 
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -145,7 +148,7 @@ class Written:
         self._write(recording.encode(said))
 
     def add(self, document: dict[str, Any]) -> None:
-        """What the proxy handed over; what does not fit is left out."""
+        """Write the calls that the proxy handed over; calls beyond the limit of the file's size are left out."""
         self.missed += document["missed"]
         for seen in document["calls"]:
             if self._network in ("", seen["network"]):
@@ -208,10 +211,7 @@ def record(
     rpcaccel record --to calls.jsonl --sample 0.1 --limit 20MB --hash-addresses
     """
     seconds, most = _read(duration, limit)
-    try:
-        admin_client.known_network(admin, network)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    admin_client.known_network(admin, network)
     try:
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -238,15 +238,14 @@ def _read(duration: str, limit: str) -> tuple[float, int]:
 
 
 def _recorded(written: Written, seconds: float, sample: float, admin: str) -> int:
-    """Ask the proxy again and again; the exit code."""
-    from rpcaccel.bench.load.progress import StoppedError, Watch
-    from rpcaccel.dataplane import event_loop
+    """Fetch calls from the proxy until the time is over; returns the exit code."""
+    from rpcaccel.bench.load.progress import StoppedError
 
     async def ask(*, stop: bool = False) -> dict[str, Any]:
         order = f'{{"sample": {sample!r}, "stop": {"true" if stop else "false"}}}'
         return await admin_client.meanwhile(lambda: admin_client.post(admin, "/api/v1/record", order))
 
-    async def watched(watch: Watch) -> None:
+    async def record_all(watch: Watch) -> None:
         written.add(await watch.unless_stopped(ask()))
         began = time.monotonic()
         while (left := began + seconds - time.monotonic()) > 0 and not written.full:
@@ -257,18 +256,13 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
             watch.at(1 - max(0.0, left - EVERY) / seconds)
         written.add(await ask(stop=True))
 
-    async def main() -> None:
-        with progress_bar.progress() as progress:
-            watch = Watch(progress)
-            with watch.interruptible():
-                await watched(watch)
-
     try:
-        event_loop.run(main())
+        bench.watched(record_all)
     except StoppedError:
         return bench.INTERRUPTED
     except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+        typer.echo(f"rpcaccel: {error}", err=True)
+        return 1
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rpcaccel.cli import admin_client
+from rpcaccel.config.patch import compose
 
 SETTINGS = "/api/v1/settings"
 
@@ -29,11 +30,8 @@ def get(
     rpcaccel settings get networks.harmony-s0.nodes
     rpcaccel settings get --difference
     """
-    try:
-        found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
-        shown = _below(found["difference"], path) if difference else _at(found["document"], path)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
+    shown = _below(found["difference"], path) if difference else _at(found["document"], path)
     typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     return 0
 
@@ -53,16 +51,13 @@ def set_(
     """
     patch: Any = {}
     for change in changes:
-        patch = _merged(patch, parse(change))
-    try:
-        if dry_run:
-            found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
-            typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
-            return 0
-        revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
-        done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+        patch = compose(patch, parse(change))
+    if dry_run:
+        found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
+        typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
+        return 0
+    revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
+    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
     typer.echo(admin_client.told(done))
     return 0
 
@@ -78,11 +73,8 @@ def undo(
     rpcaccel settings undo
     rpcaccel settings undo --to 12
     """
-    try:
-        revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
-        done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
+    done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
     typer.echo(admin_client.told(done))
     return 0
 
@@ -94,10 +86,7 @@ def export(admin: admin_client.Admin = admin_client.DEFAULT) -> int:
     Examples:
     rpcaccel settings export > rpcaccel.toml
     """
-    try:
-        typer.echo(admin_client.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
-    except admin_client.RemoteError as error:
-        return admin_client.failed(error)
+    typer.echo(admin_client.text(admin, f"{SETTINGS}/export", begins="# rpcaccel"), nl=False)
     return 0
 
 
@@ -128,19 +117,12 @@ def _parted(change: str) -> tuple[str, str]:
 
 
 def _emptied(found: Any) -> Any:
-    """The same path with null at its end: the default."""
+    """The document with null for every value, which puts a setting back to its default."""
     return {key: _emptied(inner) for key, inner in found.items()} if isinstance(found, dict) else None
 
 
-def _merged(one: Any, other: Any) -> Any:
-    """Both patches as one. Not RFC 7396: null is kept, since it is what is to be sent."""
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return other
-    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
-
-
 def _at(document: Any, path: str) -> Any:
-    """What stands at a dotted path. Raises RemoteError."""
+    """The value at a dotted path of a document. Raises RemoteError where there is none."""
     for key in _keys(path):
         if not isinstance(document, dict) or key not in document:
             raise admin_client.RemoteError(f"there is no setting {path}")
@@ -149,7 +131,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _below(edits: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
-    """Those at a dotted path or under it. Raises RemoteError for what is no path."""
+    """The edits at a dotted path or below it. Raises RemoteError for a text that is no path."""
     keys = _keys(path)
     return [edit for edit in edits if _keys(edit["path"])[: len(keys)] == keys]
 

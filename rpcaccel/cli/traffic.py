@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any, NamedTuple
 
-import msgspec
+from rpcaccel.bench.load.client import ConnectionPool, parse
+from rpcaccel.bench.load.generator import LoadGenerator, constant
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import HARMONY, LoadCall, World, about
 
-from rpcaccel.cli.probe import Asks
-from rpcaccel.core.replies.failure import Failure
-
-CALLS_PER_SECOND = 20.0
 _AT_ONCE = 32
 _TIMEOUT = 10.0
-
+_ROUND = 60.0
+"""Seconds after which the load generator begins anew: it keeps the latency of every call that it made."""
 _WEIGHTS = {
+    **dict.fromkeys(HARMONY, 1),
     "hmyv2_blockNumber": 3,
     "hmyv2_getBlockSigners": 2,
     "hmyv2_getBlocks": 2,
     "hmyv2_getBalanceByBlockNumber": 4,
     "hmyv2_getValidatorInformation": 3,
     "hmyv2_call": 4,
-    "net_peerCount": 1,
-    "hmyv2_getNodeMetadata": 1,
-    "hmyv2_getCurrentTransactionErrorSink": 1,
-    "hmyv2_getCurrentUtilityMetrics": 1,
     "eth_chainId": 1,
     "eth_getBalance": 2,
     "eth_getBlockByNumber": 2,
@@ -35,74 +31,30 @@ _WEIGHTS = {
 METHODS = tuple(_WEIGHTS)
 
 
-class DemoWorld(NamedTuple):
-    """What calls can be about."""
-
-    validators: Sequence[str]
-    """one1… addresses."""
-    contract: str
-    """0x… address."""
-
-
-class DemoCall(NamedTuple):
-    """One call to make."""
-
-    method: str
-    params: list[Any]
-
-
-def draw(rng: Random, world: DemoWorld, head: int) -> DemoCall:
+def draw(rng: Random, world: World) -> LoadCall:
     """A call by its share; recent blocks and a few addresses are asked for more often, as in life."""
     method = rng.choices(METHODS, weights=tuple(_WEIGHTS.values()))[0]
-    number = max(1, head - 2 - min(int(rng.expovariate(0.2)), 100))
-    address = world.validators[min(int(rng.expovariate(1.0)), len(world.validators) - 1)] if world.validators else ""
-    query = {"to": world.contract, "data": f"0x06fdde{rng.randrange(3):02x}"}
-    params: dict[str, list[Any]] = {
-        "hmyv2_getBlockSigners": [number],
-        "hmyv2_getBlocks": [max(0, number - 5), number, {"withSigners": False, "fullTx": False, "inclStaking": True}],
-        "hmyv2_getBalanceByBlockNumber": [address, number],
-        "hmyv2_getValidatorInformation": [address],
-        "hmyv2_call": [query, number],
-        "eth_getBalance": [world.contract, "latest"],
-        "eth_getBlockByNumber": [hex(number), False],
-        "eth_call": [query, "latest"],
-    }
-    return DemoCall(method, params.get(method, []))
+    number = max(1, world.head - 2 - min(int(rng.expovariate(0.2)), 100))
+    place = min(int(rng.expovariate(1.0)), len(world.validators) - 1)
+    return about(
+        method,
+        block=hex(number) if method == "eth_getBlockByNumber" else "latest",
+        span=(max(0, number - 5), number),
+        address=world.contract,
+        contract=world.contract,
+        holder=f"{rng.randrange(3):x}",
+        validator=world.validators[place],
+    )
 
 
-async def run(
-    proxy: Asks, world: DemoWorld, *, rng: Random, stop: asyncio.Event, rate: float = CALLS_PER_SECOND
-) -> int:
-    """Call the proxy at this rate until `stop`, never with more than a few calls open; how many were answered."""
-    answered = head = 0
-    open_calls: set[asyncio.Task[None]] = set()
+async def run(url: str, world: Callable[[], World], *, rng: Random, stop: asyncio.Event, rate: float) -> None:
+    """Call the proxy at this rate (calls a second) until `stop`. `world` returns what calls can be about now."""
 
-    async def make(call: DemoCall) -> None:
-        nonlocal answered, head
-        answer = await proxy.send(call.method, msgspec.json.encode(call.params), timeout=_TIMEOUT)
-        if isinstance(answer, Failure) or answer.result is None:
-            return
-        answered += 1
-        if call.method == "hmyv2_blockNumber":
-            head = max(head, int(bytes(answer.result)))
+    def calls() -> Iterator[LoadCall]:
+        while True:
+            yield draw(rng, world())
 
-    await make(DemoCall("hmyv2_blockNumber", []))
-    while not await stopped(stop, rng.expovariate(rate)):
-        if len(open_calls) < _AT_ONCE:
-            task = asyncio.create_task(make(draw(rng, world, head)))
-            open_calls.add(task)
-            task.add_done_callback(open_calls.discard)
-    for task in open_calls:
-        task.cancel()
-    await asyncio.gather(*open_calls, return_exceptions=True)
-    return answered
-
-
-async def stopped(stop: asyncio.Event, seconds: float) -> bool:
-    """Whether it was stopped within this time."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return False
-    return True
+    async with ConnectionPool(parse(url), _AT_ONCE) as pool:
+        while not stop.is_set():
+            plan = constant(calls(), rate=rate, seconds=max(_ROUND, 2 / rate))
+            await LoadGenerator(pool, timeout=_TIMEOUT, spin=False).run(plan, Watch(stop=stop))

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from rpcaccel.config.expand import Expanded
-from rpcaccel.config.names import NODE_TEXT, CrossFault
+from rpcaccel.config.names import NODE_TEXT
 from rpcaccel.config.secrets import Secret, shown_url
 
 Path = tuple[str | int, ...]
@@ -135,12 +135,9 @@ def from_pydantic(errors: Iterable[ErrorDetails], model: type[BaseModel], source
 
 
 def _said_elsewhere(error: ErrorDetails) -> bool:
-    """Whether another fault covers this error: a cross fault, or a list that is too short only without its faulty
-    members."""
-    context = error.get("ctx", {})
-    if error["type"] == "too_short" and isinstance(error["input"], (list, tuple, dict)):
-        return len(error["input"]) >= int(context["min_length"])
-    return isinstance(context.get("error"), CrossFault)
+    """Whether other faults cover this error: a list is too short only without its faulty members."""
+    is_list = error["type"] == "too_short" and isinstance(error["input"], (list, tuple, dict))
+    return is_list and len(error["input"]) >= int(error.get("ctx", {})["min_length"])
 
 
 def _fault(error: ErrorDetails, model: type[BaseModel], sources: Mapping[Path, str]) -> Fault:

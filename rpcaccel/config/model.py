@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rpcaccel.config.names import NAME, NODE_ID, CrossFault, default_id, named_nodes, parse_node, repeats
+from rpcaccel.config.names import NAME, NODE_ID, default_id, named_nodes, parse_node
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
 from rpcaccel.config.secrets import HeaderText, NodeUrl, PasswordHash, RedisUrl
 from rpcaccel.config.sections import ClientsSettings, LogSettings, Section, TracingSettings
@@ -282,20 +282,6 @@ class NetworkSettings(ResilientNetwork):
         nodes = nodes.split() if isinstance(nodes, str) else nodes
         return {**data, "nodes": named_nodes(nodes)} if isinstance(nodes, list | tuple) else data
 
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> NetworkSettings:
-        if repeats([node.id for node in self.nodes]):
-            raise CrossFault("a different id for every node")
-        return self
-
-    @model_validator(mode="after")
-    def _routes_lead_somewhere(self) -> NetworkSettings:
-        tags = {tag for node in self.nodes for tag in node.tags}
-        for route in self.routes:
-            if route.tag not in tags:
-                raise CrossFault(f"routes to tags that some node has, and none has {route.tag}")
-        return self
-
 
 class Settings(ResilientProgram):
     """Everything the operator decides; `config.load` makes it from file, environment and flags."""
@@ -325,12 +311,6 @@ class Settings(ResilientProgram):
     networks: dict[Annotated[str, Field(pattern=NAME)], NetworkSettings] = Field(
         min_length=1, description="The networks served, by name."
     )
-
-    @model_validator(mode="after")
-    def _default_network_exists(self) -> Settings:
-        if self.default_network and self.default_network not in self.networks:
-            raise CrossFault("a default_network that is one of the networks")
-        return self
 
     @property
     def main_network(self) -> str:

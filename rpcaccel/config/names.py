@@ -25,10 +25,6 @@ _OURS = frozenset(
 )
 
 
-class CrossFault(ValueError):
-    """Values are right by themselves and do not fit together."""
-
-
 def network_name(chain: str, shard: int = 0) -> str:
     """The default name of a network of this chain: harmony-s0, ethereum."""
     return f"{chain}-s{shard}" if chain in SHARDED else chain
@@ -98,11 +94,6 @@ def header_name(name: str) -> str:
     if name.lower() in _OURS:
         raise ValueError("another header; the proxy sets this one itself")
     return name
-
-
-def repeats(ids: Sequence[object]) -> list[int]:
-    """Positions of ids that stand earlier in the list as well."""
-    return [index for index, name in enumerate(ids) if name in ids[:index]]
 
 
 def _table(node: Any) -> Any:

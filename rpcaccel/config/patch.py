@@ -65,6 +65,14 @@ def merge(target: Any, change: Any) -> Any:
     return merged
 
 
+def compose(first: Any, second: Any) -> Any:
+    """The merge patch that does what two do one after the other, except where the first removes a table and the second
+    makes it again: what the second does not name is then kept."""
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return second
+    return {**first, **{key: compose(first.get(key), value) for key, value in second.items()}}
+
+
 def _tables(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The networks whose nodes are a table by id; anything else is left for the model to refuse."""
     networks = document.get("networks")
@@ -130,34 +138,32 @@ class Edit(Struct, frozen=True):
 def difference(before: Settings, after: Settings) -> tuple[Edit, ...]:
     """Everything that differs, by path. A node or network that is there on one side only is one edit."""
     sides = [(to_table(settings, reveal=True), to_table(settings)) for settings in (before, after)]
-    found = _walk((), sides[0], sides[1])
-    return tuple(Edit(dotted(keys), *shown) for keys, shown in found)
+    return tuple(Edit(dotted(keys), old, new) for keys, (_, old), (_, new) in _walk(sides[0], sides[1]))
 
 
-def _walk(keys: Keys, before: tuple[Any, Any], after: tuple[Any, Any]) -> Iterator[tuple[Keys, tuple[Any, Any]]]:
-    """The edits between two sides; each side is a value and its masked form."""
+Side = tuple[Any, Any]
+"""A value and its masked form."""
+
+
+def _walk(before: Side, after: Side, keys: Keys = ()) -> Iterator[tuple[Keys, Side, Side]]:
+    """The values that differ between two sides, by their keys."""
     if isinstance(before[0], Mapping) and isinstance(after[0], Mapping):
-        for key in [*before[0], *(key for key in after[0] if key not in before[0])]:
-            inner = [(side[0].get(key), side[1].get(key)) for side in (before, after)]
-            yield from _walk((*keys, key), inner[0], inner[1])
+        for key in {**before[0], **after[0]}:
+            old, new = ((side[0].get(key), side[1].get(key)) for side in (before, after))
+            yield from _walk(old, new, (*keys, key))
     elif before[0] != after[0]:
-        yield keys, (before[1], after[1])
+        yield keys, before, after
 
 
 def patch_between(before: Settings, after: Settings) -> dict[str, Any]:
     """The merge patch (RFC 7396) with which `patch.apply(before, …)` gives `after`. It holds the secrets themselves."""
-    return _patch(to_table(before, reveal=True), to_table(after, reveal=True))
-
-
-def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    change: dict[str, Any] = dict.fromkeys(key for key in before if key not in after)
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            if inner := _patch(old, value):
-                change[key] = inner
-        elif key not in before or old != value:
-            change[key] = value
+    change: dict[str, Any] = {}
+    old, new = to_table(before, reveal=True), to_table(after, reveal=True)
+    for (*tables, key), _, (value, _) in _walk((old, old), (new, new)):
+        inner = change
+        for name in tables:
+            inner = inner.setdefault(name, {})
+        inner[key] = value
     return change
 
 

@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from rpcaccel.config.errors import Fault, Path, dotted, from_pydantic, shown, source_of
 from rpcaccel.config.model import AdminSettings, MemorySettings, NetworkSettings, Settings
-from rpcaccel.config.names import named_nodes, repeats
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
-from rpcaccel.config.value_types import listed, methods_of
+from rpcaccel.config.value_types import methods_of
 from rpcaccel.stores.redis import redis_url
 
 OPEN = (
@@ -41,6 +40,9 @@ class Misfit(NamedTuple):
 
 def misfits(settings: Settings) -> Iterator[Misfit]:
     """Every rule that these settings break."""
+    if settings.default_network and settings.default_network not in settings.networks:
+        expected = f"one of the networks: {', '.join(settings.networks)}"
+        yield Misfit(("default_network",), shown(settings.default_network), expected)
     yield from _admin(settings.admin)
     yield from _places(settings)
     yield from _memory(settings.memory)
@@ -116,6 +118,18 @@ def _replicas(settings: Settings) -> Iterator[Misfit]:
 
 
 def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
+    places: dict[str, int] = {}
+    for index, node in enumerate(network.nodes):
+        if (first := places.setdefault(node.id, index)) < index:
+            expected = f"another id than that of {dotted((*path, 'nodes', first))}"
+            yield Misfit((*path, "nodes", index, "id"), shown(node.id), expected)
+    tags = sorted({tag for node in network.nodes for tag in node.tags})
+    for index, route in enumerate(network.routes):
+        if route.tag not in tags:
+            there = f": {', '.join(tags)}" if tags else "; none has any"
+            yield Misfit(
+                (*path, "routes", index, "tag"), shown(route.tag), f"a tag that some node of {path[-1]} has{there}"
+            )
     if not any(node.weight for node in network.nodes):
         yield Misfit((*path, "nodes"), "weights of 0 alone", "a node with a weight above 0: others get no calls")
     if not network.rules:
@@ -149,46 +163,5 @@ def validate(
         if not document.get("networks"):
             missing = Fault("networks", "nothing", NO_NETWORK)
             faults = [missing, *(fault for fault in faults if fault.path != "networks")]
-        return [*faults, *_cross_faults(document, said)] or [
-            Fault("", "", "networks and nodes with names of their own")
-        ]
+        return faults
     return [one.fault(said) for one in (*misfits(settings), *judge(settings))] or settings
-
-
-def _cross_faults(document: Mapping[str, Any], said: Mapping[Path, str]) -> list[Fault]:
-    """Clashes of names, found in the raw document, so that they are told beside faults in values."""
-    networks = document.get("networks")
-    if not isinstance(networks, Mapping) or not networks:
-        return []
-    faults = []
-    default = document.get("default_network", "")
-    if isinstance(default, str) and default and default not in networks:
-        expected = f"one of the networks: {', '.join(map(str, networks))}"
-        source = source_of(("default_network",), said)
-        faults.append(Fault("default_network", shown(default), expected, source))
-    for name, network in networks.items():
-        nodes = network.get("nodes") if isinstance(network, Mapping) else None
-        nodes = nodes.split() if isinstance(nodes, str) else nodes
-        if not isinstance(nodes, list | tuple):
-            continue
-        tables = named_nodes(nodes)
-        ids = [node.get("id") if isinstance(node, Mapping) else object() for node in tables]
-        for index in repeats(ids):
-            path: Path = ("networks", str(name), "nodes", index, "id")
-            expected = f"another id than that of {dotted(path[:3])}[{ids.index(ids[index])}]"
-            faults.append(Fault(dotted(path), shown(ids[index], path), expected, source_of(path, said)))
-        faults += _lost_routes(str(name), network.get("routes"), tables, said)
-    return faults
-
-
-def _lost_routes(name: str, routes: Any, nodes: list[Any], said: Mapping[Path, str]) -> list[Fault]:
-    """Routes to tags that no node has, where routes and tags can be read at all."""
-    told = [listed(node.get("tags", ())) for node in nodes if isinstance(node, Mapping)]
-    tags = sorted({str(tag) for some in told if isinstance(some, list | tuple) for tag in some})
-    expected = f"a tag that some node of {name} has" + (f": {', '.join(tags)}" if tags else "; none has any")
-    paths: list[tuple[Path, Any]] = [
-        (("networks", name, "routes", index, "tag"), route["tag"])
-        for index, route in enumerate(routes if isinstance(routes, list | tuple) else ())
-        if isinstance(route, Mapping) and isinstance(route.get("tag"), str) and route["tag"] not in tags
-    ]
-    return [Fault(dotted(path), shown(tag, path), expected, source_of(path, said)) for path, tag in paths]

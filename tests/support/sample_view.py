@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from rpcaccel.config.model import NetworkSettings
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
@@ -206,10 +204,6 @@ class SampleView:
         found = Unclassed()
         found.note(NETWORK, "c", "hmyv2_call", -32000, "shard 7 is on holiday", 200, at=1000.0)
         return found.all()
-
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """As a proxy with one Harmony network."""
-        return treatment(question, {NETWORK: NetworkSettings.model_validate({"nodes": ["http://a.example"]})})
 
     def settings(self) -> Mapping[str, object]:
         """Settings that, against the rule, hold a secret: what is shown must be picked, not passed on."""

@@ -173,7 +173,9 @@ class ConnectionPool:
         self.opened = 0
         """Connections opened so far."""
         self._loop = asyncio.get_running_loop()
-        self._context = ssl.create_default_context() if target.tls else None  # which trusts what SSL_CERT_FILE names
+        self._context = (
+            ssl.create_default_context() if target.tls else None
+        )  # the context trusts the certificates that SSL_CERT_FILE names
         self.idle: list[_Connection] = []
         """Connections that can carry a request."""
         self._all: set[_Connection] = set()
@@ -186,7 +188,8 @@ class ConnectionPool:
         return f"<ConnectionPool {self.target.shown} {counts}>"
 
     def send(self, body: bytes, timeout: float, done: Done) -> bool:
-        """Send a body; `done` is called once with its outcome. False: it waits for a connection to be free."""
+        """Send a body; `done` is called once with its outcome. Returns False when the body waits for a free
+        connection."""
         self.serve(_Request(self.target.request(body), done, self._loop.time() + timeout))
         return len(self._waiting) <= len(self._opening)
 
@@ -219,7 +222,7 @@ class ConnectionPool:
         for connection in list(self._all):
             if connection.transport is not None:
                 connection.transport.abort()
-        await asyncio.sleep(0)  # so that the transports are told
+        await asyncio.sleep(0)  # the transports are closed in the next turn of the loop
 
     # -- for the connections ------------------------------------------------------------------------------------------
 
@@ -243,7 +246,7 @@ class ConnectionPool:
 
     def _opened(self, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)
-        self.serve()  # where it failed, others may be waiting for it
+        self.serve()  # after a failure, requests may still wait for a connection
 
     async def _open(self) -> None:
         try:
@@ -251,7 +254,7 @@ class ConnectionPool:
                 _, connection = await self._loop.create_connection(
                     lambda: _Connection(self), self.target.host, self.target.port, ssl=self._context
                 )
-        except (OSError, TimeoutError, UnicodeError):  # the last: a name that is none (IDNA)
+        except (OSError, TimeoutError, UnicodeError):  # UnicodeError: a name that no host can have (IDNA)
             if self._waiting:
                 self._waiting.popleft().done("connect")
             return

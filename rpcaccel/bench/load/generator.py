@@ -1,4 +1,4 @@
-"""The load generator: sends each call of a plan when it is due, and keeps what became of it.
+"""The load generator: sends each call of a plan when it is due, and counts its outcome.
 
 A closed plan has a fixed number of calls under way, and the next is due when one is answered: for throughput. An open
 plan names the moment of each call, which does not wait for answers. A closed loop sends less while the server is slow,
@@ -26,8 +26,8 @@ from rpcaccel.bench.load.workload import LoadCall
 from rpcaccel.bench.report.statistics import Series, Summary, percentile, together
 
 LATE = 0.01
-"""Seconds after its time that a call may leave, at the 99th percentile, and the pace still counts as held; where a run
-says nothing else."""
+"""Seconds after its time that a call may leave, at the 99th percentile, and the pace still counts as held, unless
+a run has a limit of its own."""
 SHORT = 0.99
 """Share of the calls due that must have been sent."""
 BEHIND = 1.0
@@ -51,7 +51,7 @@ class Due(NamedTuple):
 
 
 class Schedule(Struct, frozen=True):
-    """Which calls are made, and when each is due."""
+    """The calls of a run, and the times at which they are due."""
 
     calls: Iterator[Due]
     number: int
@@ -77,7 +77,7 @@ def constant(calls: Iterator[LoadCall], *, rate: float, seconds: float) -> Sched
 
 
 def timed(calls: Sequence[Due]) -> Schedule:
-    """These calls, each at its own time."""
+    """A schedule of calls that have times of their own."""
     return Schedule(iter(calls), len(calls), calls[-1].at if calls else 0.0)
 
 
@@ -90,9 +90,9 @@ class RateHeld(Struct, frozen=True):
     late: float
     """Seconds, 99th percentile of how late calls left."""
     calls: int
-    """How many calls left."""
+    """The number of calls that left."""
     waited: int
-    """How many calls had to wait for a free connection."""
+    """The number of calls that had to wait for a free connection."""
     busy: float
     """Share of one core that the generator used."""
     late_most: float = LATE
@@ -106,11 +106,11 @@ class RateHeld(Struct, frozen=True):
 
     @property
     def effort(self) -> str:
-        """What the generator took, and how exact it was."""
+        """The processor time that the generator took, and how exact it was, in words."""
         return f"{self.busy * 100:.0f} % of a core, 99 % of calls left within {self.late * 1000:.2f} ms"
 
     def reason(self, connections: int) -> str:
-        """Why the pace was not kept, and what to do."""
+        """The reason why the pace was not kept, and a remedy, in words."""
         said = f"{self.sent:.0f} of {self.wanted:.0f} calls/s left, the 99th percentile {self.late * 1000:.1f} ms late"
         if self.waited > (1 - SHORT) * self.calls:
             return (
@@ -121,7 +121,7 @@ class RateHeld(Struct, frozen=True):
 
 
 Told = Callable[[LoadCall, Sequence[Outcome]], None]
-"""Called once for each call, with what became of it at each target."""
+"""Called once for each call, with its outcome at each target."""
 Judge = Callable[[Outcome, int], str]
 """The failure of an outcome, by the number of its call; empty: it is a good answer."""
 
@@ -192,7 +192,7 @@ class LoadGenerator:
 
     @property
     def held(self) -> RateHeld:
-        """How well the pace was kept; calls that were not due yet when the run was stopped count as not wanted."""
+        """The accuracy of the pace; calls that were not due yet when the run was stopped count as not wanted."""
         span = self._sending or self.elapsed
         sent = self._sent / span if span > 0 else 0.0
         return RateHeld(

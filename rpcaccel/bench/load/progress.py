@@ -1,4 +1,4 @@
-"""The progress of a measurement that people wait for, and their wish to end it early."""
+"""The progress of a measurement, and the request to end it early."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Progress = Callable[[str, float], None]
-"""What is being done, and the share of all that is done (0..1)."""
+"""Takes what is being done, and the share of all that is done (0..1)."""
 
 
 class StoppedError(Exception):
@@ -18,7 +18,7 @@ class StoppedError(Exception):
 
 
 class Watch:
-    """One measurement's progress; `stop` is set when what was measured so far shall be enough."""
+    """The progress of one measurement; `stop` is set to end it with what was measured so far."""
 
     def __init__(self, progress: Progress = lambda _text, _share: None, stop: asyncio.Event | None = None) -> None:
         self.stop = stop or asyncio.Event()
@@ -36,12 +36,12 @@ class Watch:
         return self.stop.is_set()
 
     def part(self, text: str, number: int, of: int) -> None:
-        """Begin part `number` (from 0) of so many."""
+        """Begin part `number` (from 0) of `of` parts."""
         self._text, self._from, self._to = text, number / of, (number + 1) / of
         self.at(0.0)
 
     def at(self, share: float) -> None:
-        """Tell how much of the part is done (0..1)."""
+        """Show that this share of the current part is done (0..1)."""
         self._progress(self._text, self._from + (self._to - self._from) * min(1.0, share))
 
     @contextlib.contextmanager
@@ -60,7 +60,7 @@ class Watch:
             loop.remove_signal_handler(signal.SIGINT)
 
     async def unless_stopped(self, first: Coroutine[Any, Any, T]) -> T:
-        """What has to be known before anything is measured. Raises StoppedError when stopped meanwhile."""
+        """The result of a coroutine that runs before the measurement. Raises StoppedError when stopped meanwhile."""
         task, stopped = asyncio.create_task(first), asyncio.create_task(self.stop.wait())
         try:
             await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -73,7 +73,7 @@ class Watch:
             await asyncio.gather(task, stopped, return_exceptions=True)
 
     async def pause(self, seconds: float) -> bool:
-        """Wait; whether the measurement was stopped meanwhile."""
+        """Wait; returns whether the measurement was stopped meanwhile."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stop.wait()

@@ -31,7 +31,7 @@ ETHEREUM = (
     "eth_blockNumber", "eth_chainId", "eth_gasPrice", "eth_getBalance", "eth_getBlockByNumber",
     "eth_getTransactionCount", "eth_getCode", "eth_call", "eth_getLogs", "net_peerCount",
 )  # fmt: skip
-"""Ten methods like these of an Ethereum node."""
+"""Ten methods of an Ethereum node that correspond to those of HARMONY."""
 REACH = 100
 """Blocks under the head that calls are about: no node has pruned them."""
 _TIMEOUT = 30.0
@@ -45,7 +45,7 @@ Ask = Callable[[str, list[Any]], Awaitable[Any]]
 
 
 class NoEndpointError(Exception):
-    """What should be measured does not answer as a node does; the text holds no secret."""
+    """The endpoint to be measured does not answer as a node does; the text holds no secret."""
 
 
 class LoadCall(Struct, frozen=True, gc=False):
@@ -71,10 +71,10 @@ def written(text: str) -> LoadCall:
 
 
 class CallChoice(Struct, frozen=True, kw_only=True):
-    """Which calls a measurement makes."""
+    """The choice of the calls that a measurement makes."""
 
     methods: tuple[str, ...] = ()
-    """These methods of the table in turn; all ten when none is named."""
+    """Methods of the table that are called in turn; empty: all ten."""
     call: LoadCall | None = None
     """The only call to make, instead of many."""
     mix: Mix = "table"
@@ -83,16 +83,16 @@ class CallChoice(Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> str:
-        """What is called, in the words of a report."""
+        """The chosen calls in the words of a report."""
         usual = "what DApps call" if self.mix == "dapp" else "the table's ten methods in turn"
         return self.call.method if self.call else ", ".join(self.methods) or usual
 
     async def world(self, pool: ConnectionPool) -> World:
-        """What the calls are about. Raises NoEndpointError."""
+        """The world that the calls are about; an empty one for a single call. Raises NoEndpointError."""
         return World("", 0, "", ()) if self.call else await learn(asking(pool), pool.target.shown)
 
     def calls(self, world: World, run: int = 0) -> Iterator[LoadCall]:
-        """The calls, without end; others in each run."""
+        """The calls, without end; each `run` has other ones."""
         rng = Random(self.seed + run)
         if self.call is not None:
             return repeat(self.call)
@@ -101,7 +101,7 @@ class CallChoice(Struct, frozen=True, kw_only=True):
 
 
 class World(Struct, frozen=True):
-    """What a chain has that calls can be about; addresses are 0x…"""
+    """The head, contract and accounts of a chain that calls are about; addresses are 0x…"""
 
     chain: str
     head: int
@@ -117,7 +117,7 @@ class World(Struct, frozen=True):
 
 
 def asking(pool: ConnectionPool) -> Ask:
-    """Ask over a pool."""
+    """A function that sends calls over a pool and returns their results."""
 
     async def ask(method: str, params: list[Any]) -> Any:
         result = result_of(await pool.post(LoadCall(method, msgspec.json.encode(params)).body(1), _TIMEOUT))
@@ -130,7 +130,8 @@ def asking(pool: ConnectionPool) -> Ask:
 
 
 async def learn(ask: Ask, where: str = "it") -> World:
-    """Look around on a chain. Raises NoEndpointError, naming `where`, when nothing there says how high it is."""
+    """The world of a chain, learnt by calls to an endpoint. Raises NoEndpointError, naming `where`, when the endpoint
+    tells no head."""
     head, chain = await ask("hmyv2_blockNumber", []), "harmony"
     if not isinstance(head, int):
         said, chain = await ask("eth_blockNumber", []), "ethereum"
@@ -166,10 +167,10 @@ async def _validators(ask: Ask, chain: str) -> tuple[str, ...]:
     return ()
 
 
-def _about(
+def about(
     method: str, *, block: str, span: tuple[int, int], address: str, contract: str, holder: str, validator: str = ""
 ) -> LoadCall:
-    """A call of `method` about these: at `block`, or about the blocks of `span`; `holder` is in hex without 0x."""
+    """A call of `method` about these things: at `block`, or about the blocks of `span`. `holder` is hex without 0x."""
     first, last = span
     query = {"to": contract, "data": f"0x70a08231{holder:0>64}"}  # balanceOf
     params: dict[str, list[Any]] = {
@@ -189,11 +190,11 @@ def _about(
 
 
 def draw(method: str, world: World, rng: Random) -> LoadCall:
-    """A call of `method` about something that exists, different each time where the method lets it."""
+    """A call of `method` about something that exists; each call is another one where the method has params."""
     number = max(1, world.head - rng.randrange(2, REACH))
     validator = rng.choice(world.validators) if world.validators else ""
     address, holder, span = rng.choice(world.addresses), f"{rng.getrandbits(160):x}", (max(1, number - 4), number)
-    return _about(
+    return about(
         method, block=hex(number), span=span, address=address, contract=world.contract, holder=holder,
         validator=validator,
     )  # fmt: skip
@@ -211,7 +212,7 @@ READS = {
     "eth_call": 40, "eth_getBalance": 12, "eth_blockNumber": 12, "eth_getBlockByNumber": 10, "eth_getLogs": 6,
     "eth_getTransactionCount": 6, "eth_gasPrice": 5, "eth_getCode": 4, "eth_chainId": 5,
 }  # fmt: skip
-"""What DApps call, and how many of a hundred calls."""
+"""The methods that DApps call, with their shares in percent."""
 PEOPLE, CONTRACTS = 2000, 200
 NEWEST = 0.9
 """Share of calls that are about the newest block; the others go back exponentially, 50 blocks on average."""
@@ -247,10 +248,10 @@ class Visitors:
             block = hex(max(1, self._head - int(rng.expovariate(0.02))))
         person, contract = self._person(), self._contract()
         span = (max(1, self._head - rng.choice((5, 20, 100))), self._head)
-        return _about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
+        return about(method, block=block, span=span, address=person, contract=contract, holder=person[2:])
 
     def page(self) -> list[LoadCall]:
-        """What a page asks for when it opens, in one batch."""
+        """The calls that a page makes when it opens, in one batch."""
         return [self.read() for _ in range(self._rng.randrange(3, 15))]
 
 

@@ -49,7 +49,7 @@ class Report(Struct, frozen=True):
 
 
 def machine() -> dict[str, str]:
-    """When and on what something was measured: a figure without these says nothing."""
+    """Date, machine and versions of a measurement, without which its figures say nothing."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -83,7 +83,8 @@ def figures(found: Summary) -> tuple[str, ...]:
 
 
 def remarks(dead: Iterable[str], *, stopped: bool) -> list[str]:
-    """What is to be said first: that the measurement was `stopped`, and the endpoints of which every call failed."""
+    """The first remarks of a report: that the measurement was `stopped`, and the endpoints of which every call
+    failed."""
     said = ["interrupted: what was measured until then"] if stopped else []
     return said + [f"every call to {name} failed" for name in dead]
 
@@ -109,7 +110,7 @@ def percent(share: float | None) -> str:
 
 
 def failures(summary: Summary) -> str:
-    """How many calls failed, and how."""
+    """The number of failed calls, and the kinds of failure."""
     if not summary.failures:
         return "0"
     return f"{summary.failures} ({', '.join(f'{kind}: {number}' for kind, number in summary.errors.items())})"

@@ -20,7 +20,7 @@ HITS = frozenset({"local", "memory", "redis"})
 
 
 class Ratio(Struct, frozen=True):
-    """How many times larger, with the interval that holds the true ratio with 95 % confidence."""
+    """A ratio, with the interval that holds the true ratio with 95 % confidence."""
 
     ratio: float
     low: float
@@ -82,7 +82,7 @@ class Summary(Struct, frozen=True):
 
     @property
     def dead(self) -> bool:
-        """Whether calls were made and every one failed: a wrong address, most likely."""
+        """Whether calls were made and every one failed: the address is wrong, most likely."""
         return 0 < self.calls == self.failures
 
 
@@ -93,7 +93,7 @@ class Series:
 
     def __init__(self) -> None:
         self.seconds = array("d")
-        """Of answers; and of timeouts, since leaving out the slowest would flatter."""
+        """The seconds of answers, and of timeouts: without the slowest calls the figures would be too good."""
         self.errors: Counter[str] = Counter()
         self.sources: Counter[str] = Counter()
 
@@ -102,7 +102,7 @@ class Series:
 
     @property
     def calls(self) -> int:
-        """How many ended, well or not."""
+        """The number of calls that ended, with or without an answer."""
         return len(self.seconds) + self.errors.total() - self.errors["timeout"]
 
     def add(self, seconds: float, failure: str, source: str = "") -> None:

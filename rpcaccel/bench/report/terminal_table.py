@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 WIDEST = 10_000
-"""Columns where nobody looks: as many as any table needs."""
+"""The width of a console that is no terminal, in columns: more than any table needs."""
 _BETWEEN = " · "
 _NOTHING = frozenset({"", "-", "–"})
-"""What a cell says of which nothing is known."""
+"""The texts of cells without a value."""
 
 
 def show(table: Table, console: Console, *, named: int = 1) -> None:
-    """Print it, or where it does not fit each row by itself, under its first `named` cells."""
+    """Print a table. Where the table is too wide, each row is printed by itself under its first `named` cells."""
     needed = Measurement.get(console, console.options.update(width=WIDEST), table).maximum
     if needed <= console.width:
         console.print(table)
@@ -35,7 +35,7 @@ def show(table: Table, console: Console, *, named: int = 1) -> None:
 
 
 def _lines(names: Sequence[Text], cells: Sequence[Text], width: int) -> Iterator[Text]:
-    """ "name value" for what is there, as many on a line as fit."""
+    """ "name value" of each cell that has a value, as many on a line as fit."""
     line = Text()
     for name, cell in zip(names, cells, strict=True):
         if cell.plain.strip() in _NOTHING:

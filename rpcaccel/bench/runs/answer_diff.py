@@ -31,7 +31,7 @@ class Example(Struct, frozen=True):
 
 
 class Compared(Struct):
-    """How the answers of one method compared."""
+    """The comparison of the answers of one method."""
 
     alike: int = 0
     different: int = 0
@@ -41,14 +41,14 @@ class Compared(Struct):
 
 
 class Differences(Struct):
-    """What the comparison of two targets came to so far."""
+    """The differences between the answers of two targets so far."""
 
     allowed: tuple[str, ...] = ()
     """Methods, or patterns of them (fnmatch), whose answers may differ."""
     methods: dict[str, Compared] = field(default_factory=dict)
 
     def add(self, method: str, params: bytes, a: Outcome, b: Outcome) -> None:
-        """Compare what both targets made of a call."""
+        """Compare the outcomes of a call at both targets."""
         found = self.methods.setdefault(method, Compared())
         if not isinstance(a, LoadReply) or not isinstance(b, LoadReply):
             found.unanswered += 1
@@ -75,7 +75,8 @@ class Differences(Struct):
 
 
 def difference(a: bytes, b: bytes) -> tuple[str, str, str] | None:
-    """Where two reply bodies differ first, and the two texts there; None when they mean the same."""
+    """The place of the first difference between two reply bodies, and the two texts there; None when they mean the
+    same."""
     if a == b:
         return None
     try:

@@ -28,16 +28,16 @@ class RunningSide(Struct, frozen=True):
 
 
 Side = Callable[[], AbstractContextManager[RunningSide]]
-"""Makes a side run for as long as the context lasts, if it does not run anyway."""
+"""Makes a context in which a side runs; a side that runs already is not started."""
 
 
 class CompareOptions(CallChoice, frozen=True):
-    """What is measured."""
+    """The options of `bench compare`."""
 
     a: str
-    """What the first side is called in the report."""
+    """The name of the first side in the report."""
     b: str
-    """What the second side is called in the report."""
+    """The name of the second side in the report."""
     runs: int = 5
     duration: float = 5.0
     warmup: float = 1.0
@@ -71,7 +71,7 @@ class Run(Struct, frozen=True):
 
 
 class Measure(NamedTuple):
-    """One thing that is compared; `scale` makes it what the name says."""
+    """A figure that is compared; multiplied by `scale`, it has the unit in the name."""
 
     name: str
     of: Callable[[Run], float | None]
@@ -108,7 +108,7 @@ class CompareResults(Struct):
         return [name for name, runs in sides.items() if runs and all(run.summary.dead for run in runs)]
 
     def values(self, side: str, measure: Measure) -> list[float]:
-        """What was measured of one side, run by run."""
+        """The values of a measure for one side, run by run."""
         return [value * measure.scale for run in self.of(side) if (value := measure.of(run)) is not None]
 
     def ratio(self, measure: Measure) -> Ratio | None:

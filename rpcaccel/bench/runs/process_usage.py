@@ -17,10 +17,10 @@ _LISTENING = "0A"
 
 
 class Use(Struct, frozen=True):
-    """What some processes have used, until a moment or in some time."""
+    """The processor time and memory of some processes, up to a moment or over a period."""
 
     at: float
-    """Monotonic seconds, or how many have passed."""
+    """Monotonic seconds of the moment, or the seconds of the period."""
     cpu: float
     """Seconds of user and system time."""
     resident: int
@@ -39,7 +39,7 @@ def listeners(port: int) -> list[int]:
 
 
 def with_children(pids: Iterable[int]) -> list[int]:
-    """These processes and all that come from them."""
+    """The ids of some processes and of all their descendants."""
     children: dict[int, list[int]] = {}
     for pid in _pids():
         if (stat := _stat(pid)) is not None:
@@ -54,14 +54,14 @@ def with_children(pids: Iterable[int]) -> list[int]:
 
 
 def use(pids: Iterable[int]) -> Use | None:
-    """What the processes have used so far; None when none of them can be seen."""
+    """The usage of processes up to now; None when none of them can be seen."""
     stats = [stat for pid in pids if (stat := _stat(pid)) is not None]
     cpu = sum(int(stat[11]) + int(stat[12]) for stat in stats) / _TICK
     return Use(time.monotonic(), cpu, sum(int(stat[21]) for stat in stats) * _PAGE) if stats else None
 
 
 def spent(before: Use | None, after: Use | None) -> Use | None:
-    """What lies between; None when one of them is not known."""
+    """The usage between two moments; None when the usage up to one of them is not known."""
     if before is None or after is None or after.at <= before.at:
         return None
     return Use(after.at - before.at, after.cpu - before.cpu, after.resident)
@@ -90,7 +90,8 @@ def sockets(port: int, state: str) -> set[str]:
 
 
 def held(pid: int) -> set[str]:
-    """What the process has open. One that may not be looked into holds nothing; a file may close meanwhile."""
+    """The targets of a process's open files; none where the process may not be looked into. A file may close
+    meanwhile."""
     found: set[str] = set()
     with suppress(OSError):
         for entry in (_PROC / str(pid) / "fd").iterdir():

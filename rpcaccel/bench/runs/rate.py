@@ -22,7 +22,7 @@ _NOTE = "Milliseconds from the moment a call was due. Calls that timed out count
 
 
 class RateOptions(CallChoice, frozen=True):
-    """What is measured."""
+    """The options of `bench rate`."""
 
     target: LoadTarget
     rate: float

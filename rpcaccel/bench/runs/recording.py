@@ -52,7 +52,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first: int | None = None
     """The first block of a range."""
     source: str = ""
-    """Where the answer came from, as X-Rpcaccel-Cache says."""
+    """The source of the answer, as X-Rpcaccel-Cache tells it."""
     ms: float | None = None
     """Milliseconds until the answer."""
     hashed: bool = False
@@ -65,7 +65,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Chosen(Struct):
-    """What is replayed of a recording, and what is not, by reason."""
+    """The calls of a recording that are replayed, and the number of those that are not, by reason."""
 
     head: RecordingHeader
     lines: list[Line]
@@ -95,12 +95,13 @@ def _lines(name: str, text: Any) -> Iterator[Line]:
             yield _decode(line)
         except UNREADABLE as error:
             if not line.endswith(b"\n"):
-                return  # whoever wrote it was interrupted
+                return  # the recording was interrupted in the middle of its last line
             raise RecordingError(f"{name}, line {number}: {error}") from None
 
 
 def choose(head: RecordingHeader, lines: Sequence[Line], *, network: str = "", writes: bool = False) -> Chosen:
-    """What may be replayed: reads of one network; `writes`: whatever else can be sent. Raises RecordingError."""
+    """The calls of a recording that may be replayed: the reads of one network, and with `writes` all that can be sent.
+    Raises RecordingError."""
     networks = sorted({line.network for line in lines})
     if len(networks) > 1 and not network:
         raise RecordingError(f"calls to {', '.join(networks)}: --network says which of them are meant")
@@ -125,7 +126,7 @@ def is_read(method: str) -> bool:
 
 
 def follow(line: Line, head: int) -> Line:
-    """The call as far under this head as it was under its own, when it was about a block near that."""
+    """The call at another head: a block near the head of the recording becomes the block as far below `head`."""
     blocks = [block for block in (line.block, line.first) if block is not None and 0 <= line.head - block <= NEAR]
     if min(line.head, head) < 0 or not blocks:
         return line
@@ -134,6 +135,6 @@ def follow(line: Line, head: int) -> Line:
 
 
 def _moved(token: bytes, texts: dict[str, str]) -> bytes:
-    """A string or a number of the params, or what it is moved to, in the same spelling."""
+    """A string or number of the params, or the text that replaces it, in the same spelling."""
     word = token.strip(b'"').decode("utf-8", "replace")
     return token.replace(word.encode(), texts[word].encode()) if word in texts else token

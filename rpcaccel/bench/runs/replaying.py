@@ -22,11 +22,11 @@ _NEEDED = 10
 
 
 class ReplayOptions(Struct, frozen=True):
-    """What is replayed where."""
+    """The options of `replay`."""
 
     chosen: Chosen
     targets: tuple[LoadTarget, ...]
-    """One, or two whose answers are compared."""
+    """One target, or two whose answers are compared."""
     rate: float = 0.0
     """Calls a second; 0: as they were recorded."""
     speed: float = 1.0
@@ -64,7 +64,8 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
 
 
 def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
-    """What leaves when. `head`: what calls about the newest blocks are moved to; -1: they stay where they were."""
+    """The calls with the times at which they are due. `head`: the head that calls near the recorded one are moved to;
+    -1: no call is moved."""
     lines = asked.chosen.lines
     if head >= 0:
         lines = [follow(line, head) for line in lines]

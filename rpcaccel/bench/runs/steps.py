@@ -14,7 +14,7 @@ _METRIC = "rpcaccel_step_seconds"
 ORDER = tuple(map(str, Step))
 """The steps, in the order in which a call takes them."""
 _TIMED_OF = {str(Step.PARSE): PARSED_OF}
-"""How many times a step was taken for each time that it was timed, where not each time is."""
+"""The number of times that a step was taken for each time that it was timed, where it is not timed each time."""
 
 
 def read(exposition: str) -> dict[str, Histogram]:
@@ -40,7 +40,7 @@ def read(exposition: str) -> dict[str, Histogram]:
 
 
 def passed(before: Mapping[str, Histogram], after: Mapping[str, Histogram]) -> dict[str, Histogram]:
-    """What was counted between two readings."""
+    """The step timings between two readings."""
     return {step: histogram.since(before.get(step, Histogram())) for step, histogram in after.items()}
 
 

@@ -17,14 +17,14 @@ from rpcaccel.bench.report.statistics import Series, Summary, together
 
 
 class Column(Struct, frozen=True):
-    """One way to get the answers."""
+    """A column of the table: an endpoint that is called."""
 
     name: str
     target: LoadTarget
 
 
 class TableOptions(Struct, frozen=True):
-    """What is measured. `columns` are called in this order, with the same calls."""
+    """The options of `bench table`. `columns` are called in this order, with the same calls."""
 
     columns: tuple[Column, ...]
     number: int = 50
@@ -35,7 +35,7 @@ class TableOptions(Struct, frozen=True):
 
 
 class TableResults(Struct):
-    """What was measured so far: by method, by column."""
+    """The calls made so far, by method and column."""
 
     asked: TableOptions
     world: World

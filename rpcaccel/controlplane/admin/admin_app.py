@@ -94,13 +94,13 @@ BODY_WITHIN = 30.0
 class Admin:
     """The admin side over one view; `start` listens, `close` ends."""
 
-    def __init__(  # noqa: PLR0913 -- all but the view have defaults
+    def __init__(  # noqa: PLR0913 -- all but the view and the control have defaults
         self,
         view: AdminView,
         listen: str = "127.0.0.1:8889",
         *,
+        control: Control,
         links: Sequence[Link] = (),
-        control: Control | None = None,
         settings: Callable[[], AdminSettings] = AdminSettings,
         files: dict[str, Page] | None = None,
         interval: float = 1.0,
@@ -117,14 +117,14 @@ class Admin:
         self.view = view
         self.history = History()
         self.address = listen
-        self._failed_logins = FailedLogins(control.events if control is not None else None, clock, wall)
+        self._failed_logins = FailedLogins(control.events, clock, wall)
         self.gate = Gate(settings, clock, failed=self._failed_logins.tell)
         self.change_routes = ChangeRoutes(control)
         self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view)
         self._settings = settings
         self._control = control
-        self._live_events = LiveEvents(control) if control is not None else None
+        self._live_events = LiveEvents(control)
         self._host, self._port = place
         self._name = name_asked(f"{self._host}:0")
         self._links = links
@@ -151,8 +151,7 @@ class Admin:
 
     async def close(self) -> None:
         """Stop listening and sampling, and end every stream."""
-        if self._control is not None:
-            self._control.events.close()
+        self._control.events.close()
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
@@ -173,8 +172,7 @@ class Admin:
             log.log(LEVELS[notice.level], notice.text)
         self._logged = self._frame
         self.history.add(self._frame.snapshot, self._clock(), self._wall())
-        if self._live_events is not None:
-            self._live_events.tell(self._frame, self.history, self._wall())
+        self._live_events.tell(self._frame, self.history, self._wall())
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:
         self.sample()
@@ -243,8 +241,8 @@ class Admin:
         """The address of the client, by which logins are throttled and logged. Proxies that are trusted about clients
         are trusted here as well; the address lets nobody in."""
         peer = request.remote or ""
-        clients = self._control.ledger.settings.clients if self._control is not None else None
-        if clients is None or not clients.trusted_proxies:
+        clients = self._control.ledger.settings.clients
+        if not clients.trusted_proxies:
             return peer
         trust = Trust(clients.trusted_proxies, clients.forwarded_header)
         return trust.client(peer, request.headers.getall(clients.forwarded_header, ()))
@@ -295,8 +293,7 @@ class Admin:
         if not done["dry_run"]:
             about = {"memory": done["memory"], "store": done["store"]}
             log.info("kept answers are purged", by=request[AUTHOR].name, **about)
-            if self._control is not None:
-                await self._control.purged(body)
+            await self._control.purged(body)
         return json_response(done)
 
     async def record(self, request: web.Request) -> web.Response:
@@ -318,8 +315,9 @@ class Admin:
 
     async def try_error(self, request: web.Request) -> web.Response:
         """Tell what would be done with an error, and change nothing."""
+        question = read(await request.read(), node_errors.ErrorQuestion)
         try:
-            return json_response(dict(self.view.treatment(read(await request.read(), node_errors.ErrorQuestion))))
+            return json_response(node_errors.treatment(question, self._control.ledger.settings.networks))
         except ValueError as error:
             raise ProblemError(400, "invalid-question", str(error)) from None
 

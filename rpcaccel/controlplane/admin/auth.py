@@ -263,7 +263,7 @@ WHO: web.RequestKey[Who | None] = web.RequestKey("who")
 class FailedLogins:
     """Tells the log and the event stream of each login that fails, within bounds."""
 
-    def __init__(self, events: Events | None, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+    def __init__(self, events: Events, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._events = events
         self._clock = clock
         self._wall = wall
@@ -287,8 +287,7 @@ class FailedLogins:
         if self._left_out:
             about["left_out"], self._left_out = self._left_out, 0
         log.warning("a login failed", **about)
-        if self._events is not None:
-            self._events.tell("login", {**about, "at": self._wall()})
+        self._events.tell("login", {**about, "at": self._wall()})
 
 
 class Login:

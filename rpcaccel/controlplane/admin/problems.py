@@ -31,7 +31,6 @@ TITLES = {
     "invalid-selection": "What is meant is not said, or more than one thing is",
     "invalid-question": "That cannot be answered",
     "not-a-call": "The call is no JSON-RPC call",
-    "not-here": "This program cannot be changed while it runs",
 }
 """Every code with its title."""
 

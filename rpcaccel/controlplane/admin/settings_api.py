@@ -52,19 +52,12 @@ AUTHOR = web.RequestKey("author", Author)
 class ChangeRoutes:
     """The handlers of settings, audit, workers, probes and events."""
 
-    def __init__(self, control: Control | None, stalled: float = STALLED) -> None:
-        self._control = control
+    def __init__(self, control: Control, stalled: float = STALLED) -> None:
+        self.control = control
         self._stalled = stalled
 
     def __repr__(self) -> str:
-        return f"<ChangeRoutes {self._control!r}>"
-
-    @property
-    def control(self) -> Control:
-        """The control. Raises ProblemError where nothing can be changed."""
-        if self._control is None:
-            raise ProblemError(404, "not-here")
-        return self._control
+        return f"<ChangeRoutes {self.control!r}>"
 
     # -- settings ------------------------------------------------------------------------------------------------
 
@@ -121,7 +114,8 @@ class ChangeRoutes:
         ledger = self.control.ledger
         asked = request.query.get("limit", "100")
         limit = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 100
-        return json_response({"changes": [line(ledger, change) for change in ledger.audit.newest(limit)]})
+        newest = list(reversed(ledger.audit))[:limit]
+        return json_response({"changes": [line(ledger, change) for change in newest]})
 
     # -- workers, nodes, events ----------------------------------------------------------------------------------
 

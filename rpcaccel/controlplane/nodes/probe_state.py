@@ -18,23 +18,6 @@ _UNCHECKED = IdentityCheck(None)
 class ProbeState:
     """The probe results of one node, and the task that probes it."""
 
-    __slots__ = (
-        "asker",
-        "barred",
-        "checked_at",
-        "claims",
-        "fails",
-        "fault",
-        "head_since",
-        "latency",
-        "lock",
-        "seen_at",
-        "settings",
-        "task",
-        "told",
-        "verdict",
-    )
-
     def __init__(self, settings: NodeSettings, asker: Asker) -> None:
         self.settings = settings
         self.asker = asker

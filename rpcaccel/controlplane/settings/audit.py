@@ -1,17 +1,15 @@
-"""Who changed what, and when: the last changes, refused ones included."""
+"""The lines of the audit: who changed what, and when."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
 from rpcaccel.config.patch import Edit
 
-KEEP = 200
-"""Lines kept."""
+LINES = 200
+"""Lines that the ledger keeps."""
 
 Action = Literal["start", "change", "undo", "reload", "shared"]
 
@@ -42,25 +40,3 @@ class Change(Struct, frozen=True, kw_only=True):
     text: str = ""
     difference: tuple[Edit, ...] = ()
     reason: str = ""
-
-
-class Audit:
-    """The last lines of the audit."""
-
-    def __init__(self, changes: Iterable[Change] = ()) -> None:
-        self._lines: deque[Change] = deque(changes, maxlen=KEEP)
-
-    def __repr__(self) -> str:
-        return f"<Audit {len(self._lines)} changes>"
-
-    def add(self, change: Change) -> None:
-        """Add a line; the oldest line goes when there are too many."""
-        self._lines.append(change)
-
-    def lines(self) -> tuple[Change, ...]:
-        """The lines, oldest first."""
-        return tuple(self._lines)
-
-    def newest(self, limit: int) -> list[Change]:
-        """The last `limit` lines, newest first."""
-        return list(self._lines)[::-1][: max(0, limit)]

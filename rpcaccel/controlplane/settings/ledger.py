@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from rpcaccel.config.errors import ConfigError, Fault, Path
 from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import Edit, apply, difference, listing, patch_between, touches
 from rpcaccel.config.validate import Misfit
-from rpcaccel.controlplane.settings.audit import SYSTEM, Action, Audit, Author, Change
+from rpcaccel.controlplane.settings.audit import LINES, SYSTEM, Action, Author, Change
 from rpcaccel.controlplane.settings.overlay import lay, newest, told_of
 from rpcaccel.controlplane.settings.state_file import Earlier, StateDocument, StateFile
 
@@ -101,7 +102,8 @@ class Ledger:
         self.origin = origin or Origin()
         self.settings = base
         self.revision = FIRST_REVISION
-        self.audit = Audit()
+        self.audit: deque[Change] = deque(maxlen=LINES)
+        """The last changes, refused ones included, oldest first."""
         self.met: tuple[str, ...] = ()
         """Sentences about flags or variables that contradict a change made at run time: which of the two holds."""
         self.note = "" if self.origin.state else "changes live until the restart: there is no state file"
@@ -132,7 +134,7 @@ class Ledger:
             except ConfigError as error:
                 raise self._of_the_state(error.faults) from None
             self.revision = saved.revision
-            self.audit = Audit(saved.changes)
+            self.audit.extend(saved.changes)
             self._recall(saved.earlier)
         self._last_number = self.revision
         self._program = self._workers = self.settings
@@ -294,7 +296,7 @@ class Ledger:
             difference=edits,
             reason=reason,
         )
-        self.audit.add(change)
+        self.audit.append(change)
         self.heard(change)
         return change
 
@@ -305,7 +307,7 @@ class Ledger:
         saved = StateDocument(
             revision=self.revision,
             overlay=self.overlay(),
-            changes=self.audit.lines(),
+            changes=tuple(self.audit),
             earlier=tuple(
                 Earlier(number, patch_between(self.base, old))
                 for number, old in list(self._earlier.items())[-KEEP_SAVED:]

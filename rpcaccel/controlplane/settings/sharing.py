@@ -22,6 +22,7 @@ import structlog
 from msgspec import Struct
 
 from rpcaccel.config.model import RedisSettings
+from rpcaccel.config.patch import compose
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, RefusedError
 from rpcaccel.controlplane.settings.shared_purges import Purges, WordsPort
@@ -60,14 +61,6 @@ class Sheet(Struct, frozen=True):
     overlay: dict[str, Any]
     by: str
     host: str
-
-
-def compose(first: Any, second: Any) -> Any:
-    """The merge patch that does what two do one after the other, except where the first removes a table and the second
-    makes it again: what the second does not name is then kept."""
-    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
-        return second
-    return {**first, **{key: compose(first.get(key), value) for key, value in second.items()}}
 
 
 class Sharing:
@@ -187,7 +180,7 @@ class Sharing:
     async def _meet(self) -> None:
         posted = await self._board.read()
         if posted is None:  # an empty board, also one that was emptied, gets everything that is in force here
-            by = self._unposted_by or self._ledger.audit.newest(1)[0].by
+            by = self._unposted_by or self._ledger.audit[-1].by
             if overlay := compose(self._overlay, self._unposted):
                 await self._post(overlay, by, "")
             else:

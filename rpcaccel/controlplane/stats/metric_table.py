@@ -16,7 +16,8 @@ class Exposed(Struct, frozen=True):
     labels: tuple[str, ...] = ()
     value: str = ""
     """The member that holds the value, of whatever the labels name: a node, a tier, a network, a client; without
-    labels, the snapshot. Empty where the value is not just a member."""
+    labels, the snapshot. A member that is a table has a sample for each of its keys, which are the last label. Empty
+    where the value is not just a member."""
 
 
 _NODE = ("network", "node")
@@ -29,13 +30,14 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_requests_total", "counter", "HTTP requests that carried JSON-RPC.", value="requests"),
     Exposed("rpcaccel_batches_total", "counter", "Requests that were a batch.", value="batches"),
     Exposed("rpcaccel_request_bytes_total", "counter", "Bytes of JSON-RPC received.", value="bytes_in"),
-    Exposed("rpcaccel_refusals_total", "counter", "Refused before it was a call of any method.", ("reason",)),
+    Exposed("rpcaccel_refusals_total", "counter", "Refused before it was a call of any method.", ("reason",),
+            value="refusals"),
     Exposed("rpcaccel_calls_in_flight", "gauge", "Calls accepted and not yet answered.", value="in_flight"),
     Exposed("rpcaccel_client_connections", "gauge", "Connections of clients that are open.", value="connections"),
     Exposed("rpcaccel_client_calls_total", "counter", "Calls by holder of an API key, refused ones included.",
             ("client",), value="calls"),
     Exposed("rpcaccel_client_limited_total", "counter", "Calls and requests refused to a holder of an API key.",
-            ("client", "reason")),
+            ("client", "reason"), value="limited"),
     Exposed("rpcaccel_client_in_flight", "gauge", "Requests of a holder of an API key under way.", ("client",),
             value="in_flight"),
     Exposed("rpcaccel_limits_alone_total", "counter", "Times a worker limited clients without knowing the others.",
@@ -53,7 +55,8 @@ EXPOSED: tuple[Exposed, ...] = (
             ("network", "class", "reason")),
     Exposed("rpcaccel_cache_refreshes_total", "counter", "Answers fetched again when the head moved, unasked.",
             ("network", "class")),
-    Exposed("rpcaccel_step_seconds", "histogram", "Time spent in one stage of a call.", ("step",)),
+    Exposed("rpcaccel_step_seconds", "histogram", "Time spent in one stage of a call.", ("step",),
+            value="steps"),
     Exposed("rpcaccel_tier_up", "gauge", "1 when every worker reaches the cache tier.", ("tier",), value="up"),
     Exposed("rpcaccel_tier_entries", "gauge", "Answers held by the cache tier.", ("tier",), value="entries"),
     Exposed("rpcaccel_tier_bytes", "gauge", "Bytes held by the cache tier, keys and overheads included.", ("tier",),
@@ -77,9 +80,9 @@ EXPOSED: tuple[Exposed, ...] = (
     Exposed("rpcaccel_unpaid_retries_total", "counter", "Retries that the budget forbade.", ("network",),
             value="unpaid"),
     Exposed("rpcaccel_broadcasts_total", "counter", "Transactions sent: accepted, known, refused or failed.",
-            ("network", "end")),
+            ("network", "end"), value="broadcasts"),
     Exposed("rpcaccel_broadcast_nodes_total", "counter", "Nodes told of a transaction, by the same ends.",
-            ("network", "end")),
+            ("network", "end"), value="told"),
     Exposed("rpcaccel_node_head_block", "gauge", "Newest block of the node.", _NODE),
     Exposed("rpcaccel_node_lag_blocks", "gauge", "Blocks the node is behind the served head.", _NODE),
     Exposed("rpcaccel_node_weight", "gauge", "Weight of the node in the settings.", _NODE),
@@ -94,7 +97,8 @@ EXPOSED: tuple[Exposed, ...] = (
             value="batches"),
     Exposed("rpcaccel_node_gathered_calls_total", "counter", "Calls that travelled in batches.", _NODE,
             value="gathered"),
-    Exposed("rpcaccel_node_failures_total", "counter", "Failed attempts by kind of failure.", (*_NODE, "kind")),
+    Exposed("rpcaccel_node_failures_total", "counter", "Failed attempts by kind of failure.", (*_NODE, "kind"),
+            value="failures"),
     Exposed("rpcaccel_node_concurrency_limit", "gauge", "Light calls it may have at once, as it has shown.", _NODE),
     Exposed("rpcaccel_node_quota_used", "gauge", "Calls used of the node's quota in this window.", (*_NODE, "window")),
     Exposed("rpcaccel_node_quota_limit", "gauge", "Calls in the node's quota.", (*_NODE, "window")),

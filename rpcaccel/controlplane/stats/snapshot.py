@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from rpcaccel import chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.messages import NodeReport, WorkerReport
@@ -110,11 +109,6 @@ class AdminView(Protocol):
         """Errors of nodes that no rule knew, of all workers."""
         ...
 
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        """The treatment of an error under the settings in force. Raises ValueError for an unknown network or a faulty
-        rule."""
-        ...
-
     def settings(self) -> Mapping[str, object]:
         """The settings as plain JSON values, secrets masked."""
         ...
@@ -172,9 +166,6 @@ class SupervisorView:
 
     def errors(self) -> Sequence[UnclassedError]:
         return together(report.unclassed for report in self._reports())
-
-    def treatment(self, question: ErrorQuestion) -> Mapping[str, object]:
-        return treatment(question, self._settings().networks)
 
     def settings(self) -> Mapping[str, object]:
         # `listen` is where calls are taken: with the port that was found free, and another one only after a restart.

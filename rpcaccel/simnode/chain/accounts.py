@@ -12,7 +12,7 @@ from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
 REVERT = bytes.fromhex("deadbeef")
 """A call whose data starts with this reverts with the reason "simulated"."""
 BULK = bytes.fromhex("5a5a5a5a")
-"""A call of this selector and a 32-byte number answers that many bytes."""
+"""The selector of a call that answers as many bytes as the 32-byte number behind it says."""
 REASON = "simulated"
 
 
@@ -20,7 +20,7 @@ class Reverted(Exception):
     """The call reverts, with the reason REASON."""
 
     data = "0x08c379a0" + f"{32:064x}" + f"{len(REASON):064x}" + REASON.encode().hex().ljust(64, "0")
-    """What geth adds to the error: Error(string) of the reason."""
+    """The data that geth adds to the error: Error(string) of the reason."""
 
 
 def balance(chain: SimChain, branch: Branch, address: bytes, number: int) -> int:
@@ -84,7 +84,7 @@ def _word(branch: Branch, number: int, *parts: bytes | int) -> bytes:
 
 
 def call(chain: SimChain, branch: Branch, to: bytes | None, data: bytes, number: int) -> bytes:
-    """What a contract call answers: a word whose last eight bytes are the block number.
+    """The result of a contract call: a word whose last eight bytes are the block number.
 
     Raises Reverted for REVERT. An account, or a contract called with no data, answers nothing.
     """
@@ -104,5 +104,5 @@ def block_named_by(word: bytes) -> int:
 
 
 def gas_price(number: int) -> int:
-    """Atto per gas at a head: it names the head, so that a stale answer shows."""
+    """Atto per gas at a head. The price names the head, so that a stale answer shows."""
     return GAS_PRICE + number

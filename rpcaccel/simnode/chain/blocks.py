@@ -31,7 +31,7 @@ _PER_CYCLE = (0, 1, 3)
 
 
 class ChainSpec(Struct, frozen=True, kw_only=True):
-    """What a chain is made from. Equal specs are equal chains, in any process."""
+    """The parameters of a chain. Equal specs are equal chains, in any process."""
 
     seed: int = 1
     kind: Kind = "harmony"
@@ -56,7 +56,7 @@ class ChainSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def signer_chain_id(self) -> int:
-        """What eth_chainId answers."""
+        """The chain id that eth_chainId answers."""
         return self.eth_chain_id + (self.shard if self.kind == "harmony" else 0)
 
     @property
@@ -81,7 +81,7 @@ class Tx(Struct, frozen=True, kw_only=True):
     """A transaction in a block, generated or sent by a client."""
 
     number: int
-    """-1 while it waits in the pool."""
+    """The block of the transaction; -1 while the transaction waits in the pool."""
     index: int
     hash: bytes
     eth_hash: bytes
@@ -102,15 +102,15 @@ class Tx(Struct, frozen=True, kw_only=True):
     amount: int = 0
     validator: bytes = b""
     log_data: bytes | None = None
-    """The data of the one Transfer log it leaves; None for none."""
+    """The data of the transaction's only log, a Transfer; None when there is no log."""
     created: bytes | None = None
-    """The address of the contract it created."""
+    """The address of the contract that the transaction created."""
     type: int = 0
     priority_fee: int = 0
 
 
 class CommitteeSlot(Struct, frozen=True):
-    """One signing key of a committee and whom it pays."""
+    """One signing key of a committee, and the address that is paid for it."""
 
     key: bytes
     address: bytes
@@ -167,7 +167,7 @@ class Generator:
 
     @cached_property
     def contract(self) -> bytes:
-        """The generated contract: a call to it answers a word that names the block (see state.call)."""
+        """The generated contract: a call to it answers a word that names the block (see accounts.call)."""
         return self.digest(b"contract", size=20)
 
     @cached_property
@@ -192,7 +192,7 @@ class Generator:
         return slots[number % len(slots)]
 
     def commit_bits(self, fork: int, number: int) -> int:
-        """Which slots signed block `number` (bit i for slot i): always more than two thirds."""
+        """The slots that signed block `number` (bit i for slot i), which are always more than two thirds."""
         absent = self.digest(b"absent", fork, number)
         slots = self.spec.committee
         spare = (slots - 1) // 3

@@ -1,10 +1,8 @@
-"""Time for tests and simulated nodes: a clock moved by hand, and the two ways in which a chain's head moves."""
+"""The time of simulated nodes: their clock, and the two ways in which a chain's head moves."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -32,66 +30,20 @@ class WallClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep really."""
+        """Sleep on the event loop."""
         await asyncio.sleep(seconds)
 
 
-class ManualClock:
-    """A clock that stands still until `advance` moves it; timers fire in order on the way."""
-
-    __slots__ = ("_count", "_now", "_timers")
-
-    def __init__(self, start: float = 1000.0) -> None:
-        self._now = start
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = itertools.count()
-
-    def __repr__(self) -> str:
-        return f"<ManualClock {self._now:g} s, {len(self._timers)} timers>"
-
-    def now(self) -> float:
-        """The time that was set, in seconds."""
-        return self._now
-
-    @property
-    def waiting(self) -> int:
-        """How many timers have not fired yet."""
-        return len(self._timers)
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> None:
-        """Run `callback` when the clock is moved to or past `when`."""
-        heapq.heappush(self._timers, (when, next(self._count), callback))
-
-    def advance(self, seconds: float) -> None:
-        """Move on by `seconds` (>= 0), running each timer that falls due at its own time."""
-        if seconds < 0:
-            raise ValueError("a clock does not go back")
-        target = self._now + seconds
-        while self._timers and self._timers[0][0] <= target:
-            when, _, callback = heapq.heappop(self._timers)
-            self._now = max(self._now, when)
-            callback()
-        self._now = target
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been moved on by `seconds`."""
-        if seconds <= 0:
-            return
-        done = asyncio.get_running_loop().create_future()
-        self.call_at(self._now + seconds, lambda: None if done.done() else done.set_result(None))
-        await done
-
-
 class HeadSchedule(Protocol):
-    """How the head of a simulated chain moves."""
+    """The movement of the head of a simulated chain."""
 
     def head(self, skew: float = 0.0) -> int:
-        """The newest block that someone `skew` seconds late has seen."""
+        """The newest block that a node `skew` seconds behind has seen."""
         ...
 
 
 class ByHand:
-    """The head moves only when a test says so; skew does not matter."""
+    """A head that a test moves by hand; skew does not matter."""
 
     __slots__ = ("number",)
 
@@ -99,7 +51,7 @@ class ByHand:
         self.number = start
 
     def head(self, skew: float = 0.0) -> int:  # noqa: ARG002 - the port's signature
-        """The block last advanced to."""
+        """The block to which a test moved the head."""
         return self.number
 
 
@@ -119,6 +71,6 @@ class ByClock:
         self._offset = 0.0 if seconds else time.time() - time.monotonic()
 
     def head(self, skew: float = 0.0) -> int:
-        """The newest block whose time has come `skew` seconds ago."""
+        """The newest block whose time came `skew` seconds ago."""
         age = self._seconds() + self._offset - self._genesis - skew
         return max(0, int(age // self._block_time))

@@ -51,7 +51,8 @@ class Latency(Struct, frozen=True):
 
     @classmethod
     def parse(cls, written: str) -> Latency:
-        """From "40ms", "uniform:20ms-60ms", "lognormal:40ms,0.5" or "jitter:40ms+10ms". Raises ValueError."""
+        """The latency written as "40ms", "uniform:20ms-60ms", "lognormal:40ms,0.5" or "jitter:40ms+10ms". Raises
+        ValueError."""
         match = _SYNTAX.match(written.strip())
         if match is None:
             raise ValueError(f"{written!r} is no latency; say {EXAMPLES}")
@@ -78,7 +79,7 @@ NONE = Latency()
 
 @dataclass
 class Knobs:
-    """The position of every knob. `on_change` is called before a field takes a new value."""
+    """The values of all knobs of a node. `on_change` is called with a field's name before the field changes."""
 
     connect: Latency = NONE
     """The round trips of TCP and TLS until a connection is open: once for each connection."""
@@ -95,26 +96,26 @@ class Knobs:
     wander: float = 0.0
     """Share of blocks at which the node is one more behind, 0..1."""
     stall: bool = False
-    """The head stands still where it is."""
+    """Whether the head stands still where it is."""
     branch: int = -1
-    """Which history of a reorganised chain the node follows: an index, -1 for the newest."""
+    """The branch of a reorganised chain that the node follows: an index, -1 for the newest."""
     archive: bool = True
-    """Keeps all state; otherwise only that of the newest `prune_depth` blocks."""
+    """Whether the node keeps all state, or only that of the newest `prune_depth` blocks."""
     prune_depth: int = 128
     explorer: bool = True
-    """Has the index that the history methods need."""
+    """Whether the node has the index that the history methods need."""
     chain_id: int | None = None
     """Answer to eth_chainId instead of the chain's: a node of another network."""
     network_id: int | None = None
-    """Harmony's chain id instead of the chain's."""
+    """Harmony's own chain id that the node claims instead of the chain's."""
     missing: set[str] = field(default_factory=set)
-    """Methods this node does not serve."""
+    """Methods that this node does not serve."""
     faults: dict[str, float] = field(default_factory=dict)
     """Share of HTTP requests that meet each fault of FAULTS."""
     next_faults: list[str] = field(default_factory=list)
     """Faults for the next requests, one each, before any share is drawn; "" lets one pass."""
     fault_methods: set[str] = field(default_factory=set)
-    """When not empty: only requests that ask one of these methods meet a fault."""
+    """Methods whose requests alone meet a fault; empty: those of every method."""
     error_text: str = "simulated failure"
     error_code: int = -32000
     retry_after: float = 1.0
@@ -122,7 +123,7 @@ class Knobs:
     gossip: float = 0.0
     """Seconds until a transaction sent to another node is known here."""
     limiters: bool = True
-    """The six small rate limiters of a Harmony node."""
+    """Whether the six small rate limiters of a Harmony node are on."""
     rate_limit: float = 0.0
     """The configurable limiter, calls a second (a real node's default is 1000); 0 for none."""
     logs_range: int = 0
@@ -130,7 +131,7 @@ class Knobs:
     logs_results: int = 0
     """Most logs in one answer; 0 for any number."""
     gzip: bool = True
-    """Compress for those who accept it, as Harmony does even for 38 bytes."""
+    """Whether answers are compressed for clients that accept it, as Harmony does even for 38 bytes."""
     on_change: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -199,7 +200,7 @@ def _fit(name: str, value: Any) -> Any:
 
 
 def _check_bounds(name: str, value: Any) -> None:
-    """That a node can be so. Raises ValueError."""
+    """Check that the value of a knob is within its bounds. Raises ValueError."""
     if name in _LEAST and value < _LEAST[name]:
         raise ValueError(f"knob {name!r}: expected {_LEAST[name]} at the least")
     if name == "wander" and not 0 <= value <= 1:

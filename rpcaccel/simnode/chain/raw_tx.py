@@ -7,7 +7,7 @@ shardID and toShardID after the gas limit; transactions of both forms are accept
 from __future__ import annotations
 
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from Crypto.Hash import keccak
 from msgspec import Struct
@@ -28,10 +28,10 @@ def keccak256(data: bytes) -> bytes:
 
 
 class RawTransaction(Struct, frozen=True, kw_only=True):
-    """What a signed transaction says."""
+    """The fields of a signed transaction."""
 
     hash: bytes
-    """Keccak of the bytes as sent."""
+    """The Keccak-256 hash of the bytes as they were sent."""
     sender: bytes
     to: bytes | None
     nonce: int
@@ -47,11 +47,11 @@ class RawTransaction(Struct, frozen=True, kw_only=True):
     priority_fee: int = 0
     to_shard: int = 0
     harmony: bool = False
-    """Sent in Harmony's own form."""
+    """Whether the transaction was sent in Harmony's own form."""
 
     @property
     def created(self) -> bytes:
-        """The address a creation gets."""
+        """The address of a contract that the transaction creates."""
         return keccak256(encode([self.sender, number_bytes(self.nonce)]))[12:]
 
     def harmony_hash(self, shard: int) -> bytes:
@@ -91,7 +91,7 @@ def _length(length: int, offset: int) -> bytes:
 
 
 def decode(data: bytes) -> Item:
-    """The item that `data` is. Raises ValueError with the node's own words when it is none."""
+    """The RLP item in `data`. Raises ValueError with the node's own words for other data."""
     item, end = _decode(data, 0)
     if end != len(data):
         raise ValueError("rlp: input contains more than one value")
@@ -143,22 +143,16 @@ def read(raw: bytes) -> RawTransaction:
     if chain_id is not None:
         unsigned += [number_bytes(chain_id), b"", b""]
     parity = (v_number - 35) % 2 if v_number >= 35 else (v_number - 27) % 2
-    return RawTransaction(
-        hash=keccak256(raw),
-        sender=recover(keccak256(encode(unsigned)), parity, _number(r), _number(s)),
-        to=to or None,
-        nonce=_number(nonce),
-        value=_number(value),
-        gas=_number(gas),
-        gas_price=_number(gas_price),
-        data=data,
-        chain_id=chain_id,
-        v=v_number,
-        r=_number(r),
-        s=_number(s),
-        to_shard=_number(shards[1]) if shards else 0,
-        harmony=harmony,
-    )
+    numbers = {"nonce": nonce, "value": value, "gas": gas, "gas_price": gas_price, "v": v, "r": r, "s": s}
+    numbers["to_shard"] = shards[1] if shards else b""
+    return _signed(raw, encode(unsigned), parity, numbers, to=to or None, data=data, chain_id=chain_id, harmony=harmony)
+
+
+def _signed(raw: bytes, unsigned: bytes, parity: int, numbers: dict[str, bytes], **more: Any) -> RawTransaction:
+    """A transaction whose sender is told by its signature of `unsigned`."""
+    values: dict[str, Any] = {name: _number(number) for name, number in numbers.items()}
+    sender = recover(keccak256(unsigned), parity, values["r"], values["s"])
+    return RawTransaction(hash=keccak256(raw), sender=sender, **values, **more)
 
 
 def _typed(raw: bytes) -> RawTransaction:
@@ -169,23 +163,11 @@ def _typed(raw: bytes) -> RawTransaction:
     plain = [field if isinstance(field, bytes) else b"" for field in fields]
     fees = plain[2:4] if raw[0] == 2 else [b"", plain[2]]
     gas, to, value, data = plain[4:8] if raw[0] == 2 else plain[3:7]
-    v, r, s = (_number(field) for field in plain[-3:])
-    return RawTransaction(
-        hash=keccak256(raw),
-        sender=recover(keccak256(raw[:1] + encode(fields[:-3])), v, r, s),
-        to=to or None,
-        nonce=_number(plain[1]),
-        value=_number(value),
-        gas=_number(gas),
-        gas_price=_number(fees[1]),
-        data=data,
-        chain_id=_number(plain[0]),
-        v=v,
-        r=r,
-        s=s,
-        type=raw[0],
-        priority_fee=_number(fees[0]),
-    )
+    v, r, s = plain[-3:]
+    numbers = {"chain_id": plain[0], "nonce": plain[1], "value": value, "gas": gas, "v": v, "r": r, "s": s}
+    numbers |= {"priority_fee": fees[0], "gas_price": fees[1]}
+    unsigned = raw[:1] + encode(fields[:-3])
+    return _signed(raw, unsigned, _number(v), numbers, to=to or None, data=data, type=raw[0])
 
 
 def _number(data: bytes) -> int:

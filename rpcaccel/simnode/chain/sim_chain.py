@@ -18,11 +18,11 @@ RECENT = 256
 Turns = tuple[tuple[int, int], ...]
 """(first height, fork) of each reorganisation that still counts, oldest first."""
 Mined = dict[tuple[int, int], list[Tx]]
-"""What clients sent, by (fork, height)."""
+"""Transactions that clients sent, by (fork, height)."""
 
 
 class Block(Struct, frozen=True):
-    """The facts of a block that do not depend on who asks."""
+    """The facts of a block that are the same at every node."""
 
     number: int
     fork: int
@@ -40,7 +40,7 @@ class Block(Struct, frozen=True):
 
 
 class Branch:
-    """One history: which fork each height belongs to. Immutable, but for the blocks still to be mined on it."""
+    """One history: the fork that each height belongs to. Only blocks that are still to be mined on it change."""
 
     def __init__(
         self, generator: Generator, turns: tuple[tuple[int, int], ...], mined: dict[tuple[int, int], list[Tx]]
@@ -141,21 +141,21 @@ class SimChain:
         self.sent: dict[bytes, Tx] = {}
         """Every transaction a client sent and that some block holds or will hold, by both of its hashes."""
         self.recent: dict[bytes, Tx] = {}
-        """Those of them that some node may still hold in its pool, by their own hash."""
+        """Sent transactions that some node may still hold in its pool, by their own hash."""
         self.touched: dict[bytes, list[Tx]] = {}
-        """The same by each account they touch, oldest first."""
+        """Sent transactions by each account that they touch, oldest first."""
 
     def __repr__(self) -> str:
         return f"<SimChain {self.spec.kind} s{self.spec.shard} seed {self.spec.seed} head {self.head}>"
 
     @property
     def head(self) -> int:
-        """The newest block there is; a node may see less."""
+        """The newest block of the chain; a node may have fewer blocks."""
         return self.heads.head()
 
     @property
     def branch(self) -> Branch:
-        """The history that counts."""
+        """The newest branch, which new blocks belong to."""
         return self.branches[-1]
 
     def advance(self, blocks: int = 1) -> int:
@@ -180,27 +180,16 @@ class SimChain:
         """Take a valid transaction in: it is in the block after the head, and pending until a head reaches that."""
         number = self.head + 1
         calls = raw.to is not None and raw.to == self.generator.contract and bool(raw.data)
+        said = {name: getattr(raw, name) for name in raw.__struct_fields__ if name in Tx.__struct_fields__}
+        said["hash"] = raw.harmony_hash(self.spec.shard) if self.spec.kind == "harmony" else raw.hash
         tx = Tx(
+            **said,
             number=number,
             index=0,
-            hash=raw.harmony_hash(self.spec.shard) if self.spec.kind == "harmony" else raw.hash,
             eth_hash=raw.hash,
-            sender=raw.sender,
-            to=raw.to,
-            value=raw.value,
-            nonce=raw.nonce,
-            gas=raw.gas,
-            gas_price=raw.gas_price,
             gas_used=min(raw.gas, intrinsic_gas(raw) + (30_000 if calls else 0)),
-            data=raw.data,
-            v=raw.v,
-            r=raw.r,
-            s=raw.s,
-            to_shard=raw.to_shard,
             log_data=number.to_bytes(32, "big") if calls else None,
             created=None if raw.to else raw.created,
-            type=raw.type,
-            priority_fee=raw.priority_fee,
         )
         return self._mine(tx)
 

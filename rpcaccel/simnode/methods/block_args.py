@@ -26,7 +26,7 @@ _FIELDS = {
 
 
 class UnreadableArgument(ValueError):
-    """An argument a node cannot read: -32602 `invalid argument N: ` and this text."""
+    """An argument that a node cannot read, which is error -32602 with `invalid argument N: ` and this text."""
 
 
 def _as_go_reads(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -100,12 +100,6 @@ def hex_or_tag(text: str, *, geth: bool = False) -> int:
     return value
 
 
-def hex_or_tag_raw(raw: Raw, *, geth: bool = False) -> int:
-    """`hex_or_tag` of an argument as it was sent: a bare number is no hex string."""
-    text = bytes(raw).decode().strip()
-    return hex_or_tag(text[1:-1] if text[:1] == '"' else text, geth=geth)
-
-
 def block_hash(raw: Raw) -> bytes:
     """A 32-byte hash argument (Go's common.Hash)."""
     return fixed_bytes(raw, 32, "common.Hash")
@@ -154,14 +148,25 @@ def number_or_hash(raw: Raw) -> Reference:
 
 
 def optional_number_or_hash(raw: Raw) -> Reference:
-    """The same where the node holds a pointer to it: null is as good as missing, and means latest."""
+    """A pointer to Harmony's BlockNumberOrHash: null counts as missing, and means latest."""
     return LATEST if bytes(raw).strip() == b"null" else number_or_hash(raw)
+
+
+def geth_number(raw: Raw) -> int:
+    """geth's BlockNumber, and its hexutil.Uint: a hex number or a tag."""
+    text = bytes(raw).decode().strip()
+    return hex_or_tag(text[1:-1] if text[:1] == '"' else text, geth=True)
+
+
+def geth_address(raw: Raw) -> bytes:
+    """geth's common.Address."""
+    return fixed_bytes(raw, 20, "common.Address")
 
 
 def geth_number_or_hash(raw: Raw) -> Reference:
     """go-ethereum's BlockNumberOrHash: text, tags (finalized and safe too), a hash, or the EIP-1898 object."""
     text = bytes(raw).decode().strip()
-    if text == "null":  # a pointer: as good as missing
+    if text == "null":  # a pointer: null counts as missing
         return LATEST
     if text[:1] == "{":
         return _object(text, geth=True)

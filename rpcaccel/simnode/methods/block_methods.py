@@ -1,4 +1,4 @@
-"""Harmony's block and header methods, with their answers above the head (docs/harmony.md sections 6 and 7)."""
+"""The block and header methods, with their answers above the head (docs/harmony.md sections 6, 7 and 11)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Any
 from rpcaccel.simnode.chain.addresses import parse, to_one
 from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import json_views
-from rpcaccel.simnode.methods.block_args import LATEST, PENDING, block_hash, number
+from rpcaccel.simnode.methods.block_args import (
+    FINALIZED,
+    LATEST,
+    PENDING,
+    SAFE,
+    BlockHash,
+    Reference,
+    block_hash,
+    geth_number,
+    number,
+)
 from rpcaccel.simnode.methods.json_views import Shown, hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
@@ -18,31 +28,53 @@ from rpcaccel.simnode.methods.registry import (
     anything,
     beacon_only,
     failed,
+    geth,
     not_v2_or_v1,
     string,
     text,
     uint,
 )
 
-TOO_HIGH = "requested block number greater than current block number"
 CRASHED = "method handler crashed"
 BLOCKS_LIMIT = 1024
 
 
-def too_high() -> RpcError:
-    """The block is above this node's head."""
-    return failed(TOO_HIGH)
-
-
 def known(asked: MethodCall, reference: int) -> int | None:
-    """The height a reference names, None above the head (a pending or negative one counts as above)."""
+    """The height a reference names, None above the head (a pending or negative one counts as above on Harmony)."""
+    if asked.version == "geth" and reference < 0:
+        depth = asked.branch.spec.finality_depth
+        return max(0, asked.head - {SAFE: depth // 2, FINALIZED: depth}.get(reference, 0))
     if reference == LATEST:
         return asked.head
     return reference if 0 <= reference <= asked.head else None
 
 
+def at_height(asked: MethodCall, reference: int) -> Block:
+    """The block that a reference names. Raises RpcError above the head."""
+    height = known(asked, reference)
+    if height is None:
+        raise failed("requested block number greater than current block number")
+    return asked.block_at(height)
+
+
+def height_of(asked: MethodCall, reference: Reference) -> int | None:
+    """The height a BlockNumberOrHash names, None above the head. Raises RpcError as the node does."""
+    if reference is None:
+        raise failed("invalid arguments; neither block nor hash specified")
+    if isinstance(reference, BlockHash):
+        block = asked.branch.by_hash(reference.hash, asked.head)
+        if block is None:
+            raise failed("header for hash not found" if asked.version == "geth" else "Header is not found")
+        return block.number
+    if reference == PENDING and asked.version != "geth":
+        raise failed("not implemented")
+    return known(asked, reference)
+
+
 def options(asked: MethodCall, value: Any) -> Shown:
     """The second argument of the block methods: a bool for hmy and eth, an object for hmyv2."""
+    if asked.version == "geth" and not isinstance(value, bool):
+        raise RpcError(-32602, "invalid argument 1: json: cannot unmarshal non-boolean into Go value of type bool")
     if isinstance(value, bool):
         if asked.version == "v2":
             raise failed("json: cannot unmarshal bool into Go value of type common.BlockArgs")
@@ -64,11 +96,13 @@ def show(asked: MethodCall, block: Block, shown: Shown) -> bytes:
 
 
 @HARMONY.add("blockNumber", spaces=CHAIN)
+@geth("blockNumber")
 def block_number(asked: MethodCall) -> bytes:
     return text(asked.number(asked.head))
 
 
 @HARMONY.add("getBlockByNumber", number, anything, spaces=CHAIN, limiter="chain")
+@geth("getBlockByNumber", geth_number, anything)
 def get_block_by_number(asked: MethodCall, reference: int, wanted: Any) -> bytes:
     shown = options(asked, wanted)
     return _block(asked, reference, shown)
@@ -82,17 +116,18 @@ def get_block_by_number_new(asked: MethodCall, reference: int, wanted: Any) -> b
 
 
 def _block(asked: MethodCall, reference: int, shown: Shown) -> bytes:
+    if reference == PENDING and asked.version == "geth":
+        view = json_views.block_object(asked.branch, asked.block_at(asked.head + 1), "geth", Shown())
+        return text(view | {"hash": None, "nonce": None, "miner": None})
     if reference == PENDING:
         raise failed("pending block number not implemented")
-    height = known(asked, reference)
-    if height is None:
-        if asked.version == "eth":
-            return b"null"
-        raise too_high()
-    return show(asked, asked.block_at(height), shown)
+    if asked.is_eth and known(asked, reference) is None:
+        return b"null"
+    return show(asked, at_height(asked, reference), shown)
 
 
 @HARMONY.add("getBlockByHash", block_hash, anything, spaces=CHAIN, limiter="chain")
+@geth("getBlockByHash", block_hash, anything)
 def get_block_by_hash(asked: MethodCall, sealed: bytes, wanted: Any) -> bytes:
     shown = options(asked, wanted)
     block = asked.branch.by_hash(sealed, asked.head)
@@ -111,7 +146,7 @@ def get_blocks(asked: MethodCall, start: int, end: int, wanted: Any = None) -> b
     end = asked.head if end == LATEST else end
     if end >= start and end - start > BLOCKS_LIMIT:
         raise failed(f"GetBlocks query must be smaller than size {BLOCKS_LIMIT}")
-    # A start of -1 is the tag latest: the head comes first, and then 0, 1, 2 and so on, as the node's loop has it.
+    # A start of -1 is the tag latest: a real node answers the head first, and then blocks 0, 1, 2 and so on.
     pieces = [height for height in range(start, end + 1) if height <= asked.head]
     if pieces and wanted is None:
         raise failed(CRASHED)
@@ -144,17 +179,17 @@ def _signers(asked: MethodCall, reference: int, *, keys: bool) -> bytes:
 def is_block_signer(asked: MethodCall, reference: int, who: str) -> bytes:
     if reference == 0:
         return b"false"
-    height = known(asked, reference)
-    if height is None:
-        raise too_high()
+    height = at_height(asked, reference).number
     if height == asked.head:
         raise failed(f"getSignerData: block number {height + 1} not found")
     address = account(who)
     return text(any(slot.address == address for slot in json_views.signers(asked.branch, height)))
 
 
-def account(who: str) -> bytes:
-    """An address argument, refused in the node's words."""
+def account(who: str | bytes) -> bytes:
+    """An address argument, refused in the node's words; the reader of geth's has read it already."""
+    if isinstance(who, bytes):
+        return who
     try:
         return parse(who)
     except ValueError:
@@ -227,30 +262,21 @@ def latest_header(asked: MethodCall) -> bytes:
 
 @HARMONY.add("getHeaderByNumber", number, spaces=CHAIN, limiter="chain")
 def get_header_by_number(asked: MethodCall, reference: int) -> bytes:
-    height = known(asked, reference)
-    if height is None:
-        if asked.version == "eth":
-            return b"null"
-        raise too_high()
-    return text(header(asked, asked.block_at(height)))
+    if asked.is_eth and known(asked, reference) is None:
+        return b"null"
+    return text(header(asked, at_height(asked, reference)))
 
 
 @HARMONY.add("getHeaderByNumberRLPHex", number, spaces=CHAIN, limiter="chain")
 def get_header_rlp(asked: MethodCall, reference: int) -> bytes:
-    height = known(asked, reference)
-    if height is None:
-        raise too_high()
-    block = asked.block_at(height)
-    return text("f90399" + block.parent.hex() + block.hash.hex() + f"{height:016x}" + bytes(800).hex())
+    block = at_height(asked, reference)
+    return text("f90399" + block.parent.hex() + block.hash.hex() + f"{block.number:016x}" + bytes(800).hex())
 
 
 @HARMONY.add("getFullHeader", number, spaces=CHAIN)
 def get_full_header(asked: MethodCall, reference: int) -> bytes:
     not_v2_or_v1(asked)
-    height = known(asked, reference)
-    if height is None:
-        raise too_high()
-    return text(_full_header(asked, asked.block_at(height)))
+    return text(_full_header(asked, at_height(asked, reference)))
 
 
 def _full_header(asked: MethodCall, block: Block) -> dict[str, Any]:

@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from rpcaccel.simnode.methods import lookup
-from rpcaccel.simnode.methods.block_args import FINALIZED, LATEST, PENDING, SAFE, UnreadableArgument, hex_or_tag
+from rpcaccel.simnode.methods.block_args import LATEST, UnreadableArgument, hex_or_tag
+from rpcaccel.simnode.methods.block_methods import height_of
 from rpcaccel.simnode.methods.json_views import hex0
 from rpcaccel.simnode.methods.node_identity import Filter
-from rpcaccel.simnode.methods.registry import FILTERS, HARMONY, MethodCall, RpcError, call_object, failed, string, text
+from rpcaccel.simnode.methods.registry import (
+    FILTERS,
+    HARMONY,
+    MethodCall,
+    RpcError,
+    call_object,
+    failed,
+    geth,
+    string,
+    text,
+)
 
 IDLE = 300.0
 """Seconds after which an unpolled filter dies."""
@@ -25,13 +36,8 @@ def _bound(asked: MethodCall, criteria: dict[str, Any], name: str) -> int:
 
 
 def _height(asked: MethodCall, reference: int) -> int:
-    spec = asked.branch.spec
-    depth = {LATEST: 0, FINALIZED: spec.finality_depth, SAFE: spec.finality_depth // 2}
-    if reference == PENDING:
-        if asked.version == "geth":
-            return asked.head
-        raise failed("not implemented")
-    return reference if reference >= 0 else max(0, asked.head - depth[reference])
+    """The height that a bound of a range names, also above the head."""
+    return reference if reference >= 0 else height_of(asked, reference) or 0
 
 
 def find_logs(asked: MethodCall, criteria: dict[str, Any]) -> list[dict[str, Any]]:
@@ -56,6 +62,8 @@ def find_logs(asked: MethodCall, criteria: dict[str, Any]) -> list[dict[str, Any
     return found
 
 
+@HARMONY.add("getLogs", call_object, spaces=FILTERS)
+@geth("getLogs", call_object)
 def get_logs(asked: MethodCall, criteria: dict[str, Any]) -> bytes:
     return text(find_logs(asked, criteria))
 
@@ -67,15 +75,21 @@ def _install(asked: MethodCall, kind: str, criteria: dict[str, Any]) -> bytes:
     return text(token)
 
 
+@HARMONY.add("newFilter", call_object, spaces=FILTERS)
+@geth("newFilter", call_object)
 def new_filter(asked: MethodCall, criteria: dict[str, Any]) -> bytes:
     _bound(asked, criteria, "fromBlock")
     return _install(asked, "logs", criteria)
 
 
+@HARMONY.add("newBlockFilter", spaces=FILTERS)
+@geth("newBlockFilter")
 def new_block_filter(asked: MethodCall) -> bytes:
     return _install(asked, "blocks", {})
 
 
+@HARMONY.add("newPendingTransactionFilter", spaces=FILTERS)
+@geth("newPendingTransactionFilter")
 def new_pending_filter(asked: MethodCall) -> bytes:
     return _install(asked, "pending", {})
 
@@ -90,6 +104,8 @@ def _filter(asked: MethodCall, token: str) -> Filter:
     return found
 
 
+@HARMONY.add("getFilterChanges", string, spaces=FILTERS)
+@geth("getFilterChanges", string)
 def get_filter_changes(asked: MethodCall, token: str) -> bytes:
     found = _filter(asked, token)
     if found.kind == "pending":
@@ -102,6 +118,8 @@ def get_filter_changes(asked: MethodCall, token: str) -> bytes:
     return text(lookup.logs(asked, first, asked.head, found.criteria, asked.version))
 
 
+@HARMONY.add("getFilterLogs", string, spaces=FILTERS)
+@geth("getFilterLogs", string)
 def get_filter_logs(asked: MethodCall, token: str) -> bytes:
     found = _filter(asked, token)
     if found.kind != "logs":
@@ -109,19 +127,10 @@ def get_filter_logs(asked: MethodCall, token: str) -> bytes:
     return text(find_logs(asked, found.criteria))
 
 
+@HARMONY.add("uninstallFilter", string, spaces=FILTERS)
+@geth("uninstallFilter", string)
 def uninstall_filter(asked: MethodCall, token: str) -> bytes:
     return text(asked.local.filters.pop(token, None) is not None)
 
 
-def sync_new_filter(asked: MethodCall) -> bytes:  # noqa: ARG001 - a proxy has to deny it
-    return b"null"
-
-
-HARMONY.add("getLogs", call_object, spaces=FILTERS)(get_logs)
-HARMONY.add("newFilter", call_object, spaces=FILTERS)(new_filter)
-HARMONY.add("newBlockFilter", spaces=FILTERS)(new_block_filter)
-HARMONY.add("newPendingTransactionFilter", spaces=FILTERS)(new_pending_filter)
-HARMONY.add("getFilterChanges", string, spaces=FILTERS)(get_filter_changes)
-HARMONY.add("getFilterLogs", string, spaces=FILTERS)(get_filter_logs)
-HARMONY.add("uninstallFilter", string, spaces=FILTERS)(uninstall_filter)
-HARMONY.add("syncNewFilterFromOtherReaders", spaces=FILTERS)(sync_new_filter)
+HARMONY.fixed("syncNewFilterFromOtherReaders", b"null", spaces=FILTERS)  # a proxy has to deny it

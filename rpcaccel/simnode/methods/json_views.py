@@ -24,7 +24,7 @@ GAS_LIMIT = 80_000_000
 
 
 class Shown(Struct, frozen=True):
-    """What of a block a caller wants to see."""
+    """The parts of a block that a caller wants to see."""
 
     full: bool = False
     signers: bool = False
@@ -47,16 +47,14 @@ def _who(version: str, address: bytes | None) -> str | None:
 
 
 def block_text(branch: Branch, block: Block, version: str, shown: Shown) -> bytes:
-    """One block, kept on its branch once made."""
+    """The text of a block, which its branch remembers."""
     key = (block.number, block.fork, len(block.txs), version, shown)
     return branch.remember(key, lambda: text(block_object(branch, block, version, shown)))
 
 
 def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> dict[str, Any]:
     """One block in a dialect's own key order."""
-    if version == "geth":
-        return _geth_block(branch, block, shown)
-    make, eth = branch.generator, version == "eth"
+    make, eth = branch.generator, version in ("eth", "geth")
     view: dict[str, Any] = {"number": _number(version, block.number)}
     if not eth:
         view["viewID"] = view["number"]
@@ -92,6 +90,15 @@ def block_object(branch: Branch, block: Block, version: str, shown: Shown) -> di
         view["stakingTransactions"] = _staking(block, version, shown)
     if shown.signers:
         view["signers"] = [to_one(slot.address) for slot in signers(branch, block.number)]
+    if version == "geth":
+        del view["vrf"], view["vrfProof"]
+        view |= {
+            "baseFeePerGas": hex(1_000_000_000 + block.number % 1000),
+            "gasLimit": "0x1c9c380",
+            "mixHash": hex0(make.digest(b"randao", block.fork, block.number)),
+            "withdrawals": [],
+            "withdrawalsRoot": EMPTY_ROOT,
+        }
     return view
 
 
@@ -109,34 +116,6 @@ def _staking(block: Block, version: str, shown: Shown) -> list[Any]:
     return [hex0(tx.hash) for tx in block.staking]
 
 
-def _geth_block(branch: Branch, block: Block, shown: Shown) -> dict[str, Any]:
-    make = branch.generator
-    return {
-        "baseFeePerGas": hex(1_000_000_000 + block.number % 1000),
-        "difficulty": "0x0",
-        "extraData": "0x",
-        "gasLimit": "0x1c9c380",
-        "gasUsed": hex(block.gas_used),
-        "hash": hex0(block.hash),
-        "logsBloom": bloom(make, block),
-        "miner": to_hex(make.leader(block.number).address),
-        "mixHash": hex0(make.digest(b"randao", block.fork, block.number)),
-        "nonce": "0x0000000000000000",
-        "number": hex(block.number),
-        "parentHash": hex0(block.parent),
-        "receiptsRoot": root(make, b"receipts", block),
-        "sha3Uncles": NO_UNCLES,
-        "size": hex(800 + 259 * len(block.txs)),
-        "stateRoot": hex0(make.digest(b"state", block.fork, block.number)),
-        "timestamp": hex(block.timestamp),
-        "transactions": _transactions(branch, block, "geth", shown),
-        "transactionsRoot": root(make, b"transactions", block),
-        "uncles": [],
-        "withdrawals": [],
-        "withdrawalsRoot": EMPTY_ROOT,
-    }
-
-
 def root(make: Generator, of: bytes, block: Block) -> str:
     """The root of a block's transactions or receipts."""
     if not block.txs and not block.staking:
@@ -145,7 +124,7 @@ def root(make: Generator, of: bytes, block: Block) -> str:
 
 
 def bloom(make: Generator, block: Block) -> str:
-    """512 hex digits: nothing without logs."""
+    """The logs bloom of a block; all zeros without logs."""
     if not any(tx.log_data for tx in block.txs):
         return NO_BLOOM
     bits = int.from_bytes(make.digest(b"bloom", block.number, size=6), "big")
@@ -153,7 +132,7 @@ def bloom(make: Generator, block: Block) -> str:
 
 
 def vrf_proof(make: Generator, block: Block) -> bytes:
-    """96 bytes."""
+    """The VRF proof of a block, 96 bytes."""
     return make.digest(b"vrf proof", block.fork, block.number, size=64) + make.digest(b"vrf end", block.number)
 
 
@@ -174,9 +153,7 @@ def bitmap(branch: Branch, number: int) -> str:
 
 def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> dict[str, Any]:
     """A transaction in block order of keys; `block` is None while it is pending."""
-    if version == "geth":
-        return _geth_transaction(branch, tx, block)
-    eth = version == "eth"
+    eth = version in ("eth", "geth")
     waiting = None if eth else ZERO_HASH
     view: dict[str, Any] = {
         "blockHash": hex0(block.hash) if block else waiting,
@@ -199,30 +176,13 @@ def transaction(branch: Branch, tx: Tx, block: Block | None, version: str) -> di
     }
     if not eth:
         view |= {"shardID": branch.spec.shard, "toShardID": tx.to_shard}
-    return view | {"v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s)}
-
-
-def _geth_transaction(branch: Branch, tx: Tx, block: Block | None) -> dict[str, Any]:
-    view: dict[str, Any] = {
-        "blockHash": hex0(block.hash) if block else None,
-        "blockNumber": hex(block.number) if block else None,
-        "chainId": hex(branch.spec.signer_chain_id),
-        "from": to_hex(tx.sender),
-        "gas": hex(tx.gas),
-        "gasPrice": hex(tx.gas_price),
-        "hash": hex0(tx.eth_hash),
-        "input": hex0(tx.data),
-        "nonce": hex(tx.nonce),
-        "to": _who("geth", tx.to),
-        "transactionIndex": hex(tx.index) if block else None,
-        "value": hex(tx.value),
-        "type": hex(tx.type),
-        "v": hex(tx.v),
-        "r": hex(tx.r),
-        "s": hex(tx.s),
-    }
-    if tx.type == 2:
-        view |= {"maxFeePerGas": hex(tx.gas_price), "maxPriorityFeePerGas": hex(tx.priority_fee), "accessList": []}
+    view |= {"v": hex(tx.v), "r": hex(tx.r), "s": hex(tx.s)}
+    if version == "geth":
+        del view["timestamp"]
+        view |= {"chainId": hex(branch.spec.signer_chain_id), "type": hex(tx.type)}
+        if tx.type == 2:
+            fees = {"maxFeePerGas": hex(tx.gas_price), "maxPriorityFeePerGas": hex(tx.priority_fee)}
+            view |= {**fees, "accessList": []}
     return view
 
 
@@ -269,7 +229,7 @@ def log(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any] | 
 
 
 def receipt(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any]:
-    """What a mined transaction did."""
+    """The receipt of a mined transaction."""
     eth = version in ("eth", "geth")
     used = sum(other.gas_used for other in block.txs[: tx.index + 1]) if not tx.staking else tx.gas_used
     left = log(branch, tx, block, version)

@@ -13,13 +13,13 @@ from rpcaccel.simnode.chain.knobs import Knobs
 
 
 class Filter(Struct):
-    """A filter a client installed on this node."""
+    """A filter that a client installed on this node."""
 
     kind: str
     """blocks, logs or pending."""
     criteria: dict[str, Any]
     next_block: int
-    """The first block not yet told about."""
+    """The first block whose changes were not yet polled."""
     polled_at: float
     seen: set[bytes]
 
@@ -36,9 +36,10 @@ class Local:
         self.sink: deque[dict[str, Any]] = deque(maxlen=1024)
         """Rejected transactions, newest last."""
         self.arrived: dict[bytes, float] = {}
-        """When this node itself took a transaction from a client, by its eth hash."""
+        """The time at which this node took a transaction from a client, by the eth hash of the transaction."""
         self.heard: dict[bytes, float] = {}
-        """When this node was first asked about one that was sent elsewhere: gossip counts from there."""
+        """The time at which this node was first asked about a transaction of another node, by its eth hash. Gossip
+        counts from then."""
         self.peer_id = "Qm" + "".join(rng.choices("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", k=44))
         self.peers = rng.randint(3, 30)
 

@@ -1,4 +1,4 @@
-"""The methods that tell about a Harmony node itself: ids, peers, metadata, sync; most answers differ by node."""
+"""The methods that tell about a node itself: ids, peers, metadata, sync; most answers differ by node."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from typing import Any
 
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
+    ETHEREUM,
+    FILTERS,
+    GETH_VERSION,
     HARMONY,
     HARMONY_VERSION,
     MethodCall,
-    Registry,
     anything,
     call_object,
     failed,
+    geth,
     string,
     text,
 )
 
 NETS = {"net": "eth", "netv1": "v1", "netv2": "v2"}
+NET = {"net": "geth"}
 _FROM_THE_START = (
     "chain-id-fix-epoch cross-tx-epoch eip155-epoch eth-compatible-epoch five-seconds-epoch istanbul-epoch "
     "min-commission-rate-epoch min-delegation-100-epoch no-early-unlock-epoch prestaking-epoch prev-vrf-epoch "
@@ -36,7 +40,7 @@ EPOCHS = {
     "staking-precompile-epoch": 2,
     "validator-code-fix-epoch": 2,
 }
-"""From which epoch on each change of the protocol holds: what a client reads in `chain-config`."""
+"""The epoch from which each change of the protocol holds, as `chain-config` tells it."""
 
 
 def eth_chain_id(asked: MethodCall) -> int:
@@ -52,33 +56,31 @@ def network_id(asked: MethodCall) -> int:
 
 
 @HARMONY.add("chainId", spaces=CHAIN)
+@geth("chainId")
 def chain_id(asked: MethodCall) -> bytes:
-    return text(hex(eth_chain_id(asked)) if asked.version == "eth" else asked.number(network_id(asked)))
+    return text(hex(eth_chain_id(asked)) if asked.is_eth else asked.number(network_id(asked)))
 
 
 @HARMONY.add("version", spaces=NETS)
+@ETHEREUM.add("version", spaces=NET)
 def net_version(asked: MethodCall) -> bytes:
-    return text(str(eth_chain_id(asked) if asked.version == "eth" else network_id(asked)))
+    return text(str(eth_chain_id(asked) if asked.is_eth else network_id(asked)))
 
 
 @HARMONY.add("peerCount", spaces=NETS)
+@ETHEREUM.add("peerCount", spaces=NET)
 def peer_count(asked: MethodCall) -> bytes:
     return text(asked.number(asked.local.peers))
 
 
-@HARMONY.add("listening", spaces=NETS)
-def listening(asked: MethodCall) -> bytes:  # noqa: ARG001
-    return b"true"
-
-
-@HARMONY.add("web3_clientVersion", spaces={"": "eth"})
-def client_version(asked: MethodCall) -> bytes:  # noqa: ARG001
-    return text(HARMONY_VERSION)
-
-
-@HARMONY.add("rpc_modules", spaces={"": "eth"})
-def modules(asked: MethodCall) -> bytes:  # noqa: ARG001
-    return text(dict.fromkeys(("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3"), "1.0"))
+for registry, nets, version, modules in (
+    (HARMONY, NETS, HARMONY_VERSION, ("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3")),
+    (ETHEREUM, NET, GETH_VERSION, ("eth", "net", "rpc", "web3")),
+):
+    registry.fixed("listening", b"true", spaces=nets)
+    registry.fixed("clientVersion", text(version), spaces={"web3": "eth"})
+    registry.fixed("modules", text(dict.fromkeys(modules, "1.0")), spaces={"rpc": "eth"})
+HARMONY.fixed("setNodeToBackupMode", b"true", anything, spaces=CHAIN)  # a proxy has to deny it
 
 
 @HARMONY.add("protocolVersion", spaces=CHAIN)
@@ -168,21 +170,11 @@ def get_last_signing_power(asked: MethodCall) -> bytes:
     return text(round(bits.bit_count() / asked.branch.spec.committee, 2))
 
 
-@HARMONY.add("setNodeToBackupMode", anything, spaces=CHAIN)
-def set_backup(asked: MethodCall, backup: bool) -> bytes:  # noqa: ARG001 - a proxy has to deny it
-    return b"true"
+@HARMONY.add("subscribe", anything, call_object, spaces=FILTERS, optional=2)
+def subscribe(*_: Any) -> bytes:
+    raise failed("notifications not supported")
 
 
-def _subscriptions(registry: Registry) -> None:
-    def refuse(asked: MethodCall, *arguments: Any) -> bytes:  # noqa: ARG001
-        raise failed("notifications not supported")
-
-    def unknown(asked: MethodCall, token: str) -> bytes:  # noqa: ARG001
-        raise failed("subscription not found")
-
-    spaces = {"hmy": "v1", "eth": "eth"}
-    registry.add("subscribe", anything, call_object, spaces=spaces, optional=2)(refuse)
-    registry.add("unsubscribe", string, spaces=spaces)(unknown)
-
-
-_subscriptions(HARMONY)
+@HARMONY.add("unsubscribe", string, spaces=FILTERS)
+def unsubscribe(*_: Any) -> bytes:
+    raise failed("subscription not found")

@@ -41,7 +41,7 @@ class RpcError(Exception):
 
 
 def failed(message: str) -> RpcError:
-    """The -32000 that stands for nearly everything."""
+    """The error with code -32000, which nodes use for nearly everything."""
     return RpcError(-32000, message)
 
 
@@ -52,9 +52,9 @@ class Method(Struct, frozen=True):
     readers: tuple[Reader, ...]
     required: int
     limiter: str = ""
-    """Which of the node's rate limiters it waits for."""
+    """The node's rate limiter that calls wait for; empty: none."""
     beacon: bool = False
-    """Only shard 0 answers it."""
+    """Whether only shard 0 answers the method."""
 
 
 class MethodCall:
@@ -68,18 +68,23 @@ class MethodCall:
         self.head = head
         self.local = local
         self.version = version
-        """v1 (hmy), v2 (hmyv2), eth (Harmony's eth), geth."""
+        """The dialect of the namespace: v1 (hmy), v2 (hmyv2), eth (Harmony's eth) or geth."""
+
+    @property
+    def is_eth(self) -> bool:
+        """Whether the call follows Ethereum's conventions: hashes of signed bytes, null above the head."""
+        return self.version in ("eth", "geth")
 
     def number(self, value: int) -> int | str:
         """A number as this namespace writes it."""
         return value if self.version == "v2" else hex(value)
 
     def block_at(self, number: int) -> Block:
-        """The block at a height this node has."""
+        """The block at a height that this node has."""
         return self.branch.block(number)
 
     def visible(self, tx: Tx) -> bool:
-        """Whether a sent transaction is in a block this node has."""
+        """Whether a sent transaction is in a block that this node has."""
         return tx.number <= self.head
 
 
@@ -116,6 +121,10 @@ class Registry:
             return run
 
         return register
+
+    def fixed(self, names: str, answer: bytes, *readers: Reader, spaces: dict[str, str]) -> None:
+        """Register an answer that is the same for every call, whatever its arguments."""
+        self.add(names, *readers, spaces=spaces)(lambda *_: answer)
 
 
 def read_params(method: Method, params: bytes) -> list[Any]:
@@ -180,7 +189,7 @@ def call_object(raw: Raw) -> dict[str, Any]:
 
 
 def go_kind(value: object) -> str:
-    """What Go's decoder calls a JSON value."""
+    """The name of a JSON value's type in errors of Go's decoder."""
     if isinstance(value, bool):
         return "bool"
     kinds: dict[type, str] = {str: "string", int: "number", float: "number", list: "array", dict: "object"}
@@ -196,8 +205,12 @@ NOT_BEACON = "cannot call this rpc on non beaconchain node"
 HARMONY_VERSION = "Harmony (C) 2025. harmony, version v8500-v2025.1.1-5-gdc52025a8 (simulated)"
 
 ETHEREUM = Registry()
-ETH = {"eth": "geth"}
 GETH_VERSION = "Geth/v1.16.0-simulated/linux-amd64/go1.24"
+
+
+def geth(names: str, *readers: Reader, optional: int = 0) -> Callable[[Run], Run]:
+    """Register a function in the eth namespace of a geth-like node."""
+    return ETHEREUM.add(names, *readers, spaces={"eth": "geth"}, optional=optional)
 
 
 def beacon_only(spec: ChainSpec) -> bool:
@@ -206,6 +219,6 @@ def beacon_only(spec: ChainSpec) -> bool:
 
 
 def not_v2_or_v1(asked: MethodCall) -> None:
-    """Refuse the eth namespace, where some methods stand by accident."""
+    """Refuse calls in the eth namespace, where some methods are registered by accident."""
     if asked.version == "eth":
         raise failed("API service has an unknown version")

@@ -10,8 +10,8 @@ from math import lcm
 from typing import Any
 
 from rpcaccel.simnode.chain.addresses import to_one
-from rpcaccel.simnode.methods.block_args import number
-from rpcaccel.simnode.methods.block_methods import TOO_HIGH, account, known
+from rpcaccel.simnode.methods.block_args import LATEST, number
+from rpcaccel.simnode.methods.block_methods import account, at_height
 from rpcaccel.simnode.methods.registry import CHAIN, HARMONY, STAKING, MethodCall, anything, failed, string, text, uint
 from rpcaccel.simnode.methods.state_methods import pruned
 
@@ -125,20 +125,14 @@ def _validator(asked: MethodCall, name: str, key: str, held: list[tuple[bytes, i
 
 
 def _height(asked: MethodCall, reference: int) -> int:
-    height = known(asked, reference)
-    if height is None:
-        raise failed(TOO_HIGH)
+    height = at_height(asked, reference).number
     pruned(asked, height)
     return height
 
 
 @HARMONY.add("getValidatorInformation", string, spaces=STAKING, beacon=True)
-def get_validator_information(asked: MethodCall, who: str) -> bytes:
-    return text(_information(asked, _index(asked, who, asked.head), asked.head))
-
-
 @HARMONY.add("getValidatorInformationByBlockNumber", string, number, spaces=STAKING, beacon=True)
-def get_validator_information_at(asked: MethodCall, who: str, reference: int) -> bytes:
+def get_validator_information(asked: MethodCall, who: str, reference: int = LATEST) -> bytes:
     height = _height(asked, reference)
     return text(_information(asked, _index(asked, who, height), height))
 
@@ -151,14 +145,10 @@ def _page(asked: MethodCall, page: int, height: int) -> list[int]:
 
 
 @HARMONY.add("getAllValidatorInformation", uint, spaces=STAKING, beacon=True, limiter="all_validators")
-def get_all_validator_information(asked: MethodCall, page: int) -> bytes:
-    return text([_information(asked, i, asked.head) for i in _page(asked, page, asked.head)])
-
-
 @HARMONY.add(
     "getAllValidatorInformationByBlockNumber", uint, number, spaces=STAKING, beacon=True, limiter="all_validators"
 )
-def get_all_validator_information_at(asked: MethodCall, page: int, reference: int) -> bytes:
+def get_all_validator_information(asked: MethodCall, page: int, reference: int = LATEST) -> bytes:
     height = _height(asked, reference)
     return text([_information(asked, i, height) for i in _page(asked, page, height)])
 
@@ -218,12 +208,8 @@ def _by_delegator(asked: MethodCall, who: str, height: int) -> list[dict[str, An
 
 
 @HARMONY.add("getDelegationsByDelegator", string, spaces=STAKING, beacon=True)
-def get_delegations_by_delegator(asked: MethodCall, who: str) -> bytes:
-    return text(_by_delegator(asked, who, asked.head) or None)
-
-
 @HARMONY.add("getDelegationsByDelegatorByBlockNumber", anything, number, spaces=STAKING, beacon=True)
-def get_delegations_by_delegator_at(asked: MethodCall, who: str | list[str], reference: int) -> bytes:
+def get_delegations_by_delegator(asked: MethodCall, who: str | list[str], reference: int = LATEST) -> bytes:
     height = _height(asked, reference)
     if isinstance(who, str):
         return text(_by_delegator(asked, who, height) or None)
@@ -283,10 +269,10 @@ MEMO = 20
 """Blocks for which a node keeps getTotalStaking (docs/harmony.md section 8)."""
 
 
-def total_stake(asked: MethodCall, height: int) -> int:
-    """Atto staked with all validators."""
+def _stakes(asked: MethodCall, height: int) -> list[int]:
+    """Atto staked with each validator."""
     validators = range(len(asked.branch.generator.validators))
-    return sum(amount for i in validators for _, amount in delegations(asked, i, height))
+    return [sum(amount for _, amount in delegations(asked, i, height)) for i in validators]
 
 
 @HARMONY.add("getTotalSupply getCirculatingSupply", spaces=CHAIN)
@@ -302,17 +288,17 @@ def _supply(asked: MethodCall) -> str:
 
 @HARMONY.add("getTotalStaking", spaces=STAKING, beacon=True)
 def get_total_staking(asked: MethodCall) -> bytes:
-    return text(asked.number(total_stake(asked, asked.head - asked.head % MEMO)))
+    return text(asked.number(sum(_stakes(asked, asked.head - asked.head % MEMO))))
 
 
 @HARMONY.add("getStakingNetworkInfo", spaces=CHAIN, beacon=True, limiter="staking_network_info")
 def get_staking_network_info(asked: MethodCall) -> bytes:
-    spec = asked.branch.spec
+    spec, stakes = asked.branch.spec, _stakes(asked, asked.head)
     return text({
         "circulating-supply": _supply(asked),
         "epoch-last-block": spec.epoch_last_block(spec.epoch_of(asked.head)),
-        "median-raw-stake": str(_stakes(asked)[0]),
-        "total-staking": total_stake(asked, asked.head),
+        "median-raw-stake": str(min(stakes)),
+        "total-staking": sum(stakes),
         "total-supply": _supply(asked),
     })  # fmt: skip
 
@@ -327,27 +313,21 @@ def get_utility_metrics(asked: MethodCall) -> bytes:
     })  # fmt: skip
 
 
-def _stakes(asked: MethodCall) -> list[int]:
-    validators = range(len(asked.branch.generator.validators))
-    return sorted(sum(amount for _, amount in delegations(asked, i, asked.head)) for i in validators)
-
-
 @HARMONY.add("getMedianRawStakeSnapshot", spaces=STAKING, beacon=True)
 def get_median_raw_stake(asked: MethodCall) -> bytes:
-    make = asked.branch.generator
+    stakes = _stakes(asked, asked.head)
     candidates = [
         {
             "keys-at-auction": [slot.key.hex()],
             "percentage-of-total-auction-stake": "0.25",
-            "stake": str(sum(amount for _, amount in delegations(asked, i, asked.head))),
+            "stake": str(stake),
             "stake-per-key": 0,
             "validator": to_one(slot.address),
         }
-        for i, slot in enumerate(make.members[: len(make.validators)])
+        for slot, stake in zip(asked.branch.generator.members, stakes, strict=False)
     ]
-    stakes = _stakes(asked)
     return text({
-        "epos-median-stake": str(stakes[len(stakes) // 2]),
+        "epos-median-stake": str(sorted(stakes)[len(stakes) // 2]),
         "epos-slot-candidates": candidates,
         "epos-slot-winners": [],
         "max-external-slots": len(stakes),

@@ -1,4 +1,7 @@
-"""Harmony's account methods: balances, nonces, code, storage, calls, proofs and gas."""
+"""The account methods: balances, nonces, code, storage, calls, proofs and gas.
+
+Above the head Harmony answers with nothing, and geth refuses the call (docs/harmony.md sections 6 and 11).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ from typing import Any
 
 from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
+from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods.block_args import (
     LATEST,
     PENDING,
-    BlockHash,
     Reference,
+    geth_address,
+    geth_number_or_hash,
     number,
     number_or_hash,
     optional_number_or_hash,
 )
-from rpcaccel.simnode.methods.block_methods import CRASHED, TOO_HIGH, account, known
+from rpcaccel.simnode.methods.block_methods import CRASHED, account, at_height, height_of, known
 from rpcaccel.simnode.methods.json_views import hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
@@ -26,43 +31,33 @@ from rpcaccel.simnode.methods.registry import (
     anything,
     call_object,
     failed,
+    geth,
     string,
     text,
 )
-
-
-def height_of(asked: MethodCall, reference: Reference) -> int | None:
-    """The height a BlockNumberOrHash names, None above the head. Raises RpcError as the node does."""
-    if reference is None:
-        raise failed("invalid arguments; neither block nor hash specified")
-    if isinstance(reference, BlockHash):
-        block = asked.branch.by_hash(reference.hash, asked.head)
-        if block is None:
-            raise failed("Header is not found")
-        return block.number
-    if reference == PENDING:
-        raise failed("not implemented")
-    return known(asked, reference)
 
 
 def pruned(asked: MethodCall, height: int) -> None:
     """Raise `missing trie node` for state that this node has thrown away."""
     knobs = asked.local.knobs
     if not knobs.archive and height < asked.head - knobs.prune_depth:
-        root = asked.branch.generator.digest(b"state", asked.branch.fork_of(height), height)
-        raise failed(f"missing trie node {root.hex()} (path ) <nil>")
+        root = asked.branch.generator.digest(b"state", asked.branch.fork_of(height), height).hex()
+        why = f"state 0x{root} is not available, not found" if asked.version == "geth" else "<nil>"
+        raise failed(f"missing trie node {root} (path ) {why}")
 
 
 def state_height(asked: MethodCall, reference: Reference) -> int | None:
-    """`height_of` where state is read."""
+    """`height_of` where state is read; geth refuses a call above its head."""
     height = height_of(asked, reference)
     if height is not None:
         pruned(asked, height)
+    elif asked.version == "geth":
+        raise failed("header not found")
     return height
 
 
 def call_data(asked: MethodCall, value: dict[str, Any]) -> tuple[bytes | None, bytes]:
-    """To whom, and with which data; Harmony ignores `input` (docs/harmony.md section 4)."""
+    """The called address and the data of a call object; Harmony ignores `input` (docs/harmony.md section 4)."""
     data = value.get("data")
     if asked.version == "geth":
         data = value.get("input") or data
@@ -76,9 +71,7 @@ def call_data(asked: MethodCall, value: dict[str, Any]) -> tuple[bytes | None, b
 
 @HARMONY.add("getBalanceByBlockNumber", string, number, spaces=CHAIN)
 def get_balance_by_block_number(asked: MethodCall, who: str, reference: int) -> bytes:
-    height = known(asked, reference)
-    if height is None:
-        raise failed(TOO_HIGH)
+    height = at_height(asked, reference).number
     pruned(asked, height)
     return _balance(asked, account(who), height)
 
@@ -93,7 +86,8 @@ def get_balance_now(asked: MethodCall, who: str) -> bytes:
 
 
 @HARMONY.add("getBalance", string, number_or_hash, spaces={"eth": "eth", "hmy": "v1"})
-def get_balance(asked: MethodCall, who: str, reference: Reference) -> bytes:
+@geth("getBalance", geth_address, geth_number_or_hash, optional=1)
+def get_balance(asked: MethodCall, who: str | bytes, reference: Reference = LATEST) -> bytes:
     height = state_height(asked, reference)
     address = account(who)
     return b"null" if height is None else _balance(asked, address, height)
@@ -109,7 +103,8 @@ def get_account_nonce(asked: MethodCall, who: str, reference: int) -> bytes:
 
 
 @HARMONY.add("getTransactionCount", string, number_or_hash, spaces=CHAIN)
-def get_transaction_count(asked: MethodCall, who: str, reference: Reference) -> bytes:
+@geth("getTransactionCount", geth_address, geth_number_or_hash, optional=1)
+def get_transaction_count(asked: MethodCall, who: str | bytes, reference: Reference = LATEST) -> bytes:
     address = account(who)
     if reference == PENDING:
         return text(asked.number(accounts.nonce(asked.chain, asked.branch, address, asked.head + 1)))
@@ -120,21 +115,30 @@ def get_transaction_count(asked: MethodCall, who: str, reference: Reference) -> 
 
 
 @HARMONY.add("getCode", string, number_or_hash, spaces=CHAIN)
-def get_code(asked: MethodCall, who: str, reference: Reference) -> bytes:
+@geth("getCode", geth_address, geth_number_or_hash, optional=1)
+def get_code(asked: MethodCall, who: str | bytes, reference: Reference = LATEST) -> bytes:
     address, height = account(who), state_height(asked, reference)
     return text("0x" if height is None else hex0(accounts.code(asked.chain, asked.branch, address, height)))
 
 
 @HARMONY.add("getStorageAt", string, string, number_or_hash, spaces=CHAIN)
-def get_storage_at(asked: MethodCall, who: str, slot: str, reference: Reference) -> bytes:
+@geth("getStorageAt", geth_address, string, geth_number_or_hash, optional=1)
+def get_storage_at(asked: MethodCall, who: str | bytes, slot: str, reference: Reference = LATEST) -> bytes:
     address, height = account(who), state_height(asked, reference)
     if height is None:
         return b'"0x"'
     return text(hex0(accounts.storage(asked.chain, asked.branch, address, int(slot, 16), height)))
 
 
+def reverted(asked: MethodCall) -> RpcError:
+    """The error of a call that reverts; geth adds the reason's data."""
+    data = accounts.Reverted.data if asked.version == "geth" else None
+    return RpcError(3, f"execution reverted: {accounts.REASON}", data)
+
+
 @HARMONY.add("call", call_object, number_or_hash, spaces=CHAIN, limiter="call")
-def call(asked: MethodCall, value: dict[str, Any], reference: Reference) -> bytes:
+@geth("call", call_object, geth_number_or_hash, anything, anything, optional=3)
+def call(asked: MethodCall, value: dict[str, Any], reference: Reference = LATEST, *overrides: Any) -> bytes:  # noqa: ARG001
     height = state_height(asked, reference)
     to, data = call_data(asked, value)
     if height is None:
@@ -142,28 +146,35 @@ def call(asked: MethodCall, value: dict[str, Any], reference: Reference) -> byte
     try:
         return text(hex0(accounts.call(asked.chain, asked.branch, to, data, height)))
     except accounts.Reverted:
-        raise RpcError(3, f"execution reverted: {accounts.REASON}") from None
+        raise reverted(asked) from None
 
 
 @HARMONY.add("estimateGas", call_object, optional_number_or_hash, spaces=CHAIN, optional=1)
-def estimate_gas(asked: MethodCall, value: dict[str, Any], reference: Reference = LATEST) -> bytes:
+@geth("estimateGas", call_object, geth_number_or_hash, anything, optional=2)
+def estimate_gas(asked: MethodCall, value: dict[str, Any], reference: Reference = LATEST, *overrides: Any) -> bytes:  # noqa: ARG001
     height = state_height(asked, reference)
     if height is None:
         raise failed(CRASHED)
     to, data = call_data(asked, value)
     if data.startswith(accounts.REVERT):
-        raise RpcError(3, f"execution reverted: {accounts.REASON}")
-    if to is not None and not data and accounts.code(asked.chain, asked.branch, to, height):
+        raise reverted(asked)
+    is_geth = asked.version == "geth"
+    if not is_geth and to is not None and not data and accounts.code(asked.chain, asked.branch, to, height):
         raise failed("evm: execution reverted")
     sent = int(value.get("value") or "0x0", 16)
     sender = value.get("from")
     if sent and sender and sent > accounts.balance(asked.chain, asked.branch, account(sender), height):
         raise failed("insufficient funds for transfer")
+    if is_geth:
+        creates = 32_000 if to is None else 0
+        logs = 30_000 if to == asked.branch.generator.contract and data else 0
+        return text(hex(21_000 + creates + logs + 16 * len(data)))
     return text(hex(21_000 + 16 * len(data) + (53 if data else 0)))
 
 
 @HARMONY.add("getProof", string, anything, number_or_hash, spaces=CHAIN, limiter="chain")
-def get_proof(asked: MethodCall, who: str, slots: list[str], reference: Reference) -> bytes:
+@geth("getProof", geth_address, anything, geth_number_or_hash, optional=1)
+def get_proof(asked: MethodCall, who: str | bytes, slots: list[str], reference: Reference = LATEST) -> bytes:
     address, height = account(who), state_height(asked, reference)
     if height is None:
         return b"null"
@@ -173,7 +184,7 @@ def get_proof(asked: MethodCall, who: str, slots: list[str], reference: Referenc
         "address": to_hex(address),
         "accountProof": nodes,
         "balance": hex(accounts.balance(asked.chain, asked.branch, address, height)),
-        "codeHash": hex0(make.digest(b"code hash", accounts.code(asked.chain, asked.branch, address, height))),
+        "codeHash": hex0(keccak256(accounts.code(asked.chain, asked.branch, address, height))),
         "nonce": hex(accounts.nonce(asked.chain, asked.branch, address, height)),
         "storageHash": hex0(make.digest(b"storage root", address, height)),
         "storageProof": [{"key": slot, "value": _slot(asked, address, slot, height), "proof": nodes} for slot in slots],
@@ -186,5 +197,6 @@ def _slot(asked: MethodCall, address: bytes, slot: str, height: int) -> str:
 
 
 @HARMONY.add("gasPrice", spaces=CHAIN)
+@geth("gasPrice")
 def gas_price(asked: MethodCall) -> bytes:
     return text(asked.number(accounts.gas_price(asked.head)))

@@ -1,4 +1,4 @@
-"""Harmony's transaction methods: lookups, counts, receipts, the pool, and sending.
+"""The transaction methods: lookups, counts, receipts, the pool, and sending.
 
 A signed transaction that is sent is checked, taken or refused as a node does (docs/harmony.md section 5).
 """
@@ -14,16 +14,23 @@ from rpcaccel.simnode.chain.blocks import Tx
 from rpcaccel.simnode.chain.raw_tx import RawTransaction, intrinsic_gas, read
 from rpcaccel.simnode.chain.sim_chain import Block
 from rpcaccel.simnode.methods import json_views, lookup
-from rpcaccel.simnode.methods.block_args import block_hash, number
+from rpcaccel.simnode.methods.block_args import (
+    BlockHash,
+    Reference,
+    block_hash,
+    geth_number,
+    geth_number_or_hash,
+    number,
+)
 from rpcaccel.simnode.methods.block_methods import CRASHED, account, known
 from rpcaccel.simnode.methods.json_views import GAS_LIMIT, hex0
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
     HARMONY,
     MethodCall,
-    Registry,
     call_object,
     failed,
+    geth,
     not_v2_or_v1,
     string,
     text,
@@ -55,8 +62,9 @@ GETH_TEXTS = Texts(
 )
 
 
-def send(asked: MethodCall, encoded: str, texts: Texts) -> Tx:
+def send(asked: MethodCall, encoded: str) -> Tx:
     """Pool the transaction; it is mined in the next block. Raises RpcError as the node does."""
+    texts = GETH_TEXTS if asked.version == "geth" else HARMONY_TEXTS
     try:
         raw = read(bytes.fromhex(encoded.removeprefix("0x")))
     except ValueError as error:
@@ -116,21 +124,23 @@ def _sorted(value: dict[str, Any]) -> bytes:
     return text(dict(sorted(value.items())))
 
 
-def _at_height(asked: MethodCall, reference: int) -> Block:
-    height = known(asked, reference)
-    if height is None:
-        raise failed(CRASHED)
-    return asked.block_at(height)
-
-
-def _of_hash(asked: MethodCall, sealed: bytes) -> Block:
-    block = asked.branch.by_hash(sealed, asked.head)
-    if block is None:
+def _block(asked: MethodCall, reference: Reference | bytes) -> Block | None:
+    """The block of a height or a hash. Without one the handler of a Harmony node crashes, and geth answers null."""
+    if reference is None:
+        raise failed("invalid arguments; neither block nor hash specified")
+    if isinstance(reference, int):
+        height = known(asked, reference)
+        block = None if height is None else asked.block_at(height)
+    else:
+        sealed = reference.hash if isinstance(reference, BlockHash) else reference
+        block = asked.branch.by_hash(sealed, asked.head)
+    if block is None and asked.version != "geth":
         raise failed(CRASHED)
     return block
 
 
 @HARMONY.add("getTransactionByHash", block_hash, spaces=CHAIN)
+@geth("getTransactionByHash", block_hash)
 def get_transaction_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
     found = lookup.mined(asked, sealed)
     if found is not None and not found[0].staking:
@@ -149,6 +159,7 @@ def get_staking_transaction_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
 
 
 @HARMONY.add("getTransactionReceipt", block_hash, spaces=CHAIN)
+@geth("getTransactionReceipt", block_hash)
 def get_transaction_receipt(asked: MethodCall, sealed: bytes) -> bytes:
     found = lookup.mined(asked, sealed)
     if found is None or (asked.version == "eth" and found[0].staking):
@@ -157,70 +168,48 @@ def get_transaction_receipt(asked: MethodCall, sealed: bytes) -> bytes:
 
 
 @HARMONY.add("getBlockReceipts", block_hash, spaces=CHAIN)
-def get_block_receipts(asked: MethodCall, sealed: bytes) -> bytes:
-    block = _of_hash(asked, sealed)
-    txs = block.txs if asked.version == "eth" else (*block.txs, *block.staking)
+@geth("getBlockReceipts", geth_number_or_hash)
+def get_block_receipts(asked: MethodCall, reference: Reference | bytes) -> bytes:
+    block = _block(asked, reference)
+    if block is None:
+        return b"null"
+    txs = block.txs if asked.is_eth else (*block.txs, *block.staking)
     receipts = (json_views.receipt(asked.branch, tx, block, asked.version) for tx in txs)
     return text([dict(sorted(receipt.items())) for receipt in receipts])
 
 
-@HARMONY.add("getCXReceiptByHash", block_hash, spaces=CHAIN)
-def get_cx_receipt(asked: MethodCall, sealed: bytes) -> bytes:  # noqa: ARG001 - no transaction crosses shards here
-    return b"null"
+def count(asked: MethodCall, reference: Reference | bytes) -> bytes:
+    block = _block(asked, reference)
+    return text(None if block is None else asked.number(len(block.txs)))
 
 
-@HARMONY.add("getBlockTransactionCountByNumber", number, spaces=CHAIN)
-def count_by_number(asked: MethodCall, reference: int) -> bytes:
-    return text(asked.number(len(_at_height(asked, reference).txs)))
+def staking_count(asked: MethodCall, reference: Reference | bytes) -> bytes:
+    block = _block(asked, reference)
+    return text(asked.number(len(block.staking) if block else 0))
 
 
-@HARMONY.add("getBlockTransactionCountByHash", block_hash, spaces=CHAIN)
-def count_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
-    return text(asked.number(len(_of_hash(asked, sealed).txs)))
-
-
-@HARMONY.add("getBlockStakingTransactionCountByNumber", number, spaces=CHAIN)
-def staking_count_by_number(asked: MethodCall, reference: int) -> bytes:
-    return text(asked.number(len(_at_height(asked, reference).staking)))
-
-
-@HARMONY.add("getBlockStakingTransactionCountByHash", block_hash, spaces=CHAIN)
-def staking_count_by_hash(asked: MethodCall, sealed: bytes) -> bytes:
-    return text(asked.number(len(_of_hash(asked, sealed).staking)))
-
-
-@HARMONY.add("getTransactionByBlockNumberAndIndex", number, uint, spaces=CHAIN)
-def by_number_and_index(asked: MethodCall, reference: int, index: int) -> bytes:
-    return _nth(asked, _at_height(asked, reference), index)
-
-
-@HARMONY.add("getTransactionByBlockHashAndIndex", block_hash, uint, spaces=CHAIN)
-def by_hash_and_index(asked: MethodCall, sealed: bytes, index: int) -> bytes:
-    return _nth(asked, _of_hash(asked, sealed), index)
-
-
-def _nth(asked: MethodCall, block: Block, index: int) -> bytes:
-    if index >= len(block.txs):
+def transaction_at(asked: MethodCall, reference: Reference | bytes, index: int) -> bytes:
+    block = _block(asked, reference)
+    if block is None or index >= len(block.txs):
         return b"null"
     return _sorted(json_views.transaction(asked.branch, block.txs[index], block, asked.version))
 
 
-@HARMONY.add("getStakingTransactionByBlockNumberAndIndex", number, uint, spaces=CHAIN)
-def staking_by_number_and_index(asked: MethodCall, reference: int, index: int) -> bytes:
+def staking_transaction_at(asked: MethodCall, reference: Reference | bytes, index: int) -> bytes:
     not_v2_or_v1(asked)
-    return _nth_staking(asked, _at_height(asked, reference), index)
-
-
-@HARMONY.add("getStakingTransactionByBlockHashAndIndex", block_hash, uint, spaces=CHAIN)
-def staking_by_hash_and_index(asked: MethodCall, sealed: bytes, index: int) -> bytes:
-    not_v2_or_v1(asked)
-    return _nth_staking(asked, _of_hash(asked, sealed), index)
-
-
-def _nth_staking(asked: MethodCall, block: Block, index: int) -> bytes:
-    if index >= len(block.staking):
+    block = _block(asked, reference)
+    if block is None or index >= len(block.staking):
         return b"null"
     return _sorted(json_views.staking_transaction(block.staking[index], block, asked.version))
+
+
+for named, reader, geths in (("Number", number, geth_number), ("Hash", block_hash, block_hash)):
+    HARMONY.add(f"getBlockTransactionCountBy{named}", reader, spaces=CHAIN)(count)
+    HARMONY.add(f"getBlockStakingTransactionCountBy{named}", reader, spaces=CHAIN)(staking_count)
+    HARMONY.add(f"getTransactionByBlock{named}AndIndex", reader, uint, spaces=CHAIN)(transaction_at)
+    HARMONY.add(f"getStakingTransactionByBlock{named}AndIndex", reader, uint, spaces=CHAIN)(staking_transaction_at)
+    geth(f"getBlockTransactionCountBy{named}", geths)(count)
+    geth(f"getTransactionByBlock{named}AndIndex", geths, geth_number)(transaction_at)
 
 
 # -- the explorer's index -----------------------------------------------------------------------------------------
@@ -283,9 +272,10 @@ def get_staking_history(asked: MethodCall, value: dict[str, Any]) -> bytes:
 
 
 @HARMONY.add("sendRawTransaction sendRawStakingTransaction", string, spaces=CHAIN)
+@geth("sendRawTransaction", string)
 def send_raw_transaction(asked: MethodCall, encoded: str) -> bytes:
-    tx = send(asked, encoded, HARMONY_TEXTS)
-    return text(hex0(tx.eth_hash if asked.version == "eth" else tx.hash))
+    tx = send(asked, encoded)
+    return text(hex0(tx.eth_hash if asked.is_eth else tx.hash))
 
 
 @HARMONY.add("pendingTransactions", spaces=CHAIN, limiter="pending")
@@ -303,11 +293,11 @@ def get_error_sink(asked: MethodCall) -> bytes:
     return text(list(asked.local.sink))
 
 
-def _nothing(registry: Registry) -> None:
-    names = "pendingStakingTransactions getCurrentStakingErrorSink getPendingCXReceipts getCurrentBadBlocks accounts"
-    registry.add(names, spaces=CHAIN)(lambda asked: b"[]")  # noqa: ARG005
-    registry.add("getNumPendingCXReceipts getNumPendingCrossLinks", spaces=CHAIN)(lambda asked: b"0")  # noqa: ARG005
-    registry.add("resendCx", block_hash, spaces=CHAIN)(lambda asked, sealed: b"false")  # noqa: ARG005
-
-
-_nothing(HARMONY)
+HARMONY.fixed(
+    "pendingStakingTransactions getCurrentStakingErrorSink getPendingCXReceipts getCurrentBadBlocks accounts",
+    b"[]",
+    spaces=CHAIN,
+)
+HARMONY.fixed("getNumPendingCXReceipts getNumPendingCrossLinks", b"0", spaces=CHAIN)
+HARMONY.fixed("getCXReceiptByHash", b"null", block_hash, spaces=CHAIN)  # no transaction crosses shards here
+HARMONY.fixed("resendCx", b"false", block_hash, spaces=CHAIN)

@@ -21,7 +21,7 @@ class Counts:
     def reset(self) -> None:
         """Forget everything counted so far."""
         self.methods: Counter[str] = Counter()
-        """Calls by method, those in batches and those that met a fault included."""
+        """Calls by method, including those in batches and those that met a fault."""
         self.requests = 0
         """HTTP requests with a JSON-RPC body."""
         self.batches = 0
@@ -46,14 +46,14 @@ class Counts:
         return self.methods[method]
 
     async def until(self, reached: Callable[[Counts], bool]) -> None:
-        """Return once `reached(counts)` holds: `await node.counts.until(lambda c: c.asked("eth_call") == 2)`."""
+        """Wait until `reached(counts)` holds: `await node.counts.until(lambda c: c.asked("eth_call") == 2)`."""
         if not reached(self):
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((reached, done))
             await done
 
     def settle(self) -> None:
-        """Wake those who wait for what has now been counted."""
+        """Wake the callers of `until` whose condition holds now."""
         for reached, done in [waiting for waiting in self._waiting if waiting[0](self)]:
             self._waiting.remove((reached, done))
             if not done.done():

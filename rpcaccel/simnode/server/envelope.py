@@ -22,7 +22,7 @@ INVALID = b'{"code":-32600,"message":"invalid request"}'
 
 
 class Message(Struct):
-    """One request object, its members as sent."""
+    """One request object with the raw text of its members."""
 
     method: Raw | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
@@ -30,13 +30,13 @@ class Message(Struct):
 
 
 class RequestItem(Struct, frozen=True):
-    """One member of a request: what to run, or that it is invalid."""
+    """One call of a request, or a member that is not valid."""
 
     method: str
-    """Empty: not a valid request."""
+    """The method; empty when the request is not valid."""
     params: bytes
     id: bytes | None
-    """None for a notification."""
+    """The raw text of the id; None for a notification."""
 
 
 class DropConnection(Exception):
@@ -44,7 +44,7 @@ class DropConnection(Exception):
 
 
 class Parsed(Struct, frozen=True):
-    """A request body, understood."""
+    """The calls of a request body."""
 
     calls: list[RequestItem]
     batch: bool
@@ -70,7 +70,7 @@ def parse(body: bytes) -> Parsed:
 
 
 def first_value(body: bytes) -> bytes:
-    """The first JSON value of a body with something behind it. Raises msgspec.DecodeError when there is none."""
+    """The first JSON value of a body that has more text behind it. Raises msgspec.DecodeError when there is none."""
     try:
         written = body.decode()
         _, end = json.JSONDecoder().raw_decode(written)
@@ -108,11 +108,11 @@ def failure(call_id: bytes, error: bytes) -> bytes:
 
 HEADERS = {"Content-Type": "application/json", "Vary": "Origin"}
 CHUNK_FROM = 2048
-"""Bytes from which Go's server no longer knows the length in time."""
+"""Bytes of a body from which Go's server sends it in chunks."""
 
 
 def plain(status: int, written: str = "", *, content_type: str = "text/plain") -> web.Response:
-    """A short answer that is no JSON-RPC."""
+    """A short answer that is not JSON-RPC."""
     return web.Response(status=status, text=written, content_type=content_type)
 
 

@@ -1,4 +1,4 @@
-"""Makes the usual arrangements of simulated nodes, for tests and for the demo."""
+"""Makes simulated nodes and chains with usual settings, for tests and for the demo."""
 
 from __future__ import annotations
 

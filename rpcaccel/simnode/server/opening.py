@@ -35,13 +35,13 @@ class Opening(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Read nothing yet, and begin to wait."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
+        """Pause reading, and begin to wait."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no subclass
         self._transport.pause_reading()
         self._task = asyncio.get_running_loop().create_task(self._open(self._transport))
 
     def data_received(self, data: bytes) -> None:
-        """Keep what came with the end of the handshake for the protocol that takes over."""
+        """Keep data that came with the end of the handshake for the protocol that takes over."""
         self._early.append(data)
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -68,7 +68,7 @@ class Opening(asyncio.Protocol):
         self._hand_over(transport)
 
     def _hand_over(self, transport: asyncio.Transport) -> None:
-        self._transport = None  # from here on the connection belongs to HTTP
+        self._transport = None  # the connection belongs to HTTP from now on
         protocol = self._serve()
         transport.set_protocol(protocol)
         protocol.connection_made(transport)

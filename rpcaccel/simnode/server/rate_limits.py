@@ -18,7 +18,7 @@ SMALL: dict[str, tuple[float, float]] = {
     "all_delegations": (1.0, 3.0),
     "delegations": (5.0, 20.0),
 }
-"""Tokens a second and burst of the six that are always on."""
+"""Tokens a second and burst of the six limiters that a node always has."""
 REFUSED = "rate: Wait(n=1) would exceed context deadline"
 
 
@@ -37,7 +37,7 @@ class GoTokenBucket:
         return f"<GoTokenBucket {self._tokens:g}/{self._burst:g}>"
 
     def take(self, now: float) -> float:
-        """Seconds the call has to wait. Raises RpcError when that is more than five."""
+        """Seconds that the call has to wait. Raises RpcError when that is more than WAIT."""
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
         if self._tokens >= 1:
@@ -56,7 +56,7 @@ class Limiters:
         self._buckets: dict[tuple[str, str, float], GoTokenBucket] = {}
 
     def wait(self, name: str, space: str, now: float, *, small: bool, rate: float) -> float:
-        """Seconds a call of a method under limiter `name` waits. Raises RpcError when it is refused."""
+        """Seconds that a call of a method with limiter `name` waits. Raises RpcError when the call is refused."""
         known = SMALL.get(name)
         if known is None:
             known = (rate, rate)

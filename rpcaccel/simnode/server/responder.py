@@ -12,7 +12,6 @@ from rpcaccel.simnode.chain.sim_chain import Branch, SimChain
 from rpcaccel.simnode.methods import (  # noqa: F401 - each file fills its kind's method table
     block_methods,
     ethereum_methods,
-    ethereum_state_methods,
     filter_methods,
     node_methods,
     staking_methods,
@@ -36,7 +35,8 @@ from rpcaccel.simnode.server.envelope import INVALID, RequestItem, failure, succ
 from rpcaccel.simnode.server.rate_limits import Limiters
 
 _STUMBLES = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
-"""What a method does not expect of its arguments: a node's handler panics, and is caught."""
+"""Errors of a method that gets arguments it does not expect: the handler of a real node panics, and the panic is
+caught."""
 
 
 class Responder:
@@ -65,7 +65,7 @@ class Responder:
 
     @property
     def head(self) -> int:
-        """The newest block this node has."""
+        """The newest block that this node has."""
         if self.knobs.stall and self._stalled_at is not None:
             return self._stalled_at
         return self._moving_head()
@@ -78,13 +78,13 @@ class Responder:
         return max(0, head)
 
     def _wanders(self, head: int) -> bool:
-        # Decided by the height, not by the call: the node must not jump to and fro within one block.
+        # The height decides, not the call: the head of the node must not jump to and fro within one block.
         draw = self.chain.generator.digest(b"wander", self.local.name.encode(), head, size=4)
         return int.from_bytes(draw, "big") < self.knobs.wander * 2**32
 
     @property
     def branch(self) -> Branch:
-        """The history this node follows."""
+        """The branch that this node follows."""
         return self.chain.branches[self.knobs.branch]
 
     async def reply(self, call: RequestItem) -> bytes | None:

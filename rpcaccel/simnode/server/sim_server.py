@@ -44,7 +44,9 @@ async def close_listener(server: asyncio.Server) -> None:
     for sock in server.sockets:
         loop.remove_reader(sock.fileno())
     try:
-        for _ in range(3):  # the transport is made, told of its protocol, and the protocol of its transport
+        for _ in range(
+            3
+        ):  # in three turns the transport is made, gets its protocol, and the protocol gets its transport
             await asyncio.sleep(0)
     finally:
         server.close()
@@ -54,8 +56,8 @@ class _Aborts(asyncio.Protocol):
     """A connection that is cut at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Cut it."""
-        cast("asyncio.WriteTransport", transport).abort()  # uvloop's are no subclass
+        """Abort the connection."""
+        cast("asyncio.WriteTransport", transport).abort()  # uvloop's transports are no subclass
 
 
 class SimNode:
@@ -90,21 +92,21 @@ class SimNode:
 
     @property
     def url(self) -> str:
-        """Where it serves; any path will do."""
+        """The URL of the node, which serves every path."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     @property
     def head(self) -> int:
-        """The newest block it has."""
+        """The newest block that the node has."""
         return self.brain.head
 
     @property
     def counts(self) -> Counts:
-        """What it was asked."""
+        """The counts of what the node was asked."""
         return self.brain.counts
 
     async def ask(self, method: str, *params: Any) -> Any:
-        """What this node would answer, decoded: without HTTP, latency, faults or counting. Raises RpcError."""
+        """The decoded result of a call, without HTTP, latency, faults or counting. Raises RpcError."""
         return await self.brain.ask(method, *params)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ class SimNode:
             keepalive_timeout=120,
             access_log=None,
             handler_cancellation=True,
-            auto_decompress=False,  # a Go node reads a body as it came
+            auto_decompress=False,  # a Go node does not unpack the body of a request
         )
         self._listener = await loop.create_server(self._accept, host, self.port, reuse_address=True)
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -177,7 +179,7 @@ class SimNode:
         return await self._serve(request, (await request.read())[:MAX_BODY])
 
     def _without_body(self, request: web.BaseRequest) -> web.Response | None:
-        """The answer to what is no JSON-RPC request, None when it is one."""
+        """The answer to a request that is no JSON-RPC; None for one that is."""
         if request.method == "OPTIONS" or (request.method == "GET" and not request.query_string):
             return plain(200)
         if request.method != "POST":
@@ -258,7 +260,7 @@ class SimNode:
 
 
 def _within(changes: dict[str, Any], name: str, least: int, most: int) -> int:
-    """A whole number that was sent, or 1. Raises ValueError."""
+    """The whole number that was sent under a name, or 1. Raises ValueError when it is out of bounds."""
     value = changes.get(name, 1)
     if name in changes and (type(value) is not int or not least <= value <= most):
         raise ValueError(f"{name}: expected a whole number of {least} to {most}")

@@ -58,22 +58,6 @@ class Turn:
 class Reads:
     """Batches reads. `route` returns the servers for keys; `limit` is the number of commands under way at once."""
 
-    __slots__ = (
-        "_limit",
-        "_route",
-        "_tasks",
-        "_timeout",
-        "_topology",
-        "_turn",
-        "_turns",
-        "absent",
-        "busy",
-        "commands",
-        "down",
-        "errors",
-        "late",
-    )
-
     def __init__(
         self, topology: Topology, route: Callable[[Sequence[bytes]], Route], *, timeout: float, limit: int
     ) -> None:

@@ -31,20 +31,6 @@ Write = tuple[bytes, bytes, int]
 class Server:
     """A single server, or a node of a cluster (then `node` is set, and `client` is that of the whole cluster)."""
 
-    __slots__ = (
-        "_closed",
-        "_in_a_row",
-        "_info",
-        "_probing",
-        "_refresh",
-        "client",
-        "error",
-        "name",
-        "node",
-        "role",
-        "up",
-    )
-
     def __init__(
         self,
         name: str,

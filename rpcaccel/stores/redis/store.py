@@ -23,16 +23,12 @@ from rpcaccel.stores.redis.writes import Writes, Zstd
 
 
 def topology(settings: StoreSettings) -> Topology:
-    """The arrangement of servers in these settings. Raises ValueError for a malformed address."""
+    """The arrangement of servers in these settings, whose replicas are single servers (config.validate). Raises
+    ValueError for a malformed address."""
     target = parse(settings.url.reveal())
-    replicas = [parse(replica.reveal()) for replica in settings.replicas]
-    if replicas and target.kind in {"sentinel", "cluster"}:
-        raise ValueError(f"replicas are found by the {target.kind} itself: name none")
-    if any(replica.kind not in {"single", "unix"} for replica in replicas):
-        raise ValueError("a replica is one server: redis://, rediss:// or unix://")
     if target.kind == "cluster":
         return Cluster(target, settings)
-    return PrimaryAndReplicas(target, replicas, settings)
+    return PrimaryAndReplicas(target, [parse(replica.reveal()) for replica in settings.replicas], settings)
 
 
 class RedisStore:

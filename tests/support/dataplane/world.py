@@ -28,7 +28,6 @@ from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.simnode.chain.blocks import Tx
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.chain.raw_tx import RawTransaction
 from rpcaccel.simnode.chain.sim_chain import SimChain
@@ -37,6 +36,7 @@ from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.dataplane.fake_client import FakeClient
+from tests.support.manual_clock import ManualClock
 from tests.support.stores.looking import looked
 
 HEAD = 50

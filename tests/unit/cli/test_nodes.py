@@ -43,7 +43,7 @@ async def test_a_weight_is_given_and_a_node_drained(ask: Ask, control: SampleCon
         "revision 2: networks.harmony-s0.nodes.b.weight: 1 -> 4 (1 worker)\nchanges live until the restart"
     )
     assert control.ledger.settings.networks["harmony-s0"].nodes[1].weight == 4
-    assert control.ledger.audit.newest(1)[0].via == "cli"
+    assert control.ledger.audit[-1].via == "cli"
     await ask("drain", "harmony-s0/b")
     assert control.ledger.settings.networks["harmony-s0"].nodes[1].drain
     await ask("drain", "b", "--end")

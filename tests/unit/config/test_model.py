@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import rpcaccel
-from rpcaccel.config.model import MOST_NODES, NetworkSettings, NodeSettings, Settings
+from rpcaccel.config.model import MOST_NODES, NodeSettings, Settings
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.config.sections import Section
 
@@ -112,14 +112,6 @@ def test_a_node_made_in_code_has_its_default_name_too() -> None:
     assert NodeSettings(url=NodeUrl("http://a:1/key")).id == "a:1"
 
 
-def test_what_does_not_fit_together_is_refused_in_code_as_well() -> None:
-    node = NodeSettings(url=NodeUrl("http://a"))
-    with pytest.raises(ValidationError, match="a different id for every node"):
-        NetworkSettings(nodes=(node, node))
-    with pytest.raises(ValidationError, match="one of the networks"):
-        Settings(networks={"x": NetworkSettings(nodes=(node,))}, default_network="y")
-
-
 def test_a_validation_error_of_pydantic_holds_no_value() -> None:
     with pytest.raises(ValidationError) as caught:
         NodeSettings.model_validate({"url": "hunter2", "headers": {"X": 1}})
@@ -133,7 +125,6 @@ def test_a_validation_error_of_pydantic_holds_no_value() -> None:
         {"workers": 0},
         {"workers": True},
         {"workers": 1.5},
-        {"default_network": "nowhere"},
         {"networks": {}},
         {"networks": {"Upper": {"nodes": ["http://a"]}}},
         {"networks": {"x": {"nodes": []}}},

@@ -18,7 +18,6 @@ from rpcaccel.config.names import (
     named_nodes,
     network_name,
     parse_node,
-    repeats,
 )
 from rpcaccel.config.secrets import NodeUrl
 
@@ -97,10 +96,6 @@ def test_a_default_id_is_always_a_valid_one(text: str) -> None:
 
 def test_a_default_id_holds_no_credentials() -> None:
     assert default_id(NodeUrl("https://user:pw@node.example:1/key")) == "node.example:1"
-
-
-def test_repeats_are_the_later_ones() -> None:
-    assert repeats(["a", "b", "a", "a"]) == [2, 3]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:", "Content-Length", "connection", "é"])

@@ -6,9 +6,9 @@ from functools import partial
 
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.nodes.parking import LONGEST
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying
 
 ONE = "one1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqquvvxs"

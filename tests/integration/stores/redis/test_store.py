@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 from rpcaccel.core.cache.entry import SCHEMA, Entry, Selection, encode
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.stores.base import PurgeResult
-from rpcaccel.stores.redis.store import RedisStore, topology
+from rpcaccel.stores.redis.store import RedisStore
 from tests.integration.stores.conftest import Opener
 from tests.support.services import RedisServer
-from tests.support.stores.settings import Settings, Url, an_entry
+from tests.support.stores.settings import an_entry
 from tests.support.waiting import until
 
 WIRE = f"test:{SCHEMA}:".encode()
@@ -332,17 +332,6 @@ async def test_a_wrong_password_is_a_store_that_is_down_and_shows_no_secret(
 
 async def test_the_repr_is_short(store: RedisStore, server: RedisServer) -> None:
     assert repr(store) == f"<RedisStore <Server primary 127.0.0.1:{server.port} up> queued=0>"
-
-
-@pytest.mark.parametrize("url", ["redis+sentinel://h/service", "redis+cluster://h"])
-def test_replicas_beside_sentinel_or_cluster_are_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="name none"):
-        topology(Settings(url=Url(url), replicas=(Url("redis://h"),)))
-
-
-def test_a_replica_is_one_server() -> None:
-    with pytest.raises(ValueError, match="one server"):
-        topology(Settings(url=Url("redis://h"), replicas=(Url("redis+cluster://h"),)))
 
 
 async def look(store: RedisStore, *keys: bytes, refused: tuple[bytes, ...] = ()) -> Entry | None:

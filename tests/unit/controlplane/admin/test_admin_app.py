@@ -182,7 +182,7 @@ async def test_a_view_that_fails_is_a_plain_500_and_sampling_goes_on(
 
 
 async def test_it_can_be_closed_twice_and_says_where_it_is(view: FailingView) -> None:
-    admin = Admin(view, "[::1]:0", files={})
+    admin = Admin(view, "[::1]:0", control=SampleControl(), files={})
     assert repr(admin) == "<Admin [::1]:0 down>"
     address = await admin.start()
     assert repr(admin) == f"<Admin {address} up>"

@@ -4,11 +4,12 @@ from operator import attrgetter
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES
+from tests.support.sample_control import SampleControl
 from tests.support.sample_view import SampleView
 
 
 def test_every_route_has_its_handler_and_no_two_are_the_same() -> None:
-    admin = Admin(SampleView(), "127.0.0.1:0", files={})
+    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), files={})
     assert all(callable(attrgetter(route.handler)(admin)) for route in ROUTES)
     assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
 

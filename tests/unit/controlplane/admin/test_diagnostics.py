@@ -10,6 +10,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.auth import PROOF
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes
 from rpcaccel.controlplane.stats.history import History
+from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 
 
@@ -18,7 +19,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     view = SampleView()
     view.listen = "127.0.0.1:1"
     clock = count(1000.0)
-    admin = Admin(view, "127.0.0.1:0", interval=3600, clock=lambda: next(clock))
+    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, clock=lambda: next(clock))
     await admin.start()
     for _ in range(8):
         view.advance(1.0, load=0.2)
@@ -64,7 +65,7 @@ async def test_a_call_that_the_front_does_not_answer_is_a_problem(client: aiohtt
 
 async def test_calls_that_nobody_answers_keep_nobody_else_waiting() -> None:
     view, body = SampleView(), {"call": {"jsonrpc": "2.0", "id": 1, "method": "x"}}
-    admin = Admin(view, "127.0.0.1:0", interval=3600)
+    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600)
     await admin.start()
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
         view.listen = f"127.0.0.1:{silent.getsockname()[1]}"

@@ -19,6 +19,7 @@ from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.auth import LINES, FailedLogins
+from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
@@ -195,7 +196,7 @@ async def test_a_failed_login_is_in_the_log_and_in_the_stream_and_the_name_is_ma
 
 def test_failed_logins_are_told_within_bounds_and_what_is_left_out_is_counted() -> None:
     now = 0.0
-    failed = FailedLogins(None, lambda: now, lambda: 0.0)
+    failed = FailedLogins(Events(), lambda: now, lambda: 0.0)
     with structlog.testing.capture_logs() as lines:
         for _ in range(LINES + 30):
             failed.tell("ops", "1.1.1.1", "wrong password")
@@ -255,7 +256,7 @@ async def test_it_answers_under_the_names_it_was_given(client: aiohttp.ClientSes
 )
 async def test_it_answers_under_the_address_it_listens_on(listen: str, host: str, status: int) -> None:
     settings = sample_settings(admin={"accounts": ACCOUNTS}).admin
-    admin = Admin(SampleView(), listen, settings=lambda: settings, files={})
+    admin = Admin(SampleView(), listen, control=SampleControl(), settings=lambda: settings, files={})
     async with (
         TestClient(TestServer(admin.application())) as client,
         client.get("/healthz", headers={"Host": host}) as reply,
@@ -281,7 +282,7 @@ async def test_a_stream_ends_when_its_reader_may_read_no_more() -> None:
 async def test_with_a_certificate_it_speaks_tls_and_its_cookie_is_secure() -> None:
     tls = {"tls_cert": str(CERTIFICATE), "tls_key": str(CERTIFICATE)}
     settings = sample_settings(admin={"accounts": ACCOUNTS, **tls}).admin
-    admin = Admin(SampleView(), "127.0.0.1:0", settings=lambda: settings, files={})
+    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), settings=lambda: settings, files={})
     await admin.start()
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -295,9 +296,9 @@ async def test_with_a_certificate_it_speaks_tls_and_its_cookie_is_secure() -> No
 async def test_a_certificate_that_is_not_there_is_said() -> None:
     nowhere = sample_settings(admin={"tls_cert": "/none", "tls_key": "/none"}).admin
     with pytest.raises(ListenError, match=r"admin.tls_cert: found /none, .*: No such file"):
-        await Admin(SampleView(), "127.0.0.1:0", settings=lambda: nowhere, files={}).start()
+        await Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), settings=lambda: nowhere, files={}).start()
 
 
 def test_with_an_account_it_may_be_reached_from_elsewhere() -> None:
     settings = sample_settings(admin={"accounts": ACCOUNTS}).admin
-    Admin(SampleView(), "0.0.0.0:0", settings=lambda: settings, files={})
+    Admin(SampleView(), "0.0.0.0:0", control=SampleControl(), settings=lambda: settings, files={})

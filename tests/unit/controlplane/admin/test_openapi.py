@@ -18,7 +18,7 @@ from tests.support.sample_view import SampleView
 
 
 def document() -> dict[str, Any]:
-    admin = Admin(SampleView(), "127.0.0.1:0", files={})
+    admin = Admin(SampleView(), "127.0.0.1:0", control=SampleControl(), files={})
     return describe(ROUTES, lambda name: attrgetter(name)(admin))
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, unclassed
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment, unclassed
 from tests.support.described_answers import problems
+from tests.support.sample_control import sample_settings
 from tests.support.sample_view import NETWORK, SampleView
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
@@ -28,7 +29,7 @@ def test_errors_nobody_knows_are_as_they_are_described() -> None:
     ],
 )
 def test_what_would_be_done_with_an_error_is_as_it_is_described(message: str, rules: Any, by: str) -> None:
-    made = SampleView().treatment(ErrorQuestion(NETWORK, message, rules=rules))
+    made = treatment(ErrorQuestion(NETWORK, message, rules=rules), sample_settings().networks)
     assert made["by"] == by
     assert problems(DESCRIPTION, "POST", "/api/v1/errors/try", made) == []
 

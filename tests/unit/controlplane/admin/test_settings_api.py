@@ -257,12 +257,3 @@ async def test_a_reader_that_takes_nothing_is_let_go(control: SampleControl) -> 
             await asyncio.sleep(0.01)
     writer.close()
     await admin.close()
-
-
-async def test_a_program_that_only_shows_says_so() -> None:
-    admin = Admin(SampleView(), "127.0.0.1:0", files={})
-    await admin.start()
-    async with aiohttp.ClientSession(f"http://{admin.address}", headers=PAGE) as client:
-        assert (await sent(client, "GET", SETTINGS))[1]["code"] == "not-here"
-    await admin.close()
-    assert "ChangeRoutes" in repr(ChangeRoutes(None))

@@ -14,8 +14,8 @@ from rpcaccel.controlplane.nodes.prober import CHECK_EVERY, Prober
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.manual_clock import ManualClock
 
 VALIDATOR = {"explorer": False, "archive": False}
 GENESIS = "0x" + "1a" * 32

@@ -13,7 +13,7 @@ import pytest
 from rpcaccel.config.errors import ConfigError, Fault
 from rpcaccel.config.model import Settings
 from rpcaccel.config.validate import Misfit
-from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.audit import LINES, Author
 from rpcaccel.controlplane.settings.ledger import (
     KEEP,
     ChangedMeanwhileError,
@@ -79,7 +79,8 @@ async def test_a_change_is_adopted_kept_and_written_down(ledger: Ledger, state: 
     again = Ledger(made(), Origin(state=state))
     again.open()
     assert (weight(again), again.revision) == (5, 2)
-    assert [line.text for line in again.audit.newest(9)][1] == "networks.x.nodes.a.weight: 1 -> 5"
+    assert again.audit[-2].text == "networks.x.nodes.a.weight: 1 -> 5"
+    assert again.audit.maxlen == LINES
 
 
 async def test_a_refused_change_changes_nothing_but_the_audit(ledger: Ledger, state: StateFile) -> None:
@@ -88,7 +89,7 @@ async def test_a_refused_change_changes_nothing_but_the_audit(ledger: Ledger, st
     with pytest.raises(RefusedError, match="w2"):
         await ledger.change(weigh(5), ME)
     assert (weight(ledger), ledger.revision, ledger.undo_to, state.load()) == (1, 1, None, None)
-    line = ledger.audit.newest(1)[0]
+    line = ledger.audit[-1]
     assert (line.outcome, line.reason, line.revision) == ("refused", "worker w2: no", 1)
     crew.refusal = ""
     change = await ledger.change(weigh(5), ME)
@@ -101,7 +102,7 @@ async def test_what_makes_no_settings_names_the_field(ledger: Ledger) -> None:
     with pytest.raises(InvalidSettingsError) as caught:
         await ledger.change(weigh(5000), ME)
     assert [fault.path for fault in caught.value.faults] == ["networks.x.nodes.a.weight"]
-    assert (crew.adopted, len(ledger.audit.lines())) == ([], 1)
+    assert (crew.adopted, len(ledger.audit)) == ([], 1)
 
 
 @pytest.mark.parametrize(

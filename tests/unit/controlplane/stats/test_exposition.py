@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from rpcaccel.controlplane.stats.metric_table import Exposed
-from rpcaccel.controlplane.stats.prometheus import Exposition, Form, escaped, number
+from rpcaccel.controlplane.stats.prometheus import Form, Sample, escaped, exposition, number
 from rpcaccel.core.stats.histogram import BOUNDS, BUCKETS, Histogram
 
 GAUGE = Exposed("rpcaccel_moments", "gauge", 'A back\\slash, a "quote" and\na new line.', ("source", "network"))
@@ -70,33 +70,32 @@ def test_the_same_samples_make_the_same_bytes(
     taken: list[tuple[Histogram, str, str]],
     start: Histogram,
 ) -> None:
-    forms = {metric.name: Form(metric) for metric in ALL}
     families = {metric.name: family(metric) for metric in ALL}
-    written = Exposition(forms.values())
+    samples: list[Sample] = []
     for value, source, network in moments:
-        written.put(forms[GAUGE.name], value, source, network)
+        samples.append(("moments", value, (source, network)))
         families[GAUGE.name].add_sample(GAUGE.name, {"source": source, "network": network}, value)
-    written.put(forms[COUNTER.name], things)
+    samples.append(("things_total", things, ()))
     families[COUNTER.name].add_sample(COUNTER.name, {}, things)
     for counted, network, method in taken:
-        written.put_histogram(forms[TIMED.name], counted, network, method)
+        samples.append(("taken_seconds", counted, (network, method)))
         add_histogram(families[TIMED.name], TIMED, counted, {"network": network, "method": method})
-    written.put_histogram(forms[PLAIN.name], start)
+    samples.append(("start_seconds", start, ()))
     add_histogram(families[PLAIN.name], PLAIN, start, {})
-    assert written.text() == as_the_client_writes(families.values())
+    assert exposition(map(Form, ALL), samples) == as_the_client_writes(families.values())
 
 
 def test_a_family_without_a_sample_is_there_all_the_same() -> None:
-    text = Exposition([Form(COUNTER)]).text().decode()
+    text = exposition([Form(COUNTER)], ()).decode()
     assert [found.name for found in text_string_to_metric_families(text)] == ["rpcaccel_things"]
 
 
 def test_labels_that_are_missing_or_too_many_are_an_error() -> None:
     for labels in ((), ("one",), ("one", "two", "three")):
         with pytest.raises(ValueError, match="rpcaccel_moments has 2 labels"):
-            Form(GAUGE).sample(1, labels)
+            Form(GAUGE).lines(1, labels)
         with pytest.raises(ValueError, match="rpcaccel_taken_seconds has 2 labels"):
-            Form(TIMED).histogram(Histogram(), labels)
+            Form(TIMED).lines(Histogram(), labels)
     assert repr(Form(GAUGE)) == "<Form rpcaccel_moments>"
 
 

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from rpcaccel.core import client_limits
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.dataplane.http.handler import INLINE_GZIP
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.manual_clock import ManualClock
 from tests.support.properties import examples
 from tests.support.proxy import BreakingClock, Proxy, proxying, settings_for
 

@@ -14,8 +14,8 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.recorder import LARGEST, PATIENCE, Recorder
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.manual_clock import ManualClock
 from tests.support.proxy import Proxy, proxying, settings_for
 
 KEY = client_limits.make(bytes(32))

@@ -18,8 +18,8 @@ from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
-from rpcaccel.simnode.chain.clock import ManualClock
 from tests.support.dataplane.fake_client import FakeClient, FakeSpan, asked, plan_of, pool_of
+from tests.support.manual_clock import ManualClock
 
 RULES = {
     "light": Rule(method="light", cache=CacheClass.HEAD),

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from rpcaccel.simnode.chain.clock import ByClock, ByHand, ManualClock, WallClock
+from rpcaccel.simnode.chain.clock import ByClock, ByHand, WallClock
+from tests.support.manual_clock import ManualClock
 
 
 def test_timers_fire_in_order_at_their_own_time() -> None:

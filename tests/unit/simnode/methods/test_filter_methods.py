@@ -6,11 +6,11 @@ import pytest
 from eth_account import Account
 
 from rpcaccel.simnode.chain.addresses import to_hex
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.factories import harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 
 
 async def test_logs_are_those_of_the_receipts(chain: SimChain, node: SimNode) -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 from eth_account import Account
 
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.methods.lookup import fits
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, knobs
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 
 KEY = "0x" + "11" * 32
 

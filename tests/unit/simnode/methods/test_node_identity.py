@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from random import Random
 
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.chain.knobs import Knobs
 from rpcaccel.simnode.methods.node_identity import Local
+from tests.support.manual_clock import ManualClock
 
 
 def test_no_two_nodes_share_an_identity_or_a_filter_id() -> None:

@@ -13,10 +13,10 @@ import aiohttp
 import pytest
 import uvloop
 
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.server.certificate import made, server_context
 from rpcaccel.simnode.server.factories import knobs
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 
 HEAD = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_chainId", "params": []}
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
@@ -55,7 +55,7 @@ def test_a_certificate_is_made_once_for_all_who_name_its_file_and_is_kept_from_o
     server_context(pem)
     written = pem.read_text()
     server_context(pem)
-    assert pem.read_text() == written != made()
+    assert pem.read_text() == written != made().decode()
     assert pem.stat().st_mode & 0o077 == 0
     assert [file.name for file in pem.parent.iterdir()] == ["node.pem"]
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.chain.blocks import ChainSpec
-from rpcaccel.simnode.chain.clock import ByClock, ManualClock
+from rpcaccel.simnode.chain.clock import ByClock
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.methods.registry import RpcError
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import harmony_chain, knobs
 from rpcaccel.simnode.server.responder import Responder
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 
 EDGES = json.loads(Path(__file__).with_name("edges.json").read_text())
 

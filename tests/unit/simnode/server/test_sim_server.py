@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 import uvloop
 
-from rpcaccel.simnode.chain.clock import ManualClock
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.factories import knobs
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.manual_clock import ManualClock
 
 Post = Callable[..., Awaitable[tuple[int, bytes]]]
 HEAD = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_blockNumber", "params": []}
