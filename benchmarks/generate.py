@@ -21,9 +21,8 @@ import msgspec
 import uvloop
 from msgspec import Raw, Struct
 
-from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
+from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome, parse
 from rpcaccel.bench.load.generator import LoadGenerator, closed
-from rpcaccel.bench.load.http_reader import LoadReply
 from rpcaccel.bench.load.progress import Watch
 from rpcaccel.bench.load.verdict import verdict
 from rpcaccel.bench.load.workload import LoadCall

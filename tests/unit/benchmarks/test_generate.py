@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.generate import BODIES, SCRIPT, batch_verdict, generate, ids_of, run
 from benchmarks.responder import Responder
-from rpcaccel.bench.load.http_reader import LoadReply
+from rpcaccel.bench.load.client import LoadReply
 from tests.support.serving import responding, responding_apart
 
 
