@@ -1,11 +1,10 @@
-"""Copies the figures that tiers and connectors count by themselves into the tally, when a snapshot is taken."""
+"""Copies the figures that tiers and pools count by themselves into the tally, when a snapshot is taken."""
 
 from __future__ import annotations
 
 from rpcaccel.core.cache.memory import MemoryStats
 from rpcaccel.core.memo import Memos
-from rpcaccel.core.stats.counters import NetworkCell, NodeCell, Tier
-from rpcaccel.dataplane.upstream.connector import Counters
+from rpcaccel.core.stats.counters import NetworkCell, Tier
 from rpcaccel.dataplane.upstream.pool import NodePool
 from rpcaccel.stores.base import StoreStats
 
@@ -40,17 +39,3 @@ def fill_network(cell: NetworkCell, pool: NodePool) -> None:
     cell.busy = sum(room.refused for room in pool.rooms)
     cell.unpaid = pool.budget.refused
     cell.in_room = sum(len(room) for room in pool.rooms)
-
-
-def fill_node(cell: NodeCell, counters: Counters) -> None:
-    """The figures of a connector."""
-    cell.dns = counters.dns_lookups
-    cell.connects = counters.connects
-    cell.tls = counters.tls
-    cell.reused = counters.reused
-    cell.batches = counters.batches
-    cell.gathered = counters.gathered
-    cell.wait_seconds = counters.wait_seconds
-    cell.read_seconds = counters.read_seconds
-    cell.connections_open = counters.open
-    cell.connections_idle = counters.idle

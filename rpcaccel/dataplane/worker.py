@@ -276,13 +276,11 @@ class Worker:
         return reasons
 
     def _count(self) -> TallySnapshot:
-        """The tally, with the figures that tiers and connectors count by themselves."""
+        """The tally, with the figures that tiers and pools count by themselves."""
         self._tally.connections = len(self._lanes.open)
         gauges.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
         if self._second_tier:
             gauges.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
-        for name, node_id, upstream in self.state.upstreams():
-            gauges.fill_node(self._tally.node(name, node_id), upstream.counters)
         for network in self.state.networks.values():
             gauges.fill_network(self._tally.network(network.name), network.pool)
             for node in network.pool.nodes:

@@ -113,8 +113,8 @@ class Cell(Struct):
             self.spent[step] = self.spent.get(step, 0) + round(taken * 1e6)
 
     def missed(self, reason: str) -> None:
-        """Count a miss; `reason` is a word from a fixed set."""
-        self.misses[reason] = self.misses.get(reason, 0) + 1
+        """Count a miss."""
+        bump(self.misses, reason)
 
     def skipped(self, reason: str) -> None:
         """Count a fetched answer that was not kept."""
@@ -137,7 +137,7 @@ class Cell(Struct):
 
 
 class NodeCell(Struct):
-    """The counters of one node, and gauges that its connector sets when a snapshot is taken."""
+    """The counters of one node, which attempts and the client of the node add to."""
 
     network: str
     node: str
@@ -152,19 +152,29 @@ class NodeCell(Struct):
     failures: dict[str, int] = field(default_factory=dict)
     """Failed attempts by failure kind."""
     size_in: int = 0
+    """Bytes of results."""
     dns: int = 0
+    """Lookups of the node's name."""
     connects: int = 0
+    """Connections that were opened."""
     tls: int = 0
+    """Connections among them that took a TLS handshake."""
     reused: int = 0
+    """Requests that found an open connection."""
     batches: int = 0
     """Requests that carried several calls."""
     gathered: int = 0
     """Calls that travelled in those requests."""
     wait_seconds: float = 0.0
+    """Seconds from requests to the heads of their replies."""
     read_seconds: float = 0.0
+    """Seconds from the heads of replies to their ends."""
     in_flight: int = 0
+    """Calls under way (gauge)."""
     connections_open: int = 0
+    """Open connections (gauge)."""
     connections_idle: int = 0
+    """Open connections that no request holds (gauge)."""
 
     def answered(self, seconds: float, size: int = 0, count: int = 1) -> None:
         """Count the answers in one reply: seconds from the request to the reply, bytes of all results."""

@@ -78,6 +78,14 @@ class Tally:
             cell = self._nodes[key] = NodeCell(network, node)
         return cell
 
+    def find_node(self, network: str, node: str) -> NodeCell:
+        """The cell of a node; a new one, which is not counted before it is added, if there is none."""
+        return self._nodes.get((network, node)) or NodeCell(network, node)
+
+    def add_node(self, cell: NodeCell) -> None:
+        """Count the cell of a node from now on; nothing when it is counted already."""
+        self._nodes.setdefault((cell.network, cell.node), cell)
+
     def network(self, name: str) -> NetworkCell:
         """The cell of a network."""
         cell = self._networks.get(name)

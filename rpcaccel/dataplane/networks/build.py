@@ -24,6 +24,7 @@ from rpcaccel.core.nodes.quota import Quota, QuotaLimits
 from rpcaccel.core.plan.rules import Bulkhead
 from rpcaccel.core.replies.error_rules import ErrorTable, classify
 from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.networks.network import Network, Sight
@@ -46,7 +47,7 @@ class Means:
     wall: Callable[[], float]
     """The wall clock: seconds since 1970."""
     rng: random.Random
-    connect: Callable[[NodeSettings], HttpNodeClient]
+    connect: Callable[[NodeSettings, NodeCell], HttpNodeClient]
     memos: Memos
     """The budget for what networks remember of calls."""
     unclassed: Callable[[str, str, str, int, str, int], None]
@@ -94,10 +95,12 @@ class Build:
             balancer = before.pool.balancer
         known = _known_nodes(before, settings)
         fresh = [_node(part, settings) for part in settings.nodes]
+        cells = {part.id: means.tally.find_node(name, part.id) for part in settings.nodes}
         pool = NodePool(
             nodes=[known.get(node.id, node) for node in fresh],
             balancer=balancer,
-            upstreams={part.id: self._sender(name, part) for part in settings.nodes},
+            upstreams={part.id: self._sender(name, part, cells[part.id]) for part in settings.nodes},
+            cells=cells,
             classify=_classifier(ahead_of(chain.errors, settings.error_rules)),
             unclassed=partial(means.unclassed, name),
             clock=means.clock,
@@ -126,7 +129,8 @@ class Build:
                 node.adopt(new)
             self._give_quota(node, limits)
         pool.balancer.adopt(pool.nodes)
-        pool.cells = {node.id: tally.node(network.name, node.id) for node in pool.nodes}
+        for cell in pool.cells.values():
+            tally.add_node(cell)
         concurrency = settings.concurrency
         for bulkhead, room in zip(Bulkhead, pool.rooms, strict=True):
             room.most = concurrency.waiting
@@ -144,21 +148,21 @@ class Build:
         else:
             node.quota.settings = limits
 
-    def _sender(self, network: str, node: NodeSettings) -> Batcher:
+    def _sender(self, network: str, node: NodeSettings, cell: NodeCell) -> Batcher:
         """What calls to the node go through; it is carried over as long as the connector of the node is."""
-        key, upstream = (network, node.id), self._upstream(network, node)
+        key, upstream = (network, node.id), self._upstream(network, node, cell)
         batcher = None if self._before is None else self._before.batchers.get(key)
         if batcher is None or batcher.client is not upstream or batcher.gathers != node.gather:
             batcher = Batcher(upstream, node.max_connections, self._means.clock, Gathering(), gathers=node.gather)
         self.batchers[key] = batcher
         return batcher
 
-    def _upstream(self, network: str, node: NodeSettings) -> HttpNodeClient:
+    def _upstream(self, network: str, node: NodeSettings, cell: NodeCell) -> HttpNodeClient:
         key = (network, node.id)
         made_from = tuple(getattr(node, field) for field in _CONNECTOR_FIELDS)
         found = None if self._before is None else self._before.upstreams.get(key)
         if found is None or found[0] != made_from:
-            found = (made_from, self._means.connect(node))
+            found = (made_from, self._means.connect(node, cell))
             self.opened.append(found[1])
         self.upstreams[key] = found
         return found[1]

@@ -20,6 +20,7 @@ from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
 from rpcaccel.dataplane.networks.build import Build, Means
@@ -37,7 +38,7 @@ class WorkerState:
         rng: random.Random,
         *,
         wall: Callable[[], float] = time.time,
-        connect: Callable[[NodeSettings], HttpNodeClient] = HttpNodeClient,
+        connect: Callable[[NodeSettings, NodeCell], HttpNodeClient] = HttpNodeClient,
     ) -> None:
         """`wall`: seconds since 1970, for what people read. `connect` makes the client of a node."""
         self.unclassed = Unclassed()

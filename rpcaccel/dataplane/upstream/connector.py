@@ -15,83 +15,10 @@ from aiohttp import ClientRequest, ClientTimeout, TCPConnector
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader, MalformedReply, TooLong
 
 _clock = time.perf_counter
-
-
-class Counters:
-    """The counters of one node's sockets. All but `open` and `in_use` only grow."""
-
-    __slots__ = (
-        "batches",
-        "bytes_in",
-        "bytes_out",
-        "connect_seconds",
-        "connects",
-        "dns_cached",
-        "dns_lookups",
-        "dns_seconds",
-        "gathered",
-        "in_use",
-        "open",
-        "queue_seconds",
-        "queued",
-        "read_seconds",
-        "replies",
-        "requests",
-        "reused",
-        "tls",
-        "wait_seconds",
-    )
-
-    def __init__(self) -> None:
-        self.requests = 0
-        """HTTP requests begun."""
-        self.batches = 0
-        """HTTP requests that carried several calls."""
-        self.gathered = 0
-        """Calls that travelled in those requests."""
-        self.replies = 0
-        """HTTP replies read to their end, whatever they said."""
-        self.bytes_out = 0
-        """Bytes of request bodies."""
-        self.bytes_in = 0
-        """Bytes of reply bodies, after decompression."""
-        self.wait_seconds = 0.0
-        """Seconds from the moment a request had a socket to the headers of its reply."""
-        self.read_seconds = 0.0
-        """Seconds from the headers of a reply to its end."""
-        self.dns_lookups = 0
-        self.dns_cached = 0
-        """New connections whose host name was known already, or was being looked up."""
-        self.dns_seconds = 0.0
-        self.connects = 0
-        self.connect_seconds = 0.0
-        """Seconds of TCP and TLS together, without DNS."""
-        self.tls = 0
-        """Connects with a TLS handshake."""
-        self.reused = 0
-        """Requests that found an open socket."""
-        self.queued = 0
-        """Requests that waited because all connections were in use."""
-        self.queue_seconds = 0.0
-        self.open = 0
-        """Sockets open now."""
-        self.in_use = 0
-        """Sockets that a request holds now."""
-
-    @property
-    def idle(self) -> int:
-        """Sockets open now that no request holds."""
-        return max(0, self.open - self.in_use)
-
-    def snapshot(self) -> dict[str, float]:
-        """All numbers by name, `idle` included."""
-        return {name: getattr(self, name) for name in (*self.__slots__, "idle")}
-
-    def __repr__(self) -> str:
-        return f"<Counters {self.requests} requests, {self.open} open, {self.idle} idle, {self.reused} reused>"
 
 
 class ConnectTrace(Trace):
@@ -101,84 +28,74 @@ class ConnectTrace(Trace):
     aiohttp awaits them.
     """
 
-    __slots__ = ("_counters", "_dns", "_since", "connected", "phase", "reused", "started")
+    __slots__ = ("_cell", "phase", "reused")
 
-    def __init__(self, counters: Counters) -> None:  # Trace's own would want a session and signals
-        self._counters = counters
-        self._since = 0.0
-        self._dns = 0.0
+    def __init__(self, cell: NodeCell) -> None:  # Trace's own would want a session and signals
+        self._cell = cell
         self.phase = "start"
         """start, queued, dns, connect or sent (there is a socket, so bytes may leave)."""
         self.reused = False
-        self.started = _clock()
-        self.connected = 0.0
-        """When there was a socket, new or reused."""
 
     async def send_connection_reuseconn(self) -> None:
         self.reused = True
 
     async def send_connection_queued_start(self) -> None:
-        self._counters.queued += 1
-        self.phase, self._since = "queued", _clock()
+        self.phase = "queued"
 
     async def send_connection_queued_end(self) -> None:
-        self._counters.queue_seconds += _clock() - self._since
-
-    def served_otherwise(self) -> None:
-        """Note that another connection came free before this one was there."""
-        if self.phase == "queued":
-            self._counters.queue_seconds += _clock() - self._since
+        """Do nothing: `send_connection_create_start` or `send_connection_reuseconn` follows."""
 
     async def send_connection_create_start(self) -> None:
-        self.phase, self._since, self._dns = "connect", _clock(), 0.0
+        self.phase = "connect"
 
     async def send_connection_create_end(self) -> None:
-        self._counters.connect_seconds += _clock() - self._since - self._dns
+        """Do nothing: the connector counts the connection."""
 
     async def send_dns_resolvehost_start(self, host: str) -> None:  # noqa: ARG002 -- aiohttp's signature
-        self._counters.dns_lookups += 1
-        self.phase, self._dns = "dns", _clock()
+        self._cell.dns += 1
+        self.phase = "dns"
 
     async def send_dns_resolvehost_end(self, host: str) -> None:  # noqa: ARG002
-        self.phase, self._dns = "connect", _clock() - self._dns
-        self._counters.dns_seconds += self._dns
+        self.phase = "connect"
 
-    async def send_dns_cache_hit(self, host: str) -> None:  # noqa: ARG002
-        self._counters.dns_cached += 1
+    async def send_dns_cache_hit(self, host: str) -> None:
+        """Count nothing: only lookups are counted."""
 
     async def send_dns_cache_miss(self, host: str) -> None:
         """Count nothing: the lookup that follows is counted."""
 
 
 class CountingConnector(TCPConnector):
-    """A TCPConnector that counts, and lets a ConnectTrace follow the taking of a connection."""
+    """A TCPConnector that counts its connections, and lets a ConnectTrace follow the taking of one."""
 
-    def __init__(self, counters: Counters, **options: Any) -> None:
+    def __init__(self, cell: NodeCell, **options: Any) -> None:
         super().__init__(**options)
-        self._counters = counters
+        self._cell = cell
 
     async def take(self, request: ClientRequest, attempt: ConnectTrace, limits: ClientTimeout) -> Connection:
         """Take a connection of the pool, or open one. Raises what `connect` raises."""
         connection = await self.connect(request, [attempt], limits)
         # No await from here on: a connection that was made must be counted even when the caller is cancelled.
         if attempt.reused:
-            self._counters.reused += 1
+            self._cell.reused += 1
         else:
             self._count_new(connection, tls=request.is_ssl())
-        attempt.phase, attempt.connected = "sent", _clock()
+        attempt.phase = "sent"
         return connection
 
     def _count_new(self, connection: Connection, *, tls: bool) -> None:
-        self._counters.connects += 1
-        self._counters.tls += tls
+        self._cell.connects += 1
+        self._cell.tls += tls
         protocol = connection.protocol
         closed = None if protocol is None else protocol.closed
         if closed is not None:
-            self._counters.open += 1
+            self._cell.connections_open += 1
+            self._cell.connections_idle += 1
             closed.add_done_callback(self._count_closed)
 
     def _count_closed(self, closed: asyncio.Future[None]) -> None:
-        self._counters.open -= 1
+        self._cell.connections_open -= 1
+        self._cell.connections_idle -= 1
         if not closed.cancelled():
             closed.exception()  # so that asyncio does not report an exception that was never retrieved
 

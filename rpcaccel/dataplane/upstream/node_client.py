@@ -22,11 +22,11 @@ from yarl import URL
 
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.wire.http_reply import HttpReplyReader
 from rpcaccel.dataplane.upstream.connector import (
     ConnectionState,
     ConnectTrace,
-    Counters,
     CountingConnector,
     NodeConnection,
 )
@@ -107,12 +107,13 @@ class HttpNodeClient:
     """The requests to one node. Made inside a running loop; what becomes of a request is never an exception."""
 
     def __init__(
-        self, settings: Endpoint, *, counters: Counters | None = None, resolver: AbstractResolver | None = None
+        self, settings: Endpoint, cell: NodeCell | None = None, *, resolver: AbstractResolver | None = None
     ) -> None:
+        """The client of the node with these settings; what it does is counted in `cell`, if there is one."""
         address = settings.url.reveal()
         url = URL(address, encoded="%" in address)  # what is encoded already is sent as it was written
         self.id = settings.id
-        self.counters = Counters() if counters is None else counters
+        self.cell = NodeCell("", settings.id) if cell is None else cell
         self.shown = f"{url.scheme}://{url.host_port_subcomponent}"
         """Scheme, host and port: all of the address that may be shown."""
         self._request = aiohttp.ClientRequest("POST", url.with_user(None), loop=asyncio.get_running_loop())
@@ -126,7 +127,7 @@ class HttpNodeClient:
         self._next_id = 1
         self._closing = False
         self._connector = CountingConnector(
-            self.counters,
+            self.cell,
             limit=settings.max_connections,
             keepalive_timeout=settings.keepalive - 2 * min(LINGER, settings.keepalive / 4),
             ttl_dns_cache=_DNS_SECONDS,
@@ -144,7 +145,12 @@ class HttpNodeClient:
         self._giving_back: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
-        return f"<HttpNodeClient {self.id} {self.shown} {self.counters.in_use} in use, {self.counters.idle} idle>"
+        return f"<HttpNodeClient {self.id} {self.shown} {len(self._under_way)} requests under way>"
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a connection."""
+        return len(self._waiting)
 
     def post(self, calls: Sequence[NodeCall], timeout: float, told: Told, span: str = "") -> Post:
         """Send calls, at least one, as one HTTP request, and only once; `told` is called within `timeout` seconds.
@@ -152,14 +158,12 @@ class HttpNodeClient:
         Args:
             span: what the node is told of the trace that the calls belong to (a traceparent); empty: nothing.
         """
-        first, counters = self._next_id, self.counters
+        first, cell = self._next_id, self.cell
         self._next_id += len(calls)  # ids never repeat
         body = body_text(first, calls)
-        counters.requests += 1
-        counters.bytes_out += len(body)
         if len(calls) > 1:
-            counters.batches += 1
-            counters.gathered += len(calls)
+            cell.batches += 1
+            cell.gathered += len(calls)
         head = traced_head(self._head, span) if span else self._head
         text = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
         post = Post(self, calls, first, text, timeout, told, _clock())
@@ -170,9 +174,9 @@ class HttpNodeClient:
             return post
         while self._idle:
             if self._ask(post, self._idle.pop()):
-                counters.reused += 1
+                cell.reused += 1
                 return post
-        post.attempt = ConnectTrace(counters)
+        post.attempt = ConnectTrace(cell)
         self._waiting[post] = None
         post.taker = asyncio.get_running_loop().create_task(self._take(post, post.attempt))
         self._takers.add(post.taker)
@@ -226,7 +230,7 @@ class HttpNodeClient:
 
     async def _open(self, opened: list[Connection]) -> None:
         with suppress(*TROUBLE):  # the first call meets the same trouble and tells it
-            opened.append(await self._connector.take(self._request, ConnectTrace(self.counters), self._limits))
+            opened.append(await self._connector.take(self._request, ConnectTrace(self.cell), self._limits))
 
     def leave(self, post: Post) -> None:
         """Give a request up."""
@@ -273,19 +277,17 @@ class HttpNodeClient:
         if not connection.ask(post.text, post):
             return False
         post.connection, post.connected = connection, _clock()
-        self.counters.in_use += 1
+        self.cell.connections_idle -= 1
         self._under_way.add(post, post.timeout - (post.connected - post.started))
         return True
 
     def replied(self, connection: NodeConnection, post: Post, reply: HttpReplyReader) -> None:
         """Take the whole reply to a request. Its connection serves the next one before the reply is looked at."""
-        done, counters, status = _clock(), self.counters, reply.status
+        done, cell, status = _clock(), self.cell, reply.status
         headed = connection.headed or done
-        counters.wait_seconds += headed - post.connected
-        counters.read_seconds += done - headed
-        counters.replies += 1
-        counters.bytes_in += len(reply.body)
-        counters.in_use -= 1
+        cell.wait_seconds += headed - post.connected
+        cell.read_seconds += done - headed
+        cell.connections_idle += 1
         post.connection = None
         self._under_way.pop(post, None)
         if connection.state is ConnectionState.IDLE and not (self._waiting and self._serve_waiting(connection)):
@@ -328,7 +330,7 @@ class HttpNodeClient:
         self._waiting.pop(post, None)
         if post.connection is not None:
             post.connection = None
-            self.counters.in_use -= 1
+            self.cell.connections_idle += 1
             self._under_way.pop(post, None)
         told, calls, post.told, post.calls = post.told, post.calls, None, ()
         if told is not None and failure is not None:
@@ -339,10 +341,8 @@ class HttpNodeClient:
         for post in self._waiting:
             if not self._ask(post, connection):
                 return False
-            del self._waiting[post]
-            if post.attempt is not None:  # what is opened for the request goes to whichever request waits by then
-                post.attempt.served_otherwise()
-            self.counters.reused += 1
+            del self._waiting[post]  # a connection that is opened for it goes to whichever request waits by then
+            self.cell.reused += 1
             return True
         return False
 

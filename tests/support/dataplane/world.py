@@ -20,6 +20,7 @@ from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.worker_state import WorkerState
@@ -304,7 +305,7 @@ class World:
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
-    def connect(self, node: NodeSettings) -> HttpNodeClient:
+    def connect(self, node: NodeSettings, _cell: NodeCell) -> HttpNodeClient:
         return cast(HttpNodeClient, Wire(self, self.by_id[node.id]))
 
     def settings_with(

@@ -1,12 +1,11 @@
-"""What tiers and connectors count themselves, in the tally."""
+"""The figures that tiers count by themselves, in the tally."""
 
 from __future__ import annotations
 
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.memo import Memos
-from rpcaccel.core.stats.counters import NodeCell, Tier
+from rpcaccel.core.stats.counters import Tier
 from rpcaccel.dataplane import gauges
-from rpcaccel.dataplane.upstream.connector import Counters
 from rpcaccel.stores.base import StoreStats
 
 
@@ -34,10 +33,3 @@ def test_the_second_tiers_troubles_are_told_apart() -> None:
     )
     gauges.fill_store(tier, stats)
     assert (tier.up, tier.hits, tier.misses, tier.timeouts, tier.errors, tier.dropped) == (False, 5, 2, 3, 7, 6)
-
-
-def test_a_connectors_figures_are_copied() -> None:
-    counters, cell = Counters(), NodeCell("n", "a")
-    counters.connects, counters.reused, counters.open, counters.in_use = 3, 40, 3, 1
-    gauges.fill_node(cell, counters)
-    assert (cell.connects, cell.reused, cell.connections_open, cell.connections_idle) == (3, 40, 3, 2)

@@ -72,7 +72,7 @@ async def test_an_answer_that_trickles_does_not_move_the_deadline(
     upstream = connect()
     got = await failure(upstream, SHORT)
     assert (got.kind, got.sent, got.text) == (FailureKind.TIMEOUT, True, text)
-    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: upstream.cell.connections_open == 0)
 
 
 async def test_a_node_that_does_not_read_what_it_is_sent_holds_nobody_beyond_the_deadline(
@@ -85,7 +85,7 @@ async def test_a_node_that_does_not_read_what_it_is_sent_holds_nobody_beyond_the
     got = await upstream.send("a", LARGE, timeout=SHORT)
     assert isinstance(got, Failure)
     assert (got.kind, got.text) == (FailureKind.TIMEOUT, "no answer within 0.5 s")
-    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: upstream.cell.connections_open == 0)
 
 
 async def test_each_call_has_its_own_deadline(node: RawNode, connect: Connect) -> None:
@@ -148,7 +148,7 @@ def test_waiting_for_a_connection_is_part_of_the_time() -> None:
         first = asyncio.create_task(ask(upstream, 20.0))
         await until(lambda: len(node.calls) == 1)
         second = asyncio.create_task(ask(upstream, 7.0))
-        await until(lambda: upstream.counters.queued == 1)
+        await until(lambda: upstream.waiting == 1)
         await asyncio.sleep(0.2)
         release.set()
         assert [type(await task) for task in (first, second)] == [Answer, Answer]

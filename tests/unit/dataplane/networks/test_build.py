@@ -13,6 +13,7 @@ import pytest
 from rpcaccel.chains import ChainError
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.core.nodes.quota import Quota
+from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks.build import _CONNECTOR_FIELDS
 from rpcaccel.dataplane.networks.network import Network
@@ -102,8 +103,8 @@ async def test_a_change_that_cannot_be_made_changes_nothing_and_leaves_nothing_o
     first, tally = settings(one=BEFORE), Tally()
     opened: list[Watched] = []
 
-    def connect(node: NodeSettings) -> Watched:
-        opened.append(Watched(node))
+    def connect(node: NodeSettings, cell: NodeCell) -> Watched:
+        opened.append(Watched(node, cell))
         return opened[-1]
 
     worker = Worker("w1", first)

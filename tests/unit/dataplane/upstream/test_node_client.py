@@ -6,6 +6,7 @@ import itertools
 import json
 import socket
 
+import pytest
 from aiohttp.abc import ResolveResult
 
 from rpcaccel.core.replies.answer import Answer
@@ -156,31 +157,25 @@ async def test_a_failed_connection_names_no_credentials(connect: Connect) -> Non
 # -- sockets -----------------------------------------------------------------------------------------------------
 
 
-async def test_connections_are_reused_and_counted(node: RawNode, connect: Connect) -> None:
+@pytest.mark.usefixtures("node")
+async def test_connections_are_reused_and_counted(connect: Connect) -> None:
     upstream = connect()
     for _ in range(3):
         await ask(upstream)
-    counters = upstream.counters
-    assert (counters.requests, counters.replies, counters.connects, counters.reused, counters.tls) == (3, 3, 1, 2, 0)
-    assert (counters.open, counters.in_use, counters.idle) == (1, 0, 1)
-    assert counters.bytes_out == sum(len(call.body) for call in node.calls)
-    assert counters.bytes_in == sum(len(OK % call.id) for call in node.calls)
-    assert counters.connect_seconds > 0
-    assert counters.wait_seconds > 0
-    assert counters.read_seconds > 0
-    assert counters.snapshot()["idle"] == 1
-    assert repr(counters) == "<Counters 3 requests, 1 open, 1 idle, 2 reused>"
+    cell = upstream.cell
+    assert (cell.connects, cell.reused, cell.tls) == (1, 2, 0)
+    assert (cell.connections_open, cell.connections_idle) == (1, 1)
+    assert cell.wait_seconds > 0
+    assert cell.read_seconds > 0
     await upstream.close()
-    await until(lambda: counters.open == 0)
+    await until(lambda: (cell.connections_open, cell.connections_idle) == (0, 0))
 
 
 async def test_names_are_looked_up_once_and_lookups_are_counted(node: RawNode, connect: Connect) -> None:
     upstream = connect(f"http://node.example:{node.port}/", resolver=Resolver(node.port))
     assert await upstream.warm(3) == 3
     await ask(upstream)
-    counters = upstream.counters
-    assert (counters.dns_lookups, counters.dns_cached) == (1, 2)
-    assert counters.dns_seconds >= 0
+    assert (upstream.cell.dns, upstream.cell.connects) == (1, 3)
     assert node.calls[0].header("host") == f"node.example:{node.port}"
 
 
@@ -190,10 +185,10 @@ async def test_warm_connections_are_opened_without_a_byte_and_used_by_the_first_
     upstream = connect(warm=3)
     assert await upstream.warm() == 3
     await until(lambda: node.connections == 3)
-    assert (upstream.counters.idle, node.calls) == (3, [])
+    assert (upstream.cell.connections_idle, node.calls) == (3, [])
     got = await asyncio.gather(*(ask(upstream) for _ in range(3)))
     assert [type(item) for item in got] == [Answer] * 3
-    assert (node.connections, upstream.counters.connects, upstream.counters.reused) == (3, 3, 3)
+    assert (node.connections, upstream.cell.connects, upstream.cell.reused) == (3, 3, 3)
 
 
 async def test_warming_a_node_that_is_down_opens_nothing_and_raises_nothing(connect: Connect) -> None:
@@ -207,8 +202,6 @@ async def test_never_more_connections_than_allowed(node: RawNode, connect: Conne
     got = await asyncio.gather(*(ask(upstream) for _ in range(12)))
     assert [type(item) for item in got] == [Answer] * 12
     assert node.connections == 2
-    assert upstream.counters.queued >= 10
-    assert upstream.counters.queue_seconds > 0
 
 
 async def test_time_spent_on_reading_is_not_taken_for_waiting_though_others_wait(
@@ -223,7 +216,7 @@ async def test_time_spent_on_reading_is_not_taken_for_waiting_though_others_wait
     node.script = script
     upstream = connect(max_connections=1)
     await asyncio.gather(*(ask(upstream) for _ in range(3)))
-    assert upstream.counters.read_seconds > 0.25
+    assert upstream.cell.read_seconds > 0.25
 
 
 async def test_a_slot_that_comes_free_as_a_reply_comes_goes_to_the_next_that_waits(
@@ -236,7 +229,7 @@ async def test_a_slot_that_comes_free_as_a_reply_comes_goes_to_the_next_that_wai
     node.script = script
     upstream, told = connect(max_connections=2, connect_timeout=LONG), []
     posts = [upstream.post([One()], LONG, lambda _calls, replies: told.extend(replies)) for _ in range(4)]
-    await until(lambda: upstream.counters.queued == 2 and len(node.calls) == 2)
+    await until(lambda: upstream.waiting == 2 and len(node.calls) == 2)
     text, answered = OK % 2, posts[1].connection
     posts[0].cancel()
     assert answered is not None
@@ -259,13 +252,15 @@ class NamesNothing(Resolver):
         return []
 
 
-async def test_counters_can_be_carried_over(node: RawNode, connect: Connect) -> None:
+async def test_the_clients_of_one_node_count_in_one_cell(node: RawNode, connect: Connect) -> None:
     before = connect()
     await ask(before)
-    after = HttpNodeClient(Settings(Hidden(f"http://127.0.0.1:{node.port}/")), counters=before.counters)
+    after = HttpNodeClient(Settings(Hidden(f"http://127.0.0.1:{node.port}/")), before.cell)
     await ask(after)
+    await until(lambda: before.cell.connections_idle == 2)
     await after.close()
-    assert before.counters.requests == 2
+    await until(lambda: before.cell.connections_open == 1)
+    assert before.cell.connects == 2
 
 
 # -- closing -----------------------------------------------------------------------------------------------------
@@ -281,7 +276,7 @@ async def test_until_it_closes_calls_under_way_finish_and_others_still_come(node
     late = await failure(upstream)
     assert (late.kind, late.sent) == (FailureKind.BUSY, False)
     assert await upstream.warm(2) == 0
-    assert (len(node.calls), upstream.counters.open) == (1, 0)
+    assert (len(node.calls), upstream.cell.connections_open) == (1, 0)
 
 
 async def test_closing_cuts_off_what_does_not_finish_in_time(node: RawNode, connect: Connect) -> None:
@@ -293,11 +288,11 @@ async def test_closing_cuts_off_what_does_not_finish_in_time(node: RawNode, conn
     under_way = asyncio.create_task(failure(upstream))
     await until(lambda: len(node.calls) == 1)
     waiting = asyncio.create_task(failure(upstream))
-    await until(lambda: upstream.counters.queued == 1)
+    await until(lambda: upstream.waiting == 1)
     await upstream.close(grace=0.05)
     assert (await under_way).sent
     assert not (await waiting).sent
-    assert upstream.counters.in_use == 0
+    await until(lambda: (upstream.cell.connections_open, upstream.cell.connections_idle) == (0, 0))
 
 
 async def test_ids_never_repeat_on_one_upstream(node: RawNode, connect: Connect) -> None:
