@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcaccel.core.heads.chain_view import ChainView, Sighting
 from rpcaccel.core.heads.fork_choice import lead
 
@@ -24,6 +26,19 @@ def test_on_a_tie_the_served_branch_stays_and_without_one_the_one_turned_to_last
     old, new = told("a", 10), told("b", 10, turned=1)
     assert lead([old, new], {10: "a10"})[1] == [old]
     assert lead([old, new], {})[1] == [new]
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_on_a_tie_a_node_that_was_not_on_the_served_branch_does_not_outvote_one_that_was(turned: int) -> None:
+    was_elsewhere, stays = told("a", 10, turned=turned), told("b", 10)
+    was_elsewhere.keep_to(5, along=False)
+    assert lead([was_elsewhere, stays], {})[1] == [stays]
+
+
+def test_nodes_without_a_block_in_common_follow_the_one_that_was_on_the_served_branch() -> None:
+    was_elsewhere, stays = told("a", 10, turned=1), told("b", 12)
+    was_elsewhere.keep_to(5, along=False)
+    assert lead([was_elsewhere, stays], {})[1] == [stays]
 
 
 def test_who_left_the_branch_below_has_no_say_above() -> None:

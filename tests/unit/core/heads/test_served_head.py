@@ -204,6 +204,24 @@ def test_when_the_nodes_of_the_served_branch_leave_the_other_branch_moves_the_ep
     assert heads.served(5.0).fork_epoch == 1
 
 
+def test_a_branch_that_was_left_behind_is_not_served_again_when_the_nodes_of_the_served_one_part() -> None:
+    """Three nodes on three branches: the third is the one that most of them had left before."""
+    heads = book("depth", depth=8)
+    block(heads, "stayed", 59)
+    block(heads, "stayed", 60)
+    for node in "ab":
+        block(heads, node, 59)
+        block(heads, node, 60, branch="b")
+    heads.served(1.0)
+    assert heads.usable_head_of("stayed") == -1
+    heads.confirm("b", 60, "c60")
+    block(heads, "b", 59, branch="c")
+    block(heads, "b", 61, branch="c")
+    block(heads, "a", 61, branch="b")
+    assert heads.served(2.0).head == 61
+    assert [heads.usable_head_of(node) for node in ("stayed", "a", "b")] == [-1, 61, 52]
+
+
 def test_falling_back_to_an_older_head_moves_the_epoch_where_blocks_are_not_final() -> None:
     heads = book("depth", depth=2)
     for node, number in (("a", 10), ("b", 7)):
