@@ -74,8 +74,8 @@ class Witness:
         """Answers looked at, by where they came from."""
         self.followed: dict[tuple[str, str], int] = {}
         """By host and node: the branch the node was on when it was last probed."""
-        self.told: dict[tuple[str, str, bytes, int, int], set[bytes]] = {}
-        """Everything that was ever true of a call, by branch and head."""
+        self.told: dict[tuple[str, str, bytes, int, int], tuple[set[bytes], tuple[float, ...] | None]] = {}
+        """Everything that was ever true of a call, by branch and head, and the moment when that was last learned."""
         self.first_left: dict[str, int] = {}
         """By host: the first branch of the forking network that was not seen abandoned."""
 
@@ -398,8 +398,11 @@ class Witness:
 
     def _told(self, asked: Asked, params: bytes, branch: int, head: int) -> set[bytes]:
         """What a node may have said up to now, there: a transaction that is sent, or moves, changes what is said."""
-        told = self.told.setdefault((asked.network, asked.method, params, branch, head), set())
-        told.add(said(self.world.truth(asked.network, asked.method, params, branch, head)))
+        call, moment = (asked.network, asked.method, params, branch, head), self.world.moment(asked.network)
+        told, learned = self.told.get(call, (set(), None))
+        if learned != moment:
+            told.add(said(self.world.truth(*call)))
+            self.told[call] = told, moment
         return told
 
     def _readings(self, host: Host, asked: Asked, head: int) -> Iterable[bytes]:
