@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import count
 
@@ -18,11 +18,14 @@ class BranchesMet:
         self.oldest = 0
         """The first branch that was not seen abandoned."""
         self._branches = chain.branches
-        self._nodes = nodes
         self._on: dict[str, int] = {}
         """By node: the branch the node was on when it was last probed."""
-        self._blocks: set[tuple[int, int]] = set()
-        """The blocks that were met, by number and fork."""
+        self._told: dict[str, int] = {}
+        """The same when the data plane was last told."""
+        self._met: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+        """By node: the blocks that probes met there, by number and fork."""
+        self._left: set[tuple[int, int]] = set()
+        """Those of them that a node was seen to have left."""
         for node in nodes:
             self.probe(node)
 
@@ -33,24 +36,31 @@ class BranchesMet:
         """The host's prober looks at a node."""
         number = self._on[node.name] = node.knobs.branch % len(self._branches)
         branch, head = self._branches[number], node.brain.head
-        self._blocks |= {(block, branch.fork_of(block)) for block in range(head + 1 - DEPTH, head + 1)}
+        self._met[node.name] |= {(block, branch.fork_of(block)) for block in range(head + 1 - DEPTH, head + 1)}
 
     def tell(self) -> None:
         """The host's data plane hears what the prober knows: what most nodes have left is abandoned."""
+        self._told = dict(self._on)
         ((branch, on_it),) = Counter(self._on.values()).most_common(1)
-        if on_it > len(self._nodes) / 2:
+        if on_it > len(self._on) / 2:
             self.oldest = max(self.oldest, branch)
+        for name, met in self._met.items():
+            its = self._branches[self._on[name]]
+            self._left |= {(block, fork) for block, fork in met if its.fork_of(block) != fork}
 
-    def allows(self, branch: int, since: int) -> bool:
-        """May an answer come from a branch, for a call that came in when `since` was the oldest?
+    def allows(self, branch: int, since: int, node: str) -> bool:
+        """May a node's answer come from a branch, for a call that came in when `since` was the oldest?
 
-        A branch may have been abandoned before the host met any block of its own. Nothing then tells the host that an
-        answer under way, about such a block, is of no branch any more. A call that came in later must not get it.
+        A node may leave a branch before the host has met any of the branch's own blocks there. Then nothing tells the
+        host that an answer under way, about such a block, is of no branch any more. A call that came in after the
+        branch was abandoned must not get it, and no call may get the answer of a node that is known to be on it.
         """
-        return branch >= self.oldest or (branch >= since and not self._seen_to_part(branch))
+        if branch >= self.oldest:
+            return True
+        return branch >= since and self._told.get(node, 0) >= self.oldest and not self._seen_to_be_left(branch)
 
-    def _seen_to_part(self, branch: int) -> bool:
-        """Was the first block met in which a branch differs from the oldest that was not abandoned?"""
+    def _seen_to_be_left(self, branch: int) -> bool:
+        """Was a node seen to leave the first block in which a branch differs from the oldest that is not abandoned?"""
         its, others = self._branches[branch], self._branches[self.oldest]
         first = next(block for block in count() if its.fork_of(block) != others.fork_of(block))
-        return (first, its.fork_of(first)) in self._blocks
+        return (first, its.fork_of(first)) in self._left

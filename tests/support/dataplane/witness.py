@@ -356,7 +356,7 @@ class Witness:
         outcome = host.engine.answer_now(network, network.plan(asked.method, asked.params))
         if outcome is not None and outcome.source is AnswerSource.MEMORY:
             truths, now = self._truths(host, asked, network.view.head), self.met[host.name].oldest
-            self._hold(host, asked, outcome.result or b"", truths, "kept", now)
+            self._hold(host, asked, outcome.result or b"", truths, "kept", (now, ""))
 
     def _check(self, call: Watched, answered: Answered) -> None:
         reply = msgspec.json.decode(answered.whole(), type=_Reply)
@@ -366,18 +366,18 @@ class Witness:
             # The nodes at the head were waited for and the best one left was followed: the answer says to where.
             truths, source = self._truths(call.host, call.asked, outcome.block), "followed"
         if isinstance(reply.result, msgspec.Raw):
-            self._hold(call.host, call.asked, bytes(reply.result), truths, source, call.since)
+            self._hold(call.host, call.asked, bytes(reply.result), truths, source, (call.since, outcome.node))
         elif isinstance(reply.error, _Error) and reply.error.code not in OWN_CODES:
             self.seen["error"] += 1
             errors = [truth for truth, _ in truths if truth.startswith(b"!")]
             assert any(reply.error.message.encode() in error for error in errors), (call.asked, reply.error, errors)
 
     def _hold(
-        self, host: Host, asked: Asked, result: bytes, truths: set[tuple[bytes, int]], where: str, since: int
+        self, host: Host, asked: Asked, result: bytes, truths: set[tuple[bytes, int]], where: str, by: tuple[int, str]
     ) -> None:
         self.seen[where] += 1
         any_branch, met = asked.by_hash or asked.network != FORKING, self.met[host.name]
-        allowed = {truth for truth, branch in truths if any_branch or met.allows(branch, since)}
+        allowed = {truth for truth, branch in truths if any_branch or met.allows(branch, *by)}
         assert result in allowed, f"{where}: {asked.method} {asked.params!r} was {result[:300]!r}, of {allowed}"
 
     def _oldest(self, host: Host, asked: Asked) -> int:

@@ -224,8 +224,10 @@ class Host:
             await prober.adopt(settings.networks[name])
 
     async def probe(self, node: SimNode) -> None:
-        """Its prober looks at a node; the data plane is not told yet."""
-        await self.probers[network_of(node)].probe_now(node.name)
+        """Its prober looks at a node, and reckons with that at once; the data plane is not told yet."""
+        prober = self.probers[network_of(node)]
+        await prober.probe_now(node.name)
+        prober.heads()
 
     async def see(self, network: str) -> None:
         """The data plane hears what the prober knows, and fetches again what is asked most."""

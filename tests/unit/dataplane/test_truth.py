@@ -154,11 +154,12 @@ def test_the_answer_of_a_node_that_was_found_on_another_branch_meanwhile_is_aske
     (sent,) = witness.world.sent
     witness.advance(FORKING, 1)
     sent.arrive()
-    stays = witness.world.nodes[FORKING].index(sent.node)
-    witness.reorganise(1, 1 << stays)
+    nodes = witness.world.nodes[FORKING]
+    witness.reorganise(1, 1 << nodes.index(sent.node))
     witness.advance(FORKING, 1)
-    witness.look(FORKING)
-    witness.look(FORKING)
+    for node in sorted(nodes, key=lambda node: node is sent.node) * 2:  # the others first: the branch is theirs
+        witness.probe(0, node)
+    witness.tell(0, FORKING)
     served = witness.world.hosts[0].state.networks[FORKING]
     assert served.view.fork_epoch == 0
     witness.answer(0, back=True)
