@@ -94,8 +94,8 @@ def lower(network: Network, plan: Plan, now: float) -> Plan | None:
 
 
 def _on_any_branch(plan: Plan) -> bool:
-    """Would a node on another branch answer alike, provided that the block is final? It does if the forwarded call names
-    the block by its number, or by its hash without asking for the canonical branch."""
+    """Would a node on another branch answer alike, provided that the block is final? It would if the forwarded call
+    names the block by its number, or by its hash without asking for the canonical branch."""
     if plan.cache is CacheClass.FOREVER:
         return plan.final
     return plan.block is not None and plan.rule.cache is CacheClass.BY_NUMBER
