@@ -22,6 +22,10 @@ class BranchesMet:
         """By node: the branch the node was on when it was last probed."""
         self._told: dict[str, int] = {}
         """The same when the data plane was last told."""
+        self._heads: dict[str, int] = {}
+        """By node: the newest block it had then."""
+        self._looks: Counter[str] = Counter()
+        """By node: how often it was probed since any node was found on another branch than before."""
         self._met: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
         """By node: the blocks that probes met there, by number and fork."""
         self._left: set[tuple[int, int]] = set()
@@ -34,19 +38,32 @@ class BranchesMet:
 
     def probe(self, node: SimNode) -> None:
         """The host's prober looks at a node."""
-        number = self._on[node.name] = node.knobs.branch % len(self._branches)
-        branch, head = self._branches[number], node.brain.head
+        number, head = node.knobs.branch % len(self._branches), node.brain.head
+        if self._on.get(node.name) != number:
+            self._looks.clear()
+        self._looks[node.name] += 1
+        self._on[node.name], self._heads[node.name] = number, head
+        branch = self._branches[number]
         self._met[node.name] |= {(block, branch.fork_of(block)) for block in range(head + 1 - DEPTH, head + 1)}
 
     def tell(self) -> None:
         """The host's data plane hears what the prober knows: what most nodes have left is abandoned."""
         self._told = dict(self._on)
-        ((branch, on_it),) = Counter(self._on.values()).most_common(1)
-        if on_it > len(self._on) / 2:
+        ((branch, those),) = Counter(self._on.values()).most_common(1)
+        if those > len(self._on) / 2 and self._shown([name for name, on in self._on.items() if on == branch]):
             self.oldest = max(self.oldest, branch)
         for name, met in self._met.items():
             its = self._branches[self._on[name]]
             self._left |= {(block, fork) for block, fork in met if its.fork_of(block) != fork}
+
+    def _shown(self, names: Sequence[str]) -> bool:
+        """Is it shown that these nodes are on one branch?
+
+        A node tells its newest block and the one before. Nodes that are further apart show what they have in common
+        when they are asked for it, at the second look.
+        """
+        heads = [self._heads[name] for name in names]
+        return max(heads) - min(heads) <= 1 or all(self._looks[name] > 1 for name in names)
 
     def allows(self, branch: int, since: int, node: str) -> bool:
         """May a node's answer come from a branch, for a call that came in when `since` was the oldest?
