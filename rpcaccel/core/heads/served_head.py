@@ -181,7 +181,8 @@ class HeadBook:
             if sealed is not None and sealed <= view.head:  # to find out how far down it left its branch
                 return sealed
         # That both have an older block shows nothing about the newest block of the one that is behind.
-        heads = {other.head for other in self._views.values() if self._final < other.head <= view.head}
+        oldest = view.head - REMEMBERED
+        heads = {other.head for other in self._views.values() if oldest < other.head <= view.head}
         return max(heads - view.hashes.keys(), default=None)
 
     def lag_of(self, node_id: str) -> int | None:
@@ -266,8 +267,15 @@ class HeadBook:
         for view in self._views.values():
             # A silent node stays what it was, but nobody knows whether it goes along to another branch.
             if view in live or (self._moved and view.head >= 0):
-                view.keep_to(self._final, along=view in along)
+                view.keep_to(self._final_for(view), along=view in along)
         return along
+
+    def _final_for(self, view: ChainView) -> int:
+        """The last final block, for a node that reported no other hash for a final one; else -1."""
+        differs = (
+            self._branch.get(number, told) != told for number, told in view.hashes.items() if number <= self._final
+        )
+        return -1 if any(differs) else self._final
 
     def _settle(self, live: list[ChainView], now: float) -> str:
         """Move the served head to what the live nodes have reached; return the note."""

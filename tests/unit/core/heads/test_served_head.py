@@ -432,6 +432,19 @@ def test_a_node_is_asked_for_a_block_between_two_of_its_reports_at_which_another
     assert [heads.usable_head_of(node) for node in "abc"] == [52, 52, 44]
 
 
+def test_a_node_that_stands_still_at_a_final_block_of_another_branch_is_found_out_and_sure_of_nothing() -> None:
+    heads = book("depth", depth=8)
+    block(heads, "c", 52)
+    for node in "ab":
+        block(heads, node, 60, branch="b")
+    assert heads.served(1.0).final == 52
+    for node in "ab":
+        assert heads.in_question(node) == 52
+        heads.confirm(node, 52, "b52")
+    heads.served(1.0)
+    assert heads.usable_head_of("c") == -1
+
+
 def test_a_new_book_goes_on_counting_where_the_old_one_ended() -> None:
     assert book("tag", fork_epoch=7).served(1.0).fork_epoch == 7
 
