@@ -141,11 +141,13 @@ class ChainView:
         return left
 
 
-def shows_one_branch(one: ChainView, its: Mapping[int, str], other: ChainView, others: Mapping[int, str]) -> bool:
+def shows_one_branch(
+    one: ChainView, its: Mapping[int, str], other: ChainView, others: Mapping[int, str], turned_at: int
+) -> bool:
     """Do the block hashes of two nodes, which do not contradict each other, show that they are on one branch?
 
-    A common block shows that, unless one of the nodes left a branch: then the block may lie below the fork. In that
-    case only a block at or above the one that changed counts, or the head of the node that is behind.
+    A common block shows that, unless any node left a branch, at `turned_at` or below: then the block may lie below the
+    fork. In that case only a block at or above the one that changed counts, or the head of the node that is behind.
     """
-    least = min(max(one.turned_at, other.turned_at), one.head, other.head)
+    least = min(turned_at, one.head, other.head)
     return any(number >= least for number in its.keys() & others.keys())

@@ -76,11 +76,12 @@ def _together(views: _Told) -> _Told:
     """
     if not any(view.turned or view.sure is not None for view, _ in views):
         return views
+    turned_at = max(view.turned_at for view, _ in views)
     groups: list[_Told] = []
     for view, told in views:
         members: _Told = [(view, told)]
         for group in groups[:]:
-            if any(shows_one_branch(view, told, *other) for other in group):
+            if any(shows_one_branch(view, told, *other, turned_at) for other in group):
                 groups.remove(group)
                 members += group
         groups.append(members)

@@ -66,6 +66,14 @@ def test_after_a_turn_a_node_is_trusted_once_it_shows_a_block_in_common() -> Non
     assert set(lead([turned, too, behind], {})[1]) == {turned, too, behind}
 
 
+def test_an_old_block_in_common_shows_nothing_once_any_node_left_a_branch_above_it() -> None:
+    turned, jumped, stays = told("b", 59, 60, turned=1), told("b", 50, 60, 61), told("b", 50, 58)
+    turned.turned_at = 59
+    assert set(lead([turned, jumped, stays], {})[1]) == {turned, jumped}
+    jumped.record(58, "b58")
+    assert set(lead([turned, jumped, stays], {})[1]) == {turned, jumped, stays}
+
+
 def test_a_chain_of_common_blocks_is_enough() -> None:
     low, middle, high = told("b", 10, turned=1), told("b", 10, 15), told("b", 15, 20)
     assert set(lead([low, high, middle], {})[1]) == {low, middle, high}
