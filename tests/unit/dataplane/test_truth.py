@@ -192,6 +192,15 @@ def test_what_names_no_number_does_not_follow_a_node_on_another_branch(witness: 
         witness.world.settle()
 
 
+def test_an_answer_about_a_final_block_is_not_taken_from_a_node_that_is_sure_of_it_no_longer(witness: Witness) -> None:
+    served = witness.world.hosts[0].state.networks[FORKING]
+    plan = served.plan("eth_getBlockByNumber", b'["%b",false]' % hex(served.view.final).encode())
+    assert plan.final
+    assert not served.may_be_abandoned(plan, "three-1", served.view.fork_epoch - 1), "whatever was left above it"
+    served.pool.nodes[1].head = -1
+    assert served.may_be_abandoned(plan, "three-1", served.view.fork_epoch)
+
+
 def test_an_answer_says_at_which_head_it_was_asked_for(witness: Witness) -> None:
     before = witness.world.hosts[0].state.networks["one"].view.head
     witness.call(0, "one", BALANCE, -1, 0, 1)
