@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: run test test-all soak storms lint format bench bench-hot bench-policies clean help prepare
+.PHONY: run test test-all soak storms truth lint format bench bench-hot bench-policies clean help prepare
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,8 @@ NODES ?=
 ARGS ?=
 SECONDS ?= 600
 CALLS ?= 100000
+STORMS ?= 1000
+FROM ?= 18
 
 run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without NODES the demo (ARGS for further flags)
 	@exec $(BIN)/rpcaccel $(if $(strip $(NODES)),serve $(NODES),demo) $(ARGS)
@@ -43,6 +45,10 @@ soak: prepare ## steady traffic for SECONDS=600: nothing may grow
 
 storms: prepare ## nodes that die, hang and come back under CALLS=100000 calls each
 	CHAOS_CALLS=$(CALLS) $(BIN)/python -m pytest -s $(PATIENT) tests/deep/chaos/test_storms.py
+
+truth: prepare ## STORMS=1000 long stories of the truth from number FROM=18 on; one that fails is told by its number
+	TRUTH_FROM=$(FROM) TRUTH_STORMS=$(STORMS) $(BIN)/python -m pytest -q $(PATIENT) \
+		tests/deep/truth/test_truth.py -k in_a_storm
 
 lint: $(VENV)/.installed-test ## style, types and the contracts of imports
 	$(BIN)/ruff check .

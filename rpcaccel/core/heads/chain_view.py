@@ -73,17 +73,12 @@ class ChainView:
     def keep_to(self, final: int, *, along: bool) -> None:
         """Set whether the node is known to be on the served branch; `final` is the last final block now.
 
-        If it is not, only the blocks that were final while it was are sure.
+        If it is not, only the blocks that were final while it was are sure, except those that turned out not to be.
         """
         if along:
             self.sure = None
-        elif self.sure is None:
-            self.sure = final
-
-    def doubts(self, other: ChainView) -> bool:
-        """Could the two nodes be on different branches, by what they have reported?"""
-        shown = shows_one_branch(self, self.hashes, other, other.hashes)
-        return (self.sure is None) != (other.sure is None) or not shown
+        else:
+            self.sure = final if self.sure is None else min(self.sure, final)
 
     def see(self, sighting: Sighting, now: float, *, may_reorganise: bool) -> bool:
         """Take a report of the newest block; True when the node has left its branch."""
@@ -146,11 +141,13 @@ class ChainView:
         return left
 
 
-def shows_one_branch(one: ChainView, its: Mapping[int, str], other: ChainView, others: Mapping[int, str]) -> bool:
+def shows_one_branch(
+    one: ChainView, its: Mapping[int, str], other: ChainView, others: Mapping[int, str], turned_at: int
+) -> bool:
     """Do the block hashes of two nodes, which do not contradict each other, show that they are on one branch?
 
-    A common block shows that, unless one of the nodes left a branch: then the block may lie below the fork. In that
-    case only a block at or above the one that changed counts, or the head of the node that is behind.
+    A common block shows that, unless any node left a branch, at `turned_at` or below: then the block may lie below the
+    fork. In that case only a block at or above the one that changed counts, or the head of the node that is behind.
     """
-    least = min(max(one.turned_at, other.turned_at), one.head, other.head)
+    least = min(turned_at, one.head, other.head)
     return any(number >= least for number in its.keys() & others.keys())

@@ -17,8 +17,12 @@ _Told = list[tuple[ChainView, dict[int, str]]]
 def lead(views: Sequence[ChainView], served: Mapping[int, str]) -> tuple[dict[int, str], list[ChainView]]:
     """The branch that holds most of the weight (hashes by block number), and the nodes known to be on it.
 
+    A tie is won by the served branch. Where that is not known, because a node has just left it, the branch of a node
+    that was on it so far wins: a node on a branch that had been abandoned tells nothing about where the others went.
+    Among several such branches, the one wins that a node turned to last.
+
     Args:
-        served: the branch that was served so far; it wins a tie.
+        served: the hashes of the branch that was served so far; empty when a node left it.
     """
     along: _Told = [(view, view.hashes) for view in views]
     if _at_odds(view.hashes for view in views):
@@ -26,9 +30,9 @@ def lead(views: Sequence[ChainView], served: Mapping[int, str]) -> tuple[dict[in
     branch: dict[int, str] = {}
     # From the oldest block on: a node that left the branch has no vote on later blocks.
     for number in sorted({number for _, told in along for number in told}):
-        held = _weigh(along, number, served.get(number))
-        if held:
-            branch[number] = heaviest = max(held, key=held.__getitem__)
+        heaviest = _heaviest(along, number, served.get(number))
+        if heaviest is not None:
+            branch[number] = heaviest
             along = [(view, told) for view, told in along if told.get(number, heaviest) == heaviest]
     along = _together(along)
     shown = {number for _, told in along for number in told}
@@ -56,14 +60,13 @@ def _implied(views: _Told) -> _Told:
     return full
 
 
-def _weigh(views: _Told, number: int, served: str | None) -> dict[str, tuple[float, bool, int]]:
-    """The reported hashes of a block with their votes: weight, whether it is served, and the latest node to join it."""
-    held: dict[str, tuple[float, bool, int]] = {}
+def _heaviest(views: _Told, number: int, served: str | None) -> str | None:
+    """The hash of a block that holds most of the weight; None when no node reported one."""
+    holders: dict[str, _Told] = {}
     for view, told in views:
         if (one := told.get(number)) is not None:
-            weight, _, turned = held.get(one, (0.0, False, 0))
-            held[one] = (weight + view.weight, one == served, max(turned, view.turned))
-    return held
+            holders.setdefault(one, []).append((view, told))
+    return max(holders, key=lambda one: _standing(holders[one], served=one == served), default=None)
 
 
 def _together(views: _Told) -> _Told:
@@ -73,16 +76,24 @@ def _together(views: _Told) -> _Told:
     """
     if not any(view.turned or view.sure is not None for view, _ in views):
         return views
+    turned_at = max(view.turned_at for view, _ in views)
     groups: list[_Told] = []
     for view, told in views:
         members: _Told = [(view, told)]
         for group in groups[:]:
-            if any(shows_one_branch(view, told, *other) for other in group):
+            if any(shows_one_branch(view, told, *other, turned_at) for other in group):
                 groups.remove(group)
                 members += group
         groups.append(members)
     return max(groups, key=_standing)
 
 
-def _standing(views: _Told) -> tuple[float, int]:
-    return sum(view.weight for view, _ in views), max(view.turned for view, _ in views)
+def _standing(views: _Told, *, served: bool = False) -> tuple[float, bool, bool, int]:
+    """The weight of nodes; then what wins a tie, in this order: their block is `served`, one of them was on the served
+    branch so far, one of them turned last."""
+    return (
+        sum(view.weight for view, _ in views),
+        served,
+        any(view.sure is None for view, _ in views),
+        max(view.turned for view, _ in views),
+    )

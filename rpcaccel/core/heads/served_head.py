@@ -180,9 +180,10 @@ class HeadBook:
             sealed = max(self._sealed, default=None)
             if sealed is not None and sealed <= view.head:  # to find out how far down it left its branch
                 return sealed
-        others = [other for other in self._views.values() if other.doubts(view)]
-        numbers = {other.head for other in others if self._final < other.head <= view.head} - view.hashes.keys()
-        return max(numbers, default=None)
+        # That both have an older block shows nothing about the newest block of the one that is behind.
+        oldest = view.head - REMEMBERED
+        heads = {other.head for other in self._views.values() if oldest < other.head <= view.head}
+        return max(heads - view.hashes.keys(), default=None)
 
     def lag_of(self, node_id: str) -> int | None:
         """Blocks by which a node is behind the served head; None while either is unknown."""
@@ -218,10 +219,10 @@ class HeadBook:
     def served(self, now: float) -> Served:
         """The head to serve from now on; `now` must not go back between calls."""
         live = self._live(now)
-        if self._may_reorganise and live:
-            live = self._compare(live)
-        if live:
-            note = self._settle(live, now)
+        if live and self._may_reorganise and self._only_strangers(live) and self._waits(now):
+            note = "waiting for a node on the served branch"
+        elif live:
+            note = self._settle(self._compare(live) if self._may_reorganise else live, now)
         else:
             note = (
                 "no node tells its head"
@@ -263,9 +264,18 @@ class HeadBook:
         if any(self._sealed.get(number, told) != told for view in along for number, told in view.hashes.items()):
             self._doubt_final()
         self._branch = dict(sorted((self._branch | branch).items())[-REMEMBERED:])
-        for view in live:
-            view.keep_to(self._final, along=view in along)
+        for view in self._views.values():
+            # A silent node stays what it was, but nobody knows whether it goes along to another branch.
+            if view in live or (self._moved and view.head >= 0):
+                view.keep_to(self._final_for(view), along=view in along)
         return along
+
+    def _final_for(self, view: ChainView) -> int:
+        """The last final block, for a node that reported no other hash for a final one; else -1."""
+        differs = (
+            self._branch.get(number, told) != told for number, told in view.hashes.items() if number <= self._final
+        )
+        return -1 if any(differs) else self._final
 
     def _settle(self, live: list[ChainView], now: float) -> str:
         """Move the served head to what the live nodes have reached; return the note."""
@@ -278,9 +288,7 @@ class HeadBook:
         elif best >= self._head:
             self._missing = None
         else:
-            if self._missing is None:
-                self._missing = now
-            if now - self._missing < self._wait:
+            if self._waits(now):
                 return f"waiting for a node at block {self._head}: the best one left is at block {best}"
             self._fallen_from = max(self._fallen_from, self._head)
             self._same = self._know_the_branch(live)
@@ -294,6 +302,24 @@ class HeadBook:
             )
         self._fallen_from = -1
         return ""
+
+    def _only_strangers(self, live: list[ChainView]) -> bool:
+        """Is no live node known to be on the served branch, while one that was is merely silent?
+
+        The first node to speak after a silence of all (the process was suspended, or the network was down) says nothing
+        about the branch that the others are on.
+        """
+        silent = any(
+            view.sure is None and view.counts and view.head >= 0 and not view.gone for view in self._views.values()
+        )
+        return silent and all(view.sure is not None for view in live)
+
+    def _waits(self, now: float) -> bool:
+        """Is the time not over for which the nodes that had the served head are waited for? It begins with the first
+        call."""
+        if self._missing is None:
+            self._missing = now
+        return now - self._missing < self._wait
 
     def _know_the_branch(self, live: list[ChainView]) -> bool:
         """Do a live node and a node that had the served head report the same hash of some block?"""

@@ -385,8 +385,7 @@ class Fetch(Flight):
         """Conclude with what the nodes said; ask again when it may be an answer of an abandoned branch."""
         network = self._network
         if (
-            not plan.final
-            and said.answer is not None
+            said.answer is not None
             and plan.rule.kind == "read"
             and plan.flight_key is not None
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)

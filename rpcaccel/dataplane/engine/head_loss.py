@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rpcaccel.core.dispatch.outcome import Forwarded
 from rpcaccel.core.nodes.eligibility import NONE, best_left, judge, may_come
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import LACKING, FailureKind, policy
 from rpcaccel.dataplane.networks.network import Network
 
@@ -90,7 +91,18 @@ def lower(network: Network, plan: Plan, now: float) -> Plan | None:
     if not 0 <= left < network.view.head:
         return None
     there = network.planner.plan_at(plan.method, plan.asked, replace(network.view, head=left))
+    if left <= network.view.final and network.chain.finality != "instant" and not _on_any_branch(there):
+        # A node that may be on another branch counts as no further than the final blocks, and answers about all it has.
+        return None
     return there if there.min_head <= left and _fit(network, there, now) else None
+
+
+def _on_any_branch(plan: Plan) -> bool:
+    """Would a node on another branch answer alike, provided that the block is final? It would if the forwarded call
+    names the block by its number, or by its hash without asking for the canonical branch."""
+    if plan.cache is CacheClass.FOREVER:
+        return plan.final
+    return plan.block is not None and plan.rule.cache is CacheClass.BY_NUMBER
 
 
 def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> Plan:

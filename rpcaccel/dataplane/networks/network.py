@@ -126,9 +126,9 @@ class Network:
     def may_be_abandoned(self, plan: Plan, node_id: str, fork_epoch: int) -> bool:
         """May an answer belong to a branch that was left meanwhile? That is so when a reorganisation was noticed since
         `fork_epoch`, or when the node that answered is no longer known to be on the branch that is served."""
-        if plan.final:
+        if plan.final and plan.block is None:
             return False
-        if self.view.fork_epoch != fork_epoch:
+        if not plan.final and self.view.fork_epoch != fork_epoch:
             return True
         nodes = () if self.chain.finality == "instant" else self.pool.nodes
         return any(node.id == node_id and node.head < plan.min_head for node in nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from random import Random
 
 from hypothesis import settings
@@ -15,6 +16,8 @@ from tests.support.dataplane.world import DEPTH
 
 SHORT_STORMS, STORMS = range(2), range(2, 18)
 """The storms that every run goes through, and those that are left to the long one."""
+MORE_STORMS = range(first := int(os.environ.get("TRUTH_FROM", "18")), first + int(os.environ.get("TRUTH_STORMS", "0")))
+"""Those that somebody asks for (`make truth`)."""
 MOVES_OF_A_STORM = 200
 
 HOST = st.sampled_from([0, 1])

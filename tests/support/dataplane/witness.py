@@ -22,6 +22,7 @@ from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.dataplane.rpc.calls import Answered
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.dataplane.asked import Asked, draw
+from tests.support.dataplane.branches_met import BranchesMet
 from tests.support.dataplane.world import DEPTH, Host, World, network_of
 
 LOST = (FailureKind.TIMEOUT, FailureKind.RESET_BEFORE_REPLY, FailureKind.CONNECT, FailureKind.BROKEN_REPLY)
@@ -56,6 +57,8 @@ class Watched:
     served: int
     task: asyncio.Task[Answered]
     truths: set[tuple[bytes, int]] = field(default_factory=set)
+    since: int = 0
+    """The first branch that the host had not seen abandoned when the call came in."""
 
 
 def said(answer: Answer) -> bytes:
@@ -72,12 +75,13 @@ class Witness:
         self.recent: list[Asked] = []
         self.seen: Counter[str] = Counter()
         """Answers looked at, by where they came from."""
-        self.followed: dict[tuple[str, str], int] = {}
-        """By host and node: the branch the node was on when it was last probed."""
-        self.told: dict[tuple[str, str, bytes, int, int], set[bytes]] = {}
-        """Everything that was ever true of a call, by branch and head."""
-        self.first_left: dict[str, int] = {}
-        """By host: the first branch of the forking network that was not seen abandoned."""
+        self.told: dict[tuple[str, str, bytes, int, int], tuple[set[bytes], tuple[float, ...] | None]] = {}
+        """Everything that was ever true of a call, by branch and head, and the moment when that was last learned."""
+        self.met = {host.name: self._meet() for host in self.world.hosts}
+        """By host: the branches of the forking network."""
+
+    def _meet(self) -> BranchesMet:
+        return BranchesMet(self.world.chains[FORKING], self.world.nodes[FORKING])
 
     # -- what clients do ----------------------------------------------------------------------------------------------
 
@@ -100,7 +104,7 @@ class Witness:
         served = host.state.networks[asked.network].view.head
         truths = self._truths(host, asked, served)
         task = self.world.start(host.ask(asked.network, asked.body))
-        self.watched.append(Watched(host, asked, served, task, truths))
+        self.watched.append(Watched(host, asked, served, task, truths, self.met[host.name].oldest))
         if asked in self.recent:
             self.recent.remove(asked)
         self.recent = [*self.recent, asked][-REMEMBERED:]
@@ -184,7 +188,8 @@ class Witness:
         name, looking = network_of(node), self.world.hosts[host]
         if node.name in {part.id for part in self.world.settings.networks[name].nodes}:
             self.world.run(looking.probe(node))
-            self.followed[looking.name, node.name] = node.knobs.branch % len(self.world.chains[name].branches)
+            if name == FORKING:
+                self.met[looking.name].probe(node)
 
     def tell(self, host: int, network: str) -> None:
         """A host's data plane hears what its prober knows."""
@@ -195,11 +200,7 @@ class Witness:
         if served.view.fork_epoch != before:
             self._fall_back(told, served.view.head)
         if network == FORKING:
-            nodes = self.world.nodes[FORKING]
-            on = Counter(self.followed.get((told.name, node.name), 0) for node in nodes)
-            ((branch, count),) = on.most_common(1)
-            if count > len(nodes) / 2:
-                self.first_left[told.name] = max(self.first_left.get(told.name, 0), branch)
+            self.met[told.name].tell()
         self.world.settle()
 
     def _fall_back(self, host: Host, head: int) -> None:
@@ -232,7 +233,7 @@ class Witness:
             call.task.cancel()
             self.watched.remove(call)
         self.world.restart(host)
-        self.first_left.pop(gone.name, None)  # what it had seen is forgotten
+        self.met[gone.name] = self._meet()  # what it had seen is forgotten
         for node in self.world.by_id.values():
             self.probe(host, node)
         for network in self.world.kinds:
@@ -354,30 +355,34 @@ class Witness:
         network = host.state.networks[asked.network]
         outcome = host.engine.answer_now(network, network.plan(asked.method, asked.params))
         if outcome is not None and outcome.source is AnswerSource.MEMORY:
-            self._hold(host, asked, outcome.result or b"", self._truths(host, asked, network.view.head), "kept")
+            truths, now = self._truths(host, asked, network.view.head), self.met[host.name].oldest
+            self._hold(host, asked, outcome.result or b"", truths, "kept", (now, ""))
 
     def _check(self, call: Watched, answered: Answered) -> None:
         reply = msgspec.json.decode(answered.body, type=_Reply)
+        outcome = answered.outcomes[0]
+        truths, source = call.truths, outcome.source.name.lower()
+        if outcome.source not in KEPT and outcome.block < call.served:
+            # The nodes at the head were waited for and the best one left was followed: the answer says to where.
+            truths, source = self._truths(call.host, call.asked, outcome.block), "followed"
         if isinstance(reply.result, msgspec.Raw):
-            outcome = answered.outcomes[0]
-            truths, source = call.truths, outcome.source.name.lower()
-            if outcome.source not in KEPT and outcome.block < call.served:
-                # The nodes at the head were waited for and the best one left was followed: the answer says to where.
-                truths, source = self._truths(call.host, call.asked, outcome.block), "followed"
-            self._hold(call.host, call.asked, bytes(reply.result), truths, source)
+            self._hold(call.host, call.asked, bytes(reply.result), truths, source, (call.since, outcome.node))
         elif isinstance(reply.error, _Error) and reply.error.code not in OWN_CODES:
             self.seen["error"] += 1
-            errors = [truth for truth, _ in call.truths if truth.startswith(b"!")]
+            errors = [truth for truth, _ in truths if truth.startswith(b"!")]
             assert any(reply.error.message.encode() in error for error in errors), (call.asked, reply.error, errors)
 
-    def _hold(self, host: Host, asked: Asked, result: bytes, truths: set[tuple[bytes, int]], where: str) -> None:
+    def _hold(
+        self, host: Host, asked: Asked, result: bytes, truths: set[tuple[bytes, int]], where: str, by: tuple[int, str]
+    ) -> None:
         self.seen[where] += 1
-        allowed = {truth for truth, branch in truths if branch >= self._oldest(host, asked)}
+        any_branch, met = asked.by_hash or asked.network != FORKING, self.met[host.name]
+        allowed = {truth for truth, branch in truths if any_branch or met.allows(branch, *by)}
         assert result in allowed, f"{where}: {asked.method} {asked.params!r} was {result[:300]!r}, of {allowed}"
 
     def _oldest(self, host: Host, asked: Asked) -> int:
         """The first branch an answer may come from. What names its block by the block's hash may come from any."""
-        return 0 if asked.by_hash or asked.network != FORKING else self.first_left.get(host.name, 0)
+        return 0 if asked.by_hash or asked.network != FORKING else self.met[host.name].oldest
 
     def _learn(self, network: str) -> None:
         """The chain moved: more is true now for the calls under way."""
@@ -398,8 +403,11 @@ class Witness:
 
     def _told(self, asked: Asked, params: bytes, branch: int, head: int) -> set[bytes]:
         """What a node may have said up to now, there: a transaction that is sent, or moves, changes what is said."""
-        told = self.told.setdefault((asked.network, asked.method, params, branch, head), set())
-        told.add(said(self.world.truth(asked.network, asked.method, params, branch, head)))
+        call, moment = (asked.network, asked.method, params, branch, head), self.world.moment(asked.network)
+        told, learned = self.told.get(call, (set(), None))
+        if learned != moment:
+            told.add(said(self.world.truth(*call)))
+            self.told[call] = told, moment
         return told
 
     def _readings(self, host: Host, asked: Asked, head: int) -> Iterable[bytes]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 import msgspec
 
@@ -46,6 +47,7 @@ DEPTH = 8
 """Blocks under the head that are not final on the chain that can reorganise."""
 HOSTS = ("host-1", "host-2")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
@@ -223,8 +225,10 @@ class Host:
             await prober.adopt(settings.networks[name])
 
     async def probe(self, node: SimNode) -> None:
-        """Its prober looks at a node; the data plane is not told yet."""
-        await self.probers[network_of(node)].probe_now(node.name)
+        """Its prober looks at a node, and reckons with that at once; the data plane is not told yet."""
+        prober = self.probers[network_of(node)]
+        await prober.probe_now(node.name)
+        prober.heads()
 
     async def see(self, network: str) -> None:
         """The data plane hears what the prober knows, and fetches again what is asked most."""
@@ -250,11 +254,31 @@ class Host:
 
 
 class _ManualLoop(asyncio.SelectorEventLoop):
-    """An event loop that reads the time from a clock that a test moves."""
+    """An event loop that reads the time from a clock that a test moves, and counts what it was given to do."""
 
     def __init__(self, clock: ManualClock) -> None:
+        self.scheduled = 0
         super().__init__()
         self._now = clock.now
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        self.scheduled += 1
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        self.scheduled += 1
+        return super().call_at(when, callback, *args, context=context)
+
+    async def come_to_rest(self) -> None:
+        """Return when a whole turn has scheduled nothing but this coroutine's own next step."""
+        scheduled = -1
+        while self.scheduled != scheduled + 1:
+            scheduled = self.scheduled
+            await asyncio.sleep(0)
 
     def time(self) -> float:
         """Seconds on that clock."""
@@ -357,12 +381,7 @@ class World:
 
     def settle(self) -> None:
         """Let everything go on that can."""
-
-        async def turns() -> None:
-            for _ in range(25):
-                await asyncio.sleep(0)
-
-        self.run(turns())
+        self.run(self.loop.come_to_rest())
         self.sent = [sent for sent in self.sent if not sent.done.done()]
         self.shared.reads = [read for read in self.shared.reads if not read[1].done()]
 
@@ -410,6 +429,11 @@ class World:
         return self.chains[network].add(raw)
 
     # -- what is true -------------------------------------------------------------------------------------------------
+
+    def moment(self, network: str) -> tuple[float, ...]:
+        """What a truth may depend on: as long as this is the same, it is the same truth."""
+        chain = self.chains[network]
+        return (self.clock.now(), self.nonce, chain.head, len(chain.branches))
 
     def truth(self, network: str, method: str, params: bytes, branch: int, head: int) -> Answer:
         """What a node that has never lied answers on a branch, with that head."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from rpcaccel.core.replies.failure import FailureKind
 from tests.support.dataplane.asked import draw
 from tests.support.dataplane.truth import SHORT_STORMS, tell_stories, weather
 from tests.support.dataplane.witness import FORKING, Witness
@@ -26,7 +27,7 @@ def test_no_answer_is_a_lie_in_a_storm(storm: int) -> None:
 
 # -- stories: what the machines are slow to come upon ------------------------------------------------------------
 
-BALANCE, BLOCK, RECEIPT, TRANSACTION, SIGNERS = 1, 4, 7, 8, 11 + 4
+BALANCE, BLOCK, RECEIPT, TRANSACTION, SIGNERS, CANONICAL = 1, 4, 7, 8, 11 + 4, 11 + 1
 """Which call of `asked.py`."""
 
 
@@ -153,11 +154,12 @@ def test_the_answer_of_a_node_that_was_found_on_another_branch_meanwhile_is_aske
     (sent,) = witness.world.sent
     witness.advance(FORKING, 1)
     sent.arrive()
-    stays = witness.world.nodes[FORKING].index(sent.node)
-    witness.reorganise(1, 1 << stays)
+    nodes = witness.world.nodes[FORKING]
+    witness.reorganise(1, 1 << nodes.index(sent.node))
     witness.advance(FORKING, 1)
-    witness.look(FORKING)
-    witness.look(FORKING)
+    for node in sorted(nodes, key=lambda node: node is sent.node) * 2:  # the others first: the branch is theirs
+        witness.probe(0, node)
+    witness.tell(0, FORKING)
     served = witness.world.hosts[0].state.networks[FORKING]
     assert served.view.fork_epoch == 0
     witness.answer(0, back=True)
@@ -166,6 +168,37 @@ def test_the_answer_of_a_node_that_was_found_on_another_branch_meanwhile_is_aske
     witness.world.let_through()
     witness.look_at_everything()
     assert witness.seen["node"] == 1
+
+
+@pytest.mark.parametrize("which", [CANONICAL, RECEIPT])
+def test_what_names_no_number_does_not_follow_a_node_on_another_branch(witness: Witness, which: int) -> None:
+    """A node that is left may lag, or be on another branch: up to its last sure block that makes no difference, but
+    it answers about all that it has."""
+    witness.call(0, FORKING, which, 0, 0, 1)
+    witness.world.let_through()
+    witness.look_at_everything()
+    witness.reorganise(4, 0b010)
+    witness.look(FORKING)
+    witness.call_again(0, 0)
+    (call,) = witness.watched
+    while not call.task.done():
+        witness.redis(0, write=False)
+        for sent in witness.world.sent:
+            if which == RECEIPT and sent.node.name != "three-1":
+                sent.fail(FailureKind.CONNECT)
+            else:
+                sent.deliver()
+        witness.world.clock.advance(1.0)
+        witness.world.settle()
+
+
+def test_an_answer_about_a_final_block_is_not_taken_from_a_node_that_is_sure_of_it_no_longer(witness: Witness) -> None:
+    served = witness.world.hosts[0].state.networks[FORKING]
+    plan = served.plan("eth_getBlockByNumber", b'["%b",false]' % hex(served.view.final).encode())
+    assert plan.final
+    assert not served.may_be_abandoned(plan, "three-1", served.view.fork_epoch - 1), "whatever was left above it"
+    served.pool.nodes[1].head = -1
+    assert served.may_be_abandoned(plan, "three-1", served.view.fork_epoch)
 
 
 def test_an_answer_says_at_which_head_it_was_asked_for(witness: Witness) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcaccel.core.heads.chain_view import ChainView, Sighting
 from rpcaccel.core.heads.fork_choice import lead
 
@@ -24,6 +26,19 @@ def test_on_a_tie_the_served_branch_stays_and_without_one_the_one_turned_to_last
     old, new = told("a", 10), told("b", 10, turned=1)
     assert lead([old, new], {10: "a10"})[1] == [old]
     assert lead([old, new], {})[1] == [new]
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_on_a_tie_a_node_that_was_not_on_the_served_branch_does_not_outvote_one_that_was(turned: int) -> None:
+    was_elsewhere, stays = told("a", 10, turned=turned), told("b", 10)
+    was_elsewhere.keep_to(5, along=False)
+    assert lead([was_elsewhere, stays], {})[1] == [stays]
+
+
+def test_nodes_without_a_block_in_common_follow_the_one_that_was_on_the_served_branch() -> None:
+    was_elsewhere, stays = told("a", 10, turned=1), told("b", 12)
+    was_elsewhere.keep_to(5, along=False)
+    assert lead([was_elsewhere, stays], {})[1] == [stays]
 
 
 def test_who_left_the_branch_below_has_no_say_above() -> None:
@@ -49,6 +64,14 @@ def test_after_a_turn_a_node_is_trusted_once_it_shows_a_block_in_common() -> Non
     assert set(lead([turned, too, behind], {})[1]) == {turned, too}
     behind.see(Sighting(20, "b20"), 2.0, may_reorganise=True)
     assert set(lead([turned, too, behind], {})[1]) == {turned, too, behind}
+
+
+def test_an_old_block_in_common_shows_nothing_once_any_node_left_a_branch_above_it() -> None:
+    turned, jumped, stays = told("b", 59, 60, turned=1), told("b", 50, 60, 61), told("b", 50, 58)
+    turned.turned_at = 59
+    assert set(lead([turned, jumped, stays], {})[1]) == {turned, jumped}
+    jumped.record(58, "b58")
+    assert set(lead([turned, jumped, stays], {})[1]) == {turned, jumped, stays}
 
 
 def test_a_chain_of_common_blocks_is_enough() -> None:

@@ -204,6 +204,24 @@ def test_when_the_nodes_of_the_served_branch_leave_the_other_branch_moves_the_ep
     assert heads.served(5.0).fork_epoch == 1
 
 
+def test_a_branch_that_was_left_behind_is_not_served_again_when_the_nodes_of_the_served_one_part() -> None:
+    """Three nodes on three branches: the third is the one that most of them had left before."""
+    heads = book("depth", depth=8)
+    block(heads, "stayed", 59)
+    block(heads, "stayed", 60)
+    for node in "ab":
+        block(heads, node, 59)
+        block(heads, node, 60, branch="b")
+    heads.served(1.0)
+    assert heads.usable_head_of("stayed") == -1
+    heads.confirm("b", 60, "c60")
+    block(heads, "b", 59, branch="c")
+    block(heads, "b", 61, branch="c")
+    block(heads, "a", 61, branch="b")
+    assert heads.served(2.0).head == 61
+    assert [heads.usable_head_of(node) for node in ("stayed", "a", "b")] == [-1, 61, 52]
+
+
 def test_falling_back_to_an_older_head_moves_the_epoch_where_blocks_are_not_final() -> None:
     heads = book("depth", depth=2)
     for node, number in (("a", 10), ("b", 7)):
@@ -311,6 +329,48 @@ def test_a_node_on_a_branch_left_behind_is_asked_about_nothing_that_was_not_fina
     assert heads.usable_head_of("c") == 14
 
 
+def test_a_node_on_another_branch_is_sure_of_nothing_once_a_final_block_was_replaced() -> None:
+    heads = book("depth", depth=5)
+    for node in "abc":
+        for number in range(90, 101):
+            block(heads, node, number)
+            heads.served(1.0)
+    for node in "ab":
+        block(heads, node, 102, branch="b")
+        heads.confirm(node, 100, "b100")
+    heads.served(2.0)
+    assert heads.usable_head_of("c") == 95
+    for node in "ab":
+        heads.confirm(node, 95, "b95")
+    heads.served(3.0)
+    assert heads.usable_head_of("c") == -1
+
+
+def test_a_silent_node_is_not_taken_to_have_followed_the_others_to_another_branch() -> None:
+    heads = book("depth", depth=8)
+    for node in "abc":
+        block(heads, node, 60)
+    heads.served(1.0)
+    for node in "ab":
+        block(heads, node, 60, FRESH + 2.0, branch="b")
+    assert heads.served(FRESH + 2.0).head == 60
+    assert [heads.usable_head_of(node) for node in "abc"] == [60, 60, 52]
+
+
+def test_a_node_of_an_abandoned_branch_that_speaks_first_after_a_silence_is_not_followed_at_once() -> None:
+    heads = book("depth", depth=8)
+    for node in "abc":
+        block(heads, node, 60, branch="a" if node == "c" else "b")
+    before, later = heads.served(1.0), FRESH + 2.0
+    block(heads, "c", 60, later)
+    served = heads.served(later)
+    assert (served.head, served.fork_epoch) == (before.head, before.fork_epoch)
+    assert served.note == "waiting for a node on the served branch"
+    block(heads, "c", 60, later + WAIT)
+    assert heads.served(later + WAIT).fork_epoch == before.fork_epoch + 1
+    assert heads.usable_head_of("c") == 60
+
+
 def test_a_node_that_stands_still_on_another_branch_is_not_trusted_again_once_the_others_forget_that_block() -> None:
     heads = book("depth", depth=8)
     for node in "ab":
@@ -354,6 +414,35 @@ def test_a_node_is_asked_for_a_block_that_shows_whether_it_is_on_the_branch_of_o
     assert [heads.in_question(node) for node in "abx"] == [16, None, None]
     heads.confirm("a", 16, "a16")
     assert heads.in_question("a") is None
+
+
+def test_a_node_is_asked_for_a_block_between_two_of_its_reports_at_which_another_stands() -> None:
+    heads = book("depth", depth=8)
+    for node in "abc":
+        block(heads, node, 49)
+    block(heads, "c", 50)
+    for node in "ab":
+        block(heads, node, 52, branch="b")
+    heads.served(1.0)
+    for node in "ab":
+        assert heads.in_question(node) == 50, "that all had block 49 shows nothing about it"
+        heads.confirm(node, 50, "b50")
+        assert heads.in_question(node) is None
+    heads.served(1.0)
+    assert [heads.usable_head_of(node) for node in "abc"] == [52, 52, 44]
+
+
+def test_a_node_that_stands_still_at_a_final_block_of_another_branch_is_found_out_and_sure_of_nothing() -> None:
+    heads = book("depth", depth=8)
+    block(heads, "c", 52)
+    for node in "ab":
+        block(heads, node, 60, branch="b")
+    assert heads.served(1.0).final == 52
+    for node in "ab":
+        assert heads.in_question(node) == 52
+        heads.confirm(node, 52, "b52")
+    heads.served(1.0)
+    assert heads.usable_head_of("c") == -1
 
 
 def test_a_new_book_goes_on_counting_where_the_old_one_ended() -> None:
