@@ -17,14 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import uvloop
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from rpcaccel.bench.load.client import ConnectionPool, LoadReply, Outcome, parse
+from rpcaccel.bench.load.client import ConnectionPool, Outcome, parse
 from rpcaccel.bench.load.generator import LoadGenerator, closed
 from rpcaccel.bench.load.progress import Watch
-from rpcaccel.bench.load.verdict import verdict
+from rpcaccel.bench.load.verdict import batch_verdict, verdict
 from rpcaccel.bench.load.workload import LoadCall
 
 SCRIPT = Path(__file__).parent / "wrk" / "calls.lua"
@@ -89,26 +88,6 @@ def run(url: str, kind: str, connections: int, seconds: float, *, first: int = 0
     said = subprocess.run([*on, *command], capture_output=True, text=True, check=True, timeout=seconds + 60).stdout
     found: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
     return Measured(**found)
-
-
-def batch_verdict(outcome: Outcome, ids: list[bytes]) -> str:
-    """The verdict on a batch, in which every call must have its answer."""
-    if isinstance(outcome, str):
-        return outcome
-    try:
-        members = [bytes(member) for member in msgspec.json.decode(outcome.body, type=list[Raw])]
-        by_id = {bytes(msgspec.json.decode(member, type=_Answer).id): member for member in members}
-    except msgspec.DecodeError:
-        return "no json" if outcome.status == 200 else f"http {outcome.status}"
-    for call_id in ids:
-        found = verdict(LoadReply(outcome.status, by_id[call_id]), call_id) if call_id in by_id else "wrong id"
-        if found:
-            return found
-    return "" if len(members) == len(ids) else "wrong count"
-
-
-class _Answer(Struct):
-    id: Raw = Raw(b"")
 
 
 class _Request(LoadCall, frozen=True):

@@ -23,6 +23,7 @@ class _Envelope(Struct, gc=False):
 
 _decode = msgspec.json.Decoder(_Envelope).decode
 _decode_error = msgspec.json.Decoder(_Error).decode
+_decode_batch = msgspec.json.Decoder(list[Raw]).decode
 
 
 def verdict(outcome: Outcome, call_id: bytes) -> str:
@@ -34,6 +35,23 @@ def verdict(outcome: Outcome, call_id: bytes) -> str:
     except UNREADABLE:
         return "no json" if outcome.status == 200 else f"http {outcome.status}"
     return _judge(envelope, call_id, outcome.status)
+
+
+def batch_verdict(outcome: Outcome, ids: list[bytes]) -> str:
+    """The verdict on a batch, in which every call must have its answer."""
+    if isinstance(outcome, str):
+        return outcome
+    try:
+        members = [_decode(member) for member in _decode_batch(outcome.body)]
+    except UNREADABLE:
+        return "no json" if outcome.status == 200 else f"http {outcome.status}"
+    by_id = {bytes(member.id): member for member in members if not isinstance(member.id, msgspec.UnsetType)}
+    for call_id in ids:
+        member = by_id.get(call_id)
+        found = "wrong id" if member is None else _judge(member, call_id, outcome.status)
+        if found:
+            return found
+    return GOOD if len(members) == len(ids) else "wrong count"
 
 
 def result_of(outcome: Outcome) -> bytes | None:

@@ -7,7 +7,7 @@ import time
 
 import orjson
 
-from rpcaccel.dataplane.http.fast_protocol import LONGEST_PART
+from rpcaccel.dataplane.http.fast_protocol import LONGEST_PART, RequestState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import HEAD, Conversation, call
 from tests.support.proxy import proxying
@@ -55,8 +55,10 @@ async def test_a_large_body_that_comes_in_parts_is_not_put_together_anew_for_eac
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, Conversation.open(proxy.worker.port) as drip:
         for size in (1000, LONGEST_PART + 1):
             drip.send(HEAD + b"Content-Length: %d\r\n\r\n" % (size + 2) + b" " * size)
-            lane = "short" if size < LONGEST_PART else "complete"
-            await until(lambda lane=lane: any(lane in repr(one) and one.body_since for one in proxy.worker._lanes.open))
+            state = RequestState.BODY if size < LONGEST_PART else RequestState.GIVEN
+            await until(
+                lambda state=state: any(one.state is state and one.body_since for one in proxy.worker._lanes.open)
+            )
             for _ in range(2):
                 drip.send(b" ")
                 await asyncio.sleep(0)

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from benchmarks.generate import BODIES, SCRIPT, batch_verdict, generate, ids_of, run
+from benchmarks.generate import BODIES, SCRIPT, generate, ids_of, run
 from benchmarks.responder import Responder
-from rpcaccel.bench.load.client import LoadReply
 from tests.support.serving import responding, responding_apart
 
 
@@ -40,18 +39,3 @@ def test_the_generator_that_is_there_makes_the_same_calls(kind: str) -> None:
     assert responder.requests >= found.requests > 0
     # wrk makes a call for itself first, and its two connections overtake each other.
     assert responder.last in {BODIES[kind](100 + responder.requests + more).encode() for more in range(-2, 3)}
-
-
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        (b'[{"id":2,"result":1},{"id":1,"result":2}]', ""),
-        (b'[{"id":2,"result":1}]', "wrong id"),
-        (b'[{"id":2,"result":1},{"id":1,"result":2},{"id":3,"result":2}]', "wrong count"),
-        (b'[{"id":2,"result":1},{"id":1,"error":{"code":3}}]', "rpc 3"),
-        (b'{"id":2,"result":1}', "no json"),
-    ],
-)
-def test_every_call_of_a_batch_must_be_answered(body: bytes, found: str) -> None:
-    assert batch_verdict(LoadReply(200, body), [b"1", b"2"]) == found
-    assert batch_verdict("closed", [b"1", b"2"]) == "closed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.bench.load.client import LoadReply
-from rpcaccel.bench.load.verdict import GOOD, result_of, verdict
+from rpcaccel.bench.load.verdict import GOOD, batch_verdict, result_of, verdict
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,22 @@ def test_http_200_with_an_error_inside_is_a_failure(status: int, body: bytes, fo
 
 def test_trouble_is_its_own_verdict() -> None:
     assert verdict("timeout", b"5") == "timeout"
+    assert batch_verdict("closed", [b"5"]) == "closed"
     assert result_of("closed") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'[{"id":2,"result":1},{"id":1,"result":2}]', GOOD),
+        (b'[{"id":2,"result":1}]', "wrong id"),
+        (b'[{"id":2,"result":1},{"id":1,"result":2},{"id":3,"result":2}]', "wrong count"),
+        (b'[{"id":2,"result":1},{"id":1,"error":{"code":3}}]', "rpc 3"),
+        (b'{"id":2,"result":1}', "no json"),
+    ],
+)
+def test_every_call_of_a_batch_must_be_answered(body: bytes, found: str) -> None:
+    assert batch_verdict(LoadReply(200, body), [b"1", b"2"]) == found
 
 
 def test_a_result_is_its_own_text() -> None:
