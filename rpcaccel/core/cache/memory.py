@@ -83,6 +83,7 @@ class MemoryTier:
     def first(self, now: float, *keys: bytes | None) -> tuple[bytes, Entry] | None:
         """The first of these keys that has an entry, and that entry; expired entries are removed. Counts one hit or
         one miss, however many keys a call has."""
+        expired = 0
         for key in keys:
             slot = None if key is None else self._slots.get(key)
             if slot is None or slot.entry is None:
@@ -93,8 +94,9 @@ class MemoryTier:
                     slot.uses += 1
                 return slot.key, slot.entry
             self._remove(slot)
-            self._expired += 1
+            expired = 1
         self._misses += 1
+        self._expired += expired
         return None
 
     def find(self, key: bytes, now: float) -> CacheSlot | None:

@@ -28,12 +28,13 @@ class Budget:
     The floor lets a quiet proxy retry, and covers the calls in flight at the moment when a node dies.
     """
 
-    __slots__ = ("_counts", "_found", "_vain", "calls", "floor", "refused", "share", "span")
+    __slots__ = ("_counted_at", "_counts", "_found", "_vain", "calls", "floor", "refused", "share", "span")
 
     def __init__(self, *, share: float = 0.10, floor: float = 3.0, span: float = 10.0) -> None:
         self.share = share
         self.floor = floor
         self.span = span
+        self._counted_at = float("-inf")
         self.calls = 0
         """Calls counted since the start."""
         self.refused = 0
@@ -42,10 +43,21 @@ class Budget:
         self._found, self._vain = Lapsing(NAMES_BYTES), Lapsing(NAMES_BYTES)
         """Methods that no table describes: those that a node answered, and those that were searched in vain."""
 
-    def call(self, now: float, count: int = 1) -> None:
-        """Count calls, which add to the budget."""
-        self.calls += count
-        self._counts.bump(_CALLS, now, count)
+    def call(self, now: float) -> None:
+        """Count a call, which adds to the budget."""
+        self.calls += 1
+        self._counts.bump(_CALLS, now)
+
+    def count_up_to(self, calls: int, now: float) -> None:
+        """Count the calls that another budget counted since this was called last.
+
+        Args:
+            calls: `calls` of the other budget. When more than `span` seconds have passed, the calls are taken to be
+                spread over them evenly, and those of the last `span` seconds are counted.
+        """
+        new, passed = calls - self.calls, now - self._counted_at
+        self.calls, self._counted_at = calls, now
+        self._counts.bump(_CALLS, now, int(new * self.span / passed) if passed > self.span else new)
 
     def left(self, now: float) -> float:
         """Retries that the budget allows at `now`."""

@@ -111,7 +111,7 @@ class Engine:
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
         """The outcome for a caller that joined another caller's flight. A caller that ran out of time by itself keeps
         its own outcome."""
-        if outcome.kind is FailureKind.TIMEOUT and not outcome.node:
+        if outcome.kind is FailureKind.TIMEOUT and not outcome.steps:
             return outcome
         waited = self._clock() - started
         self.tally.step(Step.FLIGHT, waited)
@@ -119,6 +119,8 @@ class Engine:
 
     def _kept(self, network: Network, plan: Plan) -> tuple[bytes, Entry] | None:
         """The entry that answers the call from memory, and its key; None: there is none that may be served."""
+        if plan.key is None and plan.head_key is None:
+            return None
         now = self._clock()
         found = self.memory.first(now, plan.key, plan.head_key)
         if found is None:

@@ -48,7 +48,7 @@ class Refresh:
         if not network.settings.refresh:
             return begun
         now, refreshes = self._clock(), network.refreshes
-        refreshes.call(now, max(0, network.pool.budget.calls - refreshes.calls))
+        refreshes.count_up_to(network.pool.budget.calls, now)
         for method, params in hottest:
             plan = network.plan(method, params)
             key = plan.flight_key

@@ -357,6 +357,8 @@ class FastProtocol(asyncio.Protocol):
         if self._inner is None:
             self._inner = self._connections.complete()
             self._inner.connection_made(SharedTransport(self, self.transport))
+            if self.writing_paused:
+                self._inner.pause_writing()
         self._inner.data_received(data)
         if self._ended and not self._inner.eof_received():
             self.transport.close()

@@ -99,6 +99,7 @@ class Network:
         )
         self.refreshes = Budget(share=settings.refresh, floor=0.0, span=REFRESH_SPAN)
         """The calls to nodes add to it whenever the head moves; calls that are then fetched again are paid from it."""
+        self.refreshes.count_up_to(pool.budget.calls, pool.clock())
         self._tally = tally
         self._cells: dict[str, Cell] = {}
 

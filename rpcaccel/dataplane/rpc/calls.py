@@ -69,7 +69,7 @@ class Calls:
         self.access: Observer | None = None
         """Called for every call; None: neither log nor traces are wanted."""
         self._engine = engine
-        self._clock = clock
+        self.clock = clock
 
     def begin(
         self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
@@ -81,13 +81,13 @@ class Calls:
             guest: the client that is held to its limits; None: nobody is.
             ends: when the client wants its answer (monotonic seconds); None: it waits as long as the network does.
         """
-        tally, started = self._engine.tally, self._clock()
+        tally, started = self._engine.tally, self.clock()
         tally.bytes_in += len(body)
         # An object in ASCII, the usual body, needs no check for UTF-8 and is no batch.
         usual = body.startswith(b"{") and body.isascii()
         decoded = jsonrpc.decode_member(body) if usual else jsonrpc.decode(body)
         if not tally.requests & _UNTIMED:
-            tally.step(Step.PARSE, self._clock() - started)
+            tally.step(Step.PARSE, self.clock() - started)
         if isinstance(decoded, list):
             return self._batch(decoded, route, client, guest, ends)
         if isinstance(decoded, Invalid):
@@ -97,10 +97,7 @@ class Calls:
         if outcome is not None:
             route.known.learn(body, taken.plan, outcome, self.settings.headers)
             return self._single(taken, outcome)
-        pending = self._engine.fetch(route.network, taken.plan, client)
-        if ends is not None:
-            self._bound(pending, taken.plan, ends)
-        return pending.then(partial(self._single, taken))
+        return self.fetch(taken, route, client, ends).then(partial(self._single, taken))
 
     async def answer(
         self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
@@ -135,7 +132,7 @@ class Calls:
     def take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
         particular = guest is not None or self.access is not None
-        memory, now = self._engine.memory, self._clock()
+        memory, now = self._engine.memory, self.clock()
         turn_ends = now + TURN
         while batch.next < batch.size and now < turn_ends:
             position, text = batch.next, bytes(batch.members[batch.next])
@@ -146,11 +143,11 @@ class Calls:
                 batch.room -= len(result)
                 batch.outcomes[position] = known.outcome
                 batch.replies[position] = call_id, jsonrpc.RESULT, result
-                now = self._clock()
+                now = self.clock()
                 known.count(memory, slot, len(result), now - started)
             else:
                 self._take(batch, position, text, route, guest, started)
-                now = self._clock()
+                now = self.clock()
 
     def _take(
         self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None, started: float
@@ -199,23 +196,16 @@ class Calls:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:
                 route.accepted[call.method] = accepted
-        cell = accepted[1]
-        if outcome is None:
-            cell.missed(miss_reason(plan))
-        return _Taken(call.id, plan, cell, started), outcome
+        return _Taken(call.id, plan, accepted[1], started), outcome
 
     def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
-        """The outcome of a call of a batch, whose latency counts from now."""
-        taken.started = self._clock()
+        """The outcome of a call that misses. The wait ends at `ends`, when the client wants its answer. That is as if the
+        client left: the fetch goes on for others."""
+        taken.cell.missed(miss_reason(taken.plan))
         pending = self._engine.fetch(route.network, taken.plan, client)
         if ends is not None:
-            self._bound(pending, taken.plan, ends)
+            pending.within(ends - self.clock(), out_of_time(taken.plan.head))
         return pending
-
-    def _bound(self, pending: Pending[Outcome], plan: Plan, ends: float) -> None:
-        """End a wait when the client wants its answer. A client that waits no longer is like one that leaves: the fetch
-        goes on for others."""
-        pending.within(ends - self._clock(), out_of_time(plan.head))
 
     def _single(self, taken: _Taken, outcome: Outcome) -> Answered:
         """Count the outcome of a single call, and write its reply."""
@@ -228,7 +218,7 @@ class Calls:
 
     def count(self, taken: _Taken, outcome: Outcome) -> None:
         """Count the outcome of a call, and call the observer of every call."""
-        seconds = self._clock() - taken.started
+        seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
         taken.cell.done(outcome.source, seconds, size, outcome.error is not None, outcome.steps)
         if self.access is not None:
@@ -295,6 +285,7 @@ class _BatchFetch:
     def _fetch(self, position: int, taken: _Taken) -> None:
         if self._calls.access is not None:
             self._calls.access.another()
+        taken.started = self._calls.clock()  # the wait for items before it is no part of its latency
         pending = self._calls.fetch(taken, self._route, self._client, self._ends)
         self._under_way.add(pending)
         pending.listen(partial(self._landed, position, taken))

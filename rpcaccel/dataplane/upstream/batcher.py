@@ -127,8 +127,6 @@ class Batcher:
     def _look_for_a_slot(self) -> None:
         self._patience = None
         self._go_on()
-        if self._waiting:
-            self._wait_for_a_slot()
 
     def _end_of_turn(self) -> None:
         if self._turn_since is not None:
@@ -149,6 +147,8 @@ class Batcher:
             request = self.client.post(items, timeout, self._answered, first.span if alone else "")
             for item in items:
                 item.request = request
+        if self._waiting and self._patience is None:
+            self._wait_for_a_slot()
 
     def _take(self, now: float) -> list[Attempt]:
         """The next attempts to travel together. They belong to one pool: what their reply costs and teaches is booked

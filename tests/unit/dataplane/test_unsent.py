@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rpcaccel.dataplane.http.handler import HttpAnswer, Visit
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.conversation import Conversation, call
+from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until
 
@@ -92,6 +93,33 @@ async def test_a_client_that_reads_is_served_beside_many_that_do_not(
         for number in range(5):
             stack.enter_context(deaf(proxy)).send(call(number, BLOCK, *odd, params=[7, {}]))
         assert (await proxy.call("eth_chainId")).status == 200
+
+
+async def test_a_client_that_does_not_read_yet_is_answered_later_whichever_lane_its_next_request_needs() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, Conversation.open(proxy.worker.port) as client:
+        nodes[0].hold(BLOCK)
+        client.send(call(1, BLOCK, params=[7, {}]))
+        await nodes[0].arrived.wait()
+        (lane,) = proxy.worker._lanes.open
+        client.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: lane._buffer)
+        lane.pause_writing()
+        nodes[0].release()
+        assert (await client.answer()).status == 200
+        assert (await client.answer()).body == b"alive\n"
+        lane.resume_writing()
+        client.send(call(2))
+        assert (await client.answer()).json["id"] == 2
+
+
+async def test_more_requests_than_one_are_answered_no_faster_than_their_client_reads() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, Conversation.open(proxy.worker.port) as client:
+        client.send(call(1))
+        await client.answer()
+        (lane,) = proxy.worker._lanes.open
+        lane.pause_writing()
+        lane.data_received(call(2) + call(3) + call(4))
+        assert lane._inner._paused, "a protocol that comes later is told as well"
 
 
 async def test_what_waits_for_many_is_kept_once() -> None:

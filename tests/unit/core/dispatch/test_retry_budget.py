@@ -30,6 +30,16 @@ def test_traffic_pays_in() -> None:
     assert repr(budget) == "<budget 10% + 0/s>"
 
 
+def test_calls_that_another_budget_counted_pay_in_once_and_only_those_of_the_span() -> None:
+    budget = Budget(share=0.1, floor=0.0, span=10.0)
+    budget.count_up_to(5000, 100.0)
+    assert not budget.take(100.0), "nobody knows when calls were made that were counted before"
+    budget.count_up_to(5020, 105.0)
+    assert [budget.take(105.0) for _ in range(3)] == [True, True, False]
+    budget.count_up_to(5120, 205.0)
+    assert [budget.take(205.0) for _ in range(2)] == [True, False]
+
+
 @given(st.lists(st.tuples(st.booleans(), st.floats(0.0, 2.0)), max_size=200))
 def test_extras_within_the_span_never_exceed_share_and_floor(events: list[tuple[bool, float]]) -> None:
     budget = Budget(share=0.1, floor=0.3, span=10.0)

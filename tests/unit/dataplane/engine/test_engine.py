@@ -198,3 +198,11 @@ async def test_a_null_is_kept_until_the_next_head_and_no_longer() -> None:
 def test_knobs_are_checked() -> None:
     with pytest.raises(ValueError, match="latency"):
         knobs(latency="fast")
+
+
+async def test_what_memory_cannot_have_is_no_miss_of_memory() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        before = proxy.worker._memory.stats().misses
+        await proxy.call("eth_newBlockFilter")
+        await proxy.call("eth_getBalance", "0x" + "a5" * 20, "latest")
+        assert proxy.worker._memory.stats().misses - before == 1

@@ -9,7 +9,8 @@ import pytest
 
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.fleet import gated_nodes
-from tests.support.proxy import Proxy, proxying
+from tests.support.manual_clock import ManualClock
+from tests.support.proxy import Proxy, proxying, settings_for
 from tests.support.waiting import until
 
 ALL = {"refresh": 1.0}
@@ -98,6 +99,23 @@ async def test_it_takes_no_more_than_its_share_of_the_node_calls_the_hottest_fir
             await popular(proxy, "eth_getBalance", f"0x{number:040x}", "latest", times=3 + (number == 5))
         assert await moved(proxy) == 2
         assert (await proxy.call("eth_getBalance", f"0x{5:040x}", "latest")).cache == "memory"
+
+
+@pytest.mark.parametrize("happens", ["nothing", "new settings", "no head for an hour"])
+async def test_calls_of_long_ago_pay_for_no_refreshes(happens: str) -> None:
+    share = {"refresh": 0.05}
+    clock = ManualClock(1000.0)
+    async with harmony_nodes(1) as nodes, proxying(nodes, net=share, clock=clock.now) as proxy:
+        for number in range(100, 400):
+            await proxy.call("eth_getBalance", f"0x{number:040x}", "latest")
+        if happens != "no head for an hour":
+            await moved(proxy)
+        clock.advance(3600)
+        if happens == "new settings":
+            proxy.worker.adopt(settings_for(nodes, net=share), 2)
+        for number in range(60):
+            await popular(proxy, "eth_getBalance", f"0x{number:040x}", "latest")
+        assert await moved(proxy) <= 3
 
 
 async def test_it_is_off_at_0() -> None:

@@ -193,6 +193,9 @@ async def test_nothing_more_is_fetched_for_a_batch_that_has_no_room() -> None:
         assert 0 < sum(not code for _, code in told) <= 3
         assert {code for _, code in told} == {0, -32003}
         assert proxy.asked("hmyv2_getBlockByNumber") - before <= 5
+        cells = {cell.method: cell for cell in proxy.worker.report().tally.cells}
+        misses = sum(cells["hmyv2_getBlockByNumber"].misses.values())
+        assert misses == proxy.asked("hmyv2_getBlockByNumber"), "what is not fetched is no miss"
 
 
 async def test_what_was_done_is_told_though_the_batch_has_no_room_left() -> None:

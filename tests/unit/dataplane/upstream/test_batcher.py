@@ -172,6 +172,22 @@ async def test_a_slot_that_a_call_keeps_too_long_is_given_to_those_that_wait(nod
     assert "0 slots taken, 0 waiting" in repr(batcher)
 
 
+async def test_calls_of_one_turn_that_find_no_slot_wait_for_one_that_is_kept_too_long(node: Node) -> None:
+    clock = ManualClock()
+    batcher = Batcher(node, 512, clock.now, Gathering())
+    for _ in range(200):
+        batcher.state.called(clock.now())  # so that calls of one turn are collected though slots are free
+    among = pool(batcher, clock.now)
+    tasks = await ask(batcher, FEWEST_SLOTS + 10, among=among)
+    assert "0 waiting" not in repr(batcher)
+    async with asyncio.timeout(30):
+        while "0 waiting" not in repr(batcher):
+            clock.advance(PATIENCE)
+            await asyncio.sleep(0.01)
+    node.open.set()
+    await asyncio.gather(*tasks)
+
+
 @pytest.mark.parametrize("why", [FailureKind.NOT_JSON_RPC, FailureKind.CALL_REFUSED, FailureKind.OVERSIZED])
 async def test_a_batch_the_node_refuses_is_taken_apart_and_no_more_are_sent(
     node: Node, batcher: Batcher, why: FailureKind
