@@ -199,8 +199,10 @@ class Calls:
         return _Taken(call.id, plan, accepted[1], started), outcome
 
     def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
-        """The outcome of a call that misses. The wait ends at `ends`, when the client wants its answer. That is as if the
-        client left: the fetch goes on for others."""
+        """The outcome of a call that misses.
+
+        At `ends`, when the client wants its answer, the wait ends as if the client left: the fetch goes on for others.
+        """
         taken.cell.missed(miss_reason(taken.plan))
         pending = self._engine.fetch(route.network, taken.plan, client)
         if ends is not None:
