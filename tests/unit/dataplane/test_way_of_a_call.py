@@ -14,11 +14,11 @@ from typing import Any
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
-MOST_OF_A_MISS = 176
+MOST_OF_A_MISS = 97
 """Function calls of a lone read that no tier has; wanted: 70."""
-MOST_FILES = 49
+MOST_FILES = 39
 """Files that these calls are in; wanted: 15."""
-MOST_OF_A_HIT = 12
+MOST_OF_A_HIT = 9
 WARM = 60
 """Calls before those that are counted: what is made once for a method, a head or a second."""
 
