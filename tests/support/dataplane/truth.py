@@ -139,13 +139,15 @@ def tell_stories(number: int) -> None:
 
 
 def weather(storm: int) -> None:
-    """A long story with the usual things more often: what the machine above is slow to come upon."""
+    """A long story with the usual things more often: what the machine above is slow to come upon. A story that is told
+    with the suite must also be one in which something happens; one of the others may be quiet."""
     witness = Witness()
     try:
         for move in range(MOVES_OF_A_STORM):
             witness.anything(Random(storm * MOVES_OF_A_STORM + move))
     finally:
         witness.world.close()
-    assert FORKING in {asked.network for asked in witness.recent}
-    assert witness.seen["node"] > 20
-    assert witness.seen["kept"] > 100
+    if storm in SHORT_STORMS or storm in STORMS:
+        assert FORKING in {asked.network for asked in witness.recent}
+        assert witness.seen["node"] > 20
+        assert witness.seen["kept"] > 100
