@@ -93,6 +93,8 @@ class Fetch(Flight):
         self._chooser: Choosing
         """Says which node is asked next."""
         self._plan = plan
+        self._fork_epoch = network.sight.view.fork_epoch
+        """The fork epoch at which the call was planned that is taken to the nodes."""
         self._client = client
         self._context = copy_context()
         """The context of the first caller, to whose call traces and logs of later attempts belong."""
@@ -143,12 +145,14 @@ class Fetch(Flight):
 
     def _looked(self, seconds: float, entry: Entry | None, lease: Lease | None) -> None:
         """Take what the second tier has of the call; where it has nothing, ask the nodes."""
-        shared = self._shared
+        shared, network, plan = self._shared, self._network, self._plan
+        if network.sight.view.fork_epoch != self._fork_epoch:  # by the old plan, a node on a left branch might be asked
+            plan = network.plan(plan.method, plan.asked)
         self._lookup, self._lease = None, lease
         if entry is None:
             self._redis = seconds
             self._started = shared.clock()
-            self._run(self._ask_nodes, _CALL, self._plan)
+            self._run(self._ask_nodes, _CALL, plan)
         else:
             shared.tally.step(_REDIS, seconds)
             steps = ((_REDIS.value, seconds),)

@@ -22,7 +22,7 @@ from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.node_client import Post
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
-from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.stores.base import NoStore
 from tests.support.dataplane.scripted_nodes import Trace
 from tests.support.proxy import Proxy, proxying
@@ -101,6 +101,19 @@ async def test_what_it_has_not_is_asked_of_a_node(down: bool) -> None:
             tell()
         assert (await ended(waiting)).source is AnswerSource.NODE
         assert nodes[0].counts.calls == 1
+
+
+async def test_a_call_that_waited_for_the_second_tier_over_a_reorganisation_is_planned_again() -> None:
+    async with ethereum_nodes(2, head=300) as nodes, proxying(nodes, net={"chain": "ethereum"}) as proxy:
+        tier = Tier(None)
+        engine, network = over(proxy, tier)
+        proxy.see(290, final=200, fork_epoch=1)
+        waiting = engine.fetch(network, network.plan("eth_getTransactionReceipt", b'["0x%064x"]' % 7))
+        proxy.see(nodes=[300, 290], final=200, fork_epoch=2)
+        for _, tell in tier.asked:
+            tell()
+        outcome = await ended(waiting)
+        assert (outcome.block, outcome.node) == (300, nodes[0].name)
 
 
 async def test_a_bug_in_taking_what_the_second_tier_has_belongs_to_the_callers() -> None:
