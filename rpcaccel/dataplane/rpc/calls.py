@@ -59,6 +59,8 @@ class _Taken(Struct, gc=False):
     cell: Cell
     started: float
     """When the latency of the call began to count (monotonic seconds)."""
+    fork_epoch: int
+    """The fork epoch at which the call was planned."""
 
 
 class Calls:
@@ -196,7 +198,7 @@ class Calls:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:
                 route.accepted[call.method] = accepted
-        return _Taken(call.id, plan, accepted[1], started), outcome
+        return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch), outcome
 
     def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
         """The outcome of a call that misses.
@@ -288,6 +290,9 @@ class _BatchFetch:
         if self._calls.access is not None:
             self._calls.access.another()
         taken.started = self._calls.clock()  # the wait for items before it is no part of its latency
+        network, plan = self._route.network, taken.plan
+        if network.sight.view.fork_epoch != taken.fork_epoch:  # by the old plan, a node on a left branch might be asked
+            taken.plan = network.plan(plan.method, plan.asked)
         pending = self._calls.fetch(taken, self._route, self._client, self._ends)
         self._under_way.add(pending)
         pending.listen(partial(self._landed, position, taken))

@@ -23,6 +23,7 @@ from rpcaccel.dataplane.upstream.attempt import Attempt
 from rpcaccel.dataplane.upstream.batcher import Batcher, Sender
 from rpcaccel.dataplane.upstream.pool import Told, UnderWay
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.fleet import gated_nodes
 from tests.support.proxy import Proxy, proxying, settings_for
 
 
@@ -247,3 +248,16 @@ async def test_items_that_are_answered_at_once_while_others_wait_are_as_many_as_
         items += [{"id": n, "method": "eth_getFilterChanges", "params": [gone]} for n in range(64, 964)]
         answered = await answering.answer(json.dumps(items).encode(), routes["/"], b"")  # type: ignore[arg-type]
         assert sorted(reply["id"] for reply in json.loads(answered.body)) == list(range(964))
+
+
+async def test_an_item_that_waited_for_others_over_a_reorganisation_is_planned_again() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy:
+        answering, routes = calls(proxy, batch_at_once=1)
+        nodes[0].hold("eth_gasPrice")
+        body = b'[{"id":1,"method":"eth_gasPrice"},{"id":2,"method":"hmyv2_gasPrice"}]'
+        answer = asyncio.create_task(answering.answer(body, routes["/"], b""))  # type: ignore[arg-type]
+        await nodes[0].arrived.wait()
+        nodes[0].chain.advance()
+        proxy.see(fork_epoch=1)
+        nodes[0].release()
+        assert [outcome.block for outcome in (await answer).outcomes][1] == nodes[0].head
