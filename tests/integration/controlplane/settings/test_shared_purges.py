@@ -59,7 +59,7 @@ class Host:
                 try:
                     await self.purges.catch_up()
                 except UnreachableError:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.01)  # between two tries: the client tells nobody that Redis is back
                 else:
                     return self.purged
 
