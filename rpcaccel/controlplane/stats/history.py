@@ -54,6 +54,9 @@ class Bucket(Struct, frozen=True, kw_only=True):
     calls: int = 0
     hits: int = 0
     errors: int = 0
+    """Calls that the proxy or its nodes failed at."""
+    client_errors: int = 0
+    """Calls that got an error by the client's own doing."""
     refused: int = 0
     """Calls that the proxy did not accept."""
     turned_away: int = 0
@@ -67,7 +70,9 @@ class Bucket(Struct, frozen=True, kw_only=True):
     nodes: dict[NodeKey, NodeSums] = {}
 
 
-_COUNTED = ("calls", "hits", "errors", "refused", "turned_away", "spared_calls", "spared_seconds", "seconds")
+_COUNTED = (
+    "calls", "hits", "errors", "client_errors", "refused", "turned_away", "spared_calls", "spared_seconds", "seconds"
+)  # fmt: skip
 
 
 class Window(Struct, frozen=True):
@@ -111,6 +116,7 @@ def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
         calls=sum(cell.calls for cell in cells),
         hits=sum(cell.hits for cell in cells),
         errors=sum(cell.errors for cell in cells),
+        client_errors=sum(cell.client_errors for cell in cells),
         refused=sum(cell.refused for cell in cells),
         hit=together(cell.latency[source] for cell in cells for source in HITS),
         miss=together(cell.latency[source] for cell in cells for source in MISSES),

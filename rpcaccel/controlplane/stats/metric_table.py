@@ -42,7 +42,7 @@ EXPOSED: tuple[Exposed, ...] = (
             value="in_flight"),
     Exposed("rpcaccel_limits_alone_total", "counter", "Times a worker limited clients without knowing the others.",
             value="limits_alone"),
-    Exposed("rpcaccel_calls_total", "counter", "Calls by how they ended: ok, error, refused.",
+    Exposed("rpcaccel_calls_total", "counter", "Calls by how they ended: ok, error, client_error, refused.",
             ("network", "method", "outcome")),
     Exposed("rpcaccel_call_seconds", "histogram", "Time to answer a call, by where the answer came from.",
             ("network", "method", "source")),

@@ -151,7 +151,7 @@ def _program(frame: Frame) -> Iterator[Sample]:
 
 def _calls(cells: Iterable[Cell]) -> Iterator[Sample]:
     for named, same in by_method(cells).items():
-        errors = sum(cell.errors for cell in same)
+        errors, client_errors = sum(cell.errors for cell in same), sum(cell.client_errors for cell in same)
         answered = dict.fromkeys(AnswerSource, 0)
         for source, label in _SOURCES:
             # A source that never answered this method has no series: most pairs never meet.
@@ -160,8 +160,9 @@ def _calls(cells: Iterable[Cell]) -> Iterator[Sample]:
                 answered[source] = histogram.count
                 yield "call_seconds", histogram, (*named, label)
         refused = answered[AnswerSource.REFUSED]
-        yield "calls_total", sum(answered.values()) - errors - refused, (*named, "ok")
+        yield "calls_total", sum(answered.values()) - errors - client_errors - refused, (*named, "ok")
         yield "calls_total", errors, (*named, "error")
+        yield "calls_total", client_errors, (*named, "client_error")
         yield "calls_total", refused, (*named, "refused")
         yield "result_bytes_total", sum(cell.size for cell in same), named
 

@@ -31,7 +31,8 @@ class Columns(TypedDict):
     hit_p99: list[float | None]
     miss_p50: list[float | None]
     miss_p99: list[float | None]
-    errors_per_second: list[float]
+    errors_per_second: Annotated[list[float], Meta(description="Calls that the proxy or its nodes failed at.")]
+    client_errors_per_second: Annotated[list[float], Meta(description="Errors by the clients' own doing.")]
     node_calls_per_second: list[float]
     spared_per_second: Annotated[list[float], Meta(description="Node calls that the cache saved.")]
 
@@ -96,6 +97,7 @@ def columns(buckets: Sequence[Bucket]) -> Columns:
         "miss_p50": [one.miss.quantile(0.5) for one in buckets],
         "miss_p99": [one.miss.quantile(0.99) for one in buckets],
         "errors_per_second": [one.errors / one.seconds for one in buckets],
+        "client_errors_per_second": [one.client_errors / one.seconds for one in buckets],
         "node_calls_per_second": [sum(node.calls for node in one.nodes.values()) / one.seconds for one in buckets],
         "spared_per_second": [one.spared_calls / one.seconds for one in buckets],
     }

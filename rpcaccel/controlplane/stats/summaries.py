@@ -13,6 +13,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.history import Bucket, Window, bucket_of
+from rpcaccel.core.replies.failure import is_node_fault
 from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell
 from rpcaccel.core.stats.histogram import Histogram
 
@@ -43,8 +44,9 @@ class Readings(TypedDict):
     hit_ratio: Share | None
     hit: Quantiles | None
     miss: Quantiles | None
-    errors: int
-    error_ratio: Share | None
+    errors: Annotated[int, Meta(description="Calls that the proxy or its nodes failed at.")]
+    error_ratio: Annotated[float | None, Meta(description="Those, of the calls that the proxy accepted, 0 to 1.")]
+    client_errors: Annotated[int, Meta(description="Errors by the clients' own doing.")]
     refused_calls: Annotated[int, Meta(description="Calls that the proxy did not accept.")]
     refused: Annotated[int, Meta(description="Those, and what was refused before it was a call of any method.")]
 
@@ -61,7 +63,8 @@ class MethodFigures(TypedDict):
     steps: Annotated[dict[str, float], Meta(description="Seconds, by stage of the call.")]
     hit: Quantiles | None
     miss: Quantiles | None
-    errors: int
+    errors: Annotated[int, Meta(description="Calls that the proxy or its nodes failed at.")]
+    client_errors: Annotated[int, Meta(description="Errors by the clients' own doing.")]
     refused: int
     bytes_per_second: PerSecond | None
     misses: Counts
@@ -78,6 +81,7 @@ class NodeFigures(TypedDict):
     calls_total: int
     latency: Annotated[Quantiles | None, Meta(description="Of its answers in the last minute.")]
     failures: Annotated[dict[str, int], Meta(description="Attempts without an answer in the last minute, by kind.")]
+    failed: Annotated[int, Meta(description="Those among them that were the node's own fault.")]
     failures_total: int
     retries: Annotated[int, Meta(description="In the last minute.")]
 
@@ -103,6 +107,7 @@ def figures(whole: Bucket) -> Readings:
         "miss": quantiles(whole.miss),
         "errors": whole.errors,
         "error_ratio": ratio(whole.errors, accepted),
+        "client_errors": whole.client_errors,
         "refused_calls": whole.refused,
         "refused": whole.refused + whole.turned_away,
     }
@@ -123,6 +128,7 @@ def method_figures(cells: list[Cell], window: Window | None) -> MethodFigures:
         "hit": quantiles(whole.hit),
         "miss": quantiles(whole.miss),
         "errors": whole.errors,
+        "client_errors": whole.client_errors,
         "refused": whole.refused,
         "bytes_per_second": rate(sum(cell.size for cell in cells), window),
         "misses": _reasons(cell.misses for cell in cells),
@@ -141,6 +147,7 @@ def node_figures(now: NodeCell | None, minute: NodeCell | None) -> NodeFigures:
         "calls_total": now.calls if now else 0,
         "latency": quantiles(answers),
         "failures": dict(minute.failures) if minute else {},
+        "failed": sum(count for kind, count in minute.failures.items() if is_node_fault(kind)) if minute else 0,
         "failures_total": sum(now.failures.values()) if now else 0,
         "retries": minute.retries if minute else 0,
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
-from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.stats.counters import AnswerSource, Step
 
 
@@ -74,6 +75,21 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """The steps of the call and their durations in seconds, in order."""
     legs: tuple[Leg, ...] = ()
     """The attempts, if there was more than one."""
+
+
+def is_client_error(plan: Plan, outcome: Outcome) -> bool:
+    """Is the error of a call the client's own doing: params, a revert, an invented method, a block yet to come?
+
+    A call that the proxy refused is none: refusals are counted apart.
+    """
+    kind = outcome.kind
+    if kind is None:
+        return False
+    if kind is FailureKind.METHOD_MISSING:
+        return not plan.rule.known
+    if kind is FailureKind.NODE_BEHIND:
+        return plan.block is not None and plan.block > outcome.block
+    return policy(kind).fault == "client"
 
 
 _WAITED = {

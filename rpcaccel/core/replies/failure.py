@@ -70,6 +70,9 @@ class Policy(Struct, frozen=True):
     node no work, and the attempts and the deadline of the call are limit enough. "apart": the call itself may have
     caused the failure, so a budget of its own keeps clients from draining the common one. "budget": the node did work
     or may be overloaded."""
+    fault: Literal["node", "lack", "client", "proxy"] = "node"
+    """Where the cause lies. "lack": the node is well and lacks something that another node may have. "client": the call
+    itself, which every node would answer so. "proxy": this program or its settings."""
 
 
 _POLICIES: dict[FailureKind, Policy] = {
@@ -100,32 +103,47 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.UNAUTHORIZED: Policy("always", "ignore", "own-error", http=502, pays="nothing"),
     FailureKind.MISCONFIGURED: Policy("always", "ignore", "own-error", http=502, pays="nothing"),
     # Most likely the call is at fault (too long, malformed). One other node is asked, in case the node is.
-    FailureKind.CALL_REFUSED: Policy("one-other", "ignore", "own-error", code=-32600, http=400, pays="apart"),
+    FailureKind.CALL_REFUSED: Policy(
+        "one-other", "ignore", "own-error", code=-32600, http=400, pays="apart", fault="client"
+    ),
     # The node is healthy but lacks something (a block, old state, a method, a role) that another may have.
-    FailureKind.NODE_BEHIND: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
-    FailureKind.PRUNED: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
-    FailureKind.BEYOND_WINDOW: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing"),
-    FailureKind.METHOD_MISSING: Policy("always", "ignore", "pass-through", code=-32601, pays="nothing"),
-    FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000, pays="nothing"),
+    FailureKind.NODE_BEHIND: Policy(
+        "if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing", fault="lack"
+    ),
+    FailureKind.PRUNED: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing", fault="lack"),
+    FailureKind.BEYOND_WINDOW: Policy(
+        "if-repeatable", "ignore", "pass-through", code=-32000, pays="nothing", fault="lack"
+    ),
+    FailureKind.METHOD_MISSING: Policy("always", "ignore", "pass-through", code=-32601, pays="nothing", fault="lack"),
+    FailureKind.ROLE_MISSING: Policy("always", "ignore", "pass-through", code=-32000, pays="nothing", fault="lack"),
     FailureKind.NODE_TIMEOUT: Policy("if-repeatable", "ignore", "pass-through", code=-32000, pays="apart"),
     # Deterministic answers: every node would say the same.
-    FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005),
-    FailureKind.REVERT: Policy("never", "success", "pass-through", code=3),
-    FailureKind.INVALID_PARAMS: Policy("never", "success", "pass-through", code=-32602),
-    FailureKind.REJECTED: Policy("never", "success", "pass-through", code=-32000),
-    FailureKind.ALREADY_KNOWN: Policy("never", "success", "success-with-hash", code=-32000),
-    FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000),
-    FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000),
+    FailureKind.TOO_LARGE: Policy("never", "success", "pass-through", code=-32005, fault="client"),
+    FailureKind.REVERT: Policy("never", "success", "pass-through", code=3, fault="client"),
+    FailureKind.INVALID_PARAMS: Policy("never", "success", "pass-through", code=-32602, fault="client"),
+    FailureKind.REJECTED: Policy("never", "success", "pass-through", code=-32000, fault="client"),
+    FailureKind.ALREADY_KNOWN: Policy("never", "success", "success-with-hash", code=-32000, fault="client"),
+    FailureKind.NONCE_TOO_LOW: Policy("never", "success", "pass-through", code=-32000, fault="client"),
+    FailureKind.FILTER_NOT_FOUND: Policy("never", "success", "pass-through", code=-32000, fault="client"),
     # Failures of the proxy itself.
-    FailureKind.NO_NODE: Policy("never", "ignore", "own-error", http=503),
-    FailureKind.BUSY: Policy("always", "ignore", "own-error", code=-32005, http=503, pays="nothing"),
-    FailureKind.CANCELLED: Policy("never", "ignore", "own-error"),
+    FailureKind.NO_NODE: Policy("never", "ignore", "own-error", http=503, fault="proxy"),
+    FailureKind.BUSY: Policy("always", "ignore", "own-error", code=-32005, http=503, pays="nothing", fault="proxy"),
+    FailureKind.CANCELLED: Policy("never", "ignore", "own-error", fault="proxy"),
 }
 
 
 def policy(kind: FailureKind) -> Policy:
     """The row of `kind`; the row of UNKNOWN for a kind without one."""
     return _POLICIES.get(kind, _POLICIES[FailureKind.UNKNOWN])
+
+
+_NODE_FAULTS = frozenset(kind.value for kind in FailureKind if policy(kind).fault == "node")
+
+
+def is_node_fault(end: str) -> bool:
+    """Was an attempt that ended so the node's own fault? `end` is a FailureKind, or another word for how an attempt may
+    end."""
+    return end in _NODE_FAULTS
 
 
 _BY_STATUS: dict[int, FailureKind] = {

@@ -75,7 +75,10 @@ class Cell(Struct):
     latency: list[Histogram] = field(default_factory=_histograms)
     """Latency by AnswerSource; the count of a histogram is the number of calls answered from that source."""
     errors: int = 0
-    """Calls that the client got an error for, without refusals."""
+    """Calls that the proxy or its nodes failed at."""
+    client_errors: int = 0
+    """Calls that the client got an error for by its own doing: invalid params, reverts, invented methods. Refusals are
+    not among them."""
     size: int = 0
     """Bytes of results sent to clients."""
     misses: dict[str, int] = field(default_factory=dict)
@@ -93,6 +96,7 @@ class Cell(Struct):
         seconds: float,
         size: int = 0,
         failed: bool = False,
+        by_client: bool = False,
         steps: Sequence[tuple[str, float]] = (),
     ) -> None:
         """Count one answered call.
@@ -101,6 +105,7 @@ class Cell(Struct):
             seconds: the latency of the call.
             size: bytes of its result.
             failed: the client got an error.
+            by_client: the error is the client's own doing.
             steps: names and seconds of the steps of a call that was not answered at once.
         """
         histogram = self.latency[source]
@@ -108,7 +113,8 @@ class Cell(Struct):
         histogram.seconds += seconds
         self.size += size
         if failed and source != AnswerSource.REFUSED:
-            self.errors += 1
+            self.errors += not by_client
+            self.client_errors += by_client
         for step, taken in steps:
             self.spent[step] = self.spent.get(step, 0) + round(taken * 1e6)
 
@@ -202,6 +208,8 @@ class NetworkCell(Struct):
     """Calls refused because every node had as many calls in flight as it may have."""
     unpaid: int = 0
     """Retries that the retry budget forbade."""
+    codes: dict[str, int] = field(default_factory=dict)
+    """Calls that got an error, refused ones included, by JSON-RPC code."""
     in_room: int = 0
     """Calls that are waiting for a node with room now (gauge)."""
 

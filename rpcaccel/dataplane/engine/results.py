@@ -73,6 +73,7 @@ def joined(outcome: Outcome, waited: float) -> Outcome:
         block=outcome.block,
         http=outcome.http,
         retry_after=outcome.retry_after,
+        kind=outcome.kind,
         steps=((Step.FLIGHT, waited),),
     )
 

@@ -149,4 +149,4 @@ def not_found(network: Network, plan: Plan) -> Outcome:
     head = network.view.head
     if plan.rule.kind == "filter-drop":
         return Outcome(source=AnswerSource.LOCAL, result=b"false", block=head)
-    return Outcome(source=AnswerSource.LOCAL, error=NOT_FOUND, block=head)
+    return Outcome(source=AnswerSource.LOCAL, error=NOT_FOUND, block=head, kind=FailureKind.FILTER_NOT_FOUND)

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.client_limits import Client
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Outcome, is_client_error
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
-from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step
+from rpcaccel.core.replies.answer import error_parts
+from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step, bump
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
@@ -224,7 +225,13 @@ class Calls:
         """Count the outcome of a call, and call the observer of every call."""
         seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
-        taken.cell.done(outcome.source, seconds, size, outcome.error is not None, outcome.steps)
+        if outcome.error is None:
+            taken.cell.done(outcome.source, seconds, size, steps=outcome.steps)
+        else:
+            by_client = is_client_error(taken.plan, outcome)
+            taken.cell.done(outcome.source, seconds, 0, failed=True, by_client=by_client, steps=outcome.steps)
+            code, _message = error_parts(outcome.error)
+            bump(self._engine.tally.network(taken.plan.network).codes, str(code))
         if self.access is not None:
             self.access.answered(taken.plan.network, taken.plan, outcome, seconds)
 
