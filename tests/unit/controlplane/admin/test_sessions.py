@@ -202,8 +202,8 @@ async def test_a_folder_that_cannot_be_written_is_said_once_and_logins_go_on(tim
 
 
 async def test_the_sessions_are_bounded_and_the_oldest_goes_first(times: Times) -> None:
-    made = await times.begun(*["eye"] * (MOST + 1))
     sessions = times.start()
+    made = [sessions.begin("eye", settings()) for _ in range(MOST + 1)]
     assert repr(sessions).startswith(f"<Sessions {MOST}")
     assert sessions.name_of(made[0], settings().accounts) is None
     assert sessions.name_of(made[1], settings().accounts) == "eye"
