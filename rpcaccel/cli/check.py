@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client, options, progress_bar
+from rpcaccel.cli import admin_client, banner, options, progress_bar
 
 if TYPE_CHECKING:
     from rpcaccel.cli.probe import Finding
@@ -50,7 +50,9 @@ def check(
     if len(files) > (0 if config else 1):
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config
-    settings = options.judged_from(options.source(urls, file, chain, shard)).settings
+    source = options.source(urls, file, chain, shard)
+    banner.say(source.notes, "console", "warning")
+    settings = options.judged_from(source).settings
     findings = asyncio.run(_probe_all(settings))
     if as_json:
         admin_client.show_json({"nodes": [document(finding) for finding in findings]})
