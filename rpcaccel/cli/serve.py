@@ -10,6 +10,8 @@ from rpcaccel.controlplane.workers.sockets import ListenError
 
 if TYPE_CHECKING:
     from rpcaccel.config.load import Loaded
+    from rpcaccel.config.model import Settings
+    from rpcaccel.controlplane.settings.ledger import Origin
 
 ADDRESS, CONFIGURATION = 1, 2
 """Exit codes of a start that fails for an address, or for the state file."""
@@ -61,7 +63,6 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         form = settings.log.format
     finally:
         banner.say(source.notes, form, "warning")
-    from rpcaccel.controlplane import run
     from rpcaccel.controlplane.settings.ledger import Origin
     from rpcaccel.controlplane.settings.state_file import StateFile
 
@@ -72,10 +73,18 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         state=StateFile(kept.absolute()) if kept else None,
         told=told,
     )
+    return _serve(settings, origin)
+
+
+def _serve(settings: Settings, origin: Origin) -> int:
+    """Serve until told to stop; returns the exit code. Raises ConfigError or ListenError, unless the log is JSON: then
+    the fault is a line of it."""
+    from rpcaccel.controlplane import run
+
     try:
         return run.run(settings, banner=banner.announce, origin=origin)
     except (ConfigError, ListenError) as error:
-        if form == "console":
+        if settings.log.format == "console":
             raise
-        banner.say(str(error).splitlines(), form, "error")
+        banner.say(str(error).splitlines(), settings.log.format, "error")
         return CONFIGURATION if isinstance(error, ConfigError) else ADDRESS

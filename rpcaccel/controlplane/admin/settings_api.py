@@ -42,6 +42,8 @@ LARGEST = 1 << 20
 """Bytes of a change."""
 PROBE_WITHIN = 10.0
 """Seconds."""
+TRIALS = 8
+"""Nodes that are tried at one time; further ones wait."""
 STALLED = 30.0
 """Seconds after which the connection of a reader that takes nothing is closed."""
 RESTART = (*OF_THE_PROGRAM, *OF_A_WORKER)
@@ -61,6 +63,7 @@ class ChangeRoutes:
         self.control = control
         self._stalled = stalled
         self._probe_within = probe_within
+        self._trials = asyncio.Semaphore(TRIALS)
 
     def __repr__(self) -> str:
         return f"<ChangeRoutes {self.control!r}>"
@@ -152,7 +155,7 @@ class ChangeRoutes:
             faults = from_pydantic(error.errors(include_url=False), NodeSettings, {})
             raise ProblemError(422, "invalid-settings", "\n".join(map(str, faults)), faults=faults) from None
         try:
-            async with asyncio.timeout(self._probe_within):
+            async with self._trials, asyncio.timeout(self._probe_within):
                 found = await self.control.try_node(asked.network, node)
         except TimeoutError:
             found = NodeTrial(answering=False, note=f"it did not answer within {self._probe_within:g} s")
