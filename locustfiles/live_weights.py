@@ -1,6 +1,6 @@
 """Changes the nodes' weights through the admin API while load runs, and asserts that traffic follows.
 
-    RPCACCEL_ADMIN          127.0.0.1:8889     the admin side (RPCACCEL_ADMIN_TOKEN: NAME:PASSWORD, where it asks)
+    RPCACCEL_ADMIN          127.0.0.1:8889     the admin side (RPCACCEL_TOKEN: NAME:PASSWORD, where it asks)
     RPCACCEL_NETWORK                           the network; the first one when empty
     RPCACCEL_SHARES_WINDOW  5                  seconds over which shares are counted, for each setting of weights, and
                                                as often again as it takes until there were 50 calls

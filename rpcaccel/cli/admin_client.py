@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import json
 import os
+import ssl
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.client import HTTPException
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 import typer
 
@@ -26,7 +29,9 @@ DEFAULT = "127.0.0.1:8889"
 TIMEOUT, READING = 60.0, 10.0
 """Seconds: a purge walks through every key of a Redis, and workers take up a change; what is read comes at once."""
 _HOLDS = {
-    "/api/v1/nodes": {"nodes"},
+    "/api/v1/nodes": {"nodes", "answering"},
+    "/api/v1/clients": {"clients"},
+    "/api/v1/changes": {"changes"},
     "/api/v1/settings": {"revision", "document"},
     "/api/v1/record": {"calls"},
     "/api/v1/explain": {"method"},
@@ -35,10 +40,49 @@ _HOLDS = {
 """By the beginning of a path, members of which every answer of the admin API has at least one. An answer without any
 comes from another program."""
 
+_CACERT = "rpcaccel.cacert"
+
+
+class AdminSide(str):
+    """The address of an admin side, and the file of the authorities that its certificate is checked against."""
+
+    __slots__ = ("cacert",)
+    cacert: Path | None
+
+    def __new__(cls, address: str, cacert: Path | None = None) -> AdminSide:
+        side = super().__new__(cls, address)
+        side.cacert = cacert
+        return side
+
+
+def _trusting(context: typer.Context, cacert: Path | None) -> None:
+    context.meta[_CACERT] = cacert
+
+
+def _side(context: typer.Context, address: str) -> AdminSide:
+    return AdminSide(address, context.meta.get(_CACERT))
+
+
 Admin = Annotated[
-    str, typer.Option("--admin", envvar="RPCACCEL_ADMIN", metavar="HOST:PORT", help="The admin side of the proxy.")
+    str,
+    typer.Option(
+        "--admin", envvar="RPCACCEL_ADMIN", metavar="HOST:PORT", help="The admin side of the proxy.", callback=_side
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
+CaCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--cacert",
+        envvar="RPCACCEL_CACERT",
+        metavar="FILE",
+        help="Authorities (PEM) of an admin side at https://, in place of the system's.",
+        callback=_trusting,
+        expose_value=False,
+        is_eager=True,
+    ),
+]
+"""Beside each --admin (`main.run`). It is read first, and goes with the address (`AdminSide`)."""
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 
 
 class RemoteError(Exception):
@@ -76,10 +120,19 @@ async def meanwhile(asking: Callable[[], T]) -> T:
     return await answer
 
 
-def ask(admin: str, method: str, path: str, document: str | None = None, *, revision: int | None = None) -> Any:
+def ask(
+    admin: str,
+    method: str,
+    path: str,
+    document: str | None = None,
+    *,
+    revision: int | None = None,
+    patience: float | None = None,
+) -> Any:
     """Send one request to the admin side; returns the document of the answer.
 
-    `revision`: the revision of the settings that a change is made for. Raises RemoteError.
+    `revision`: the revision of the settings that a change is made for; `patience`: seconds that the answer may take.
+    Raises RemoteError.
     """
 
     def read(body: bytes) -> Any:
@@ -89,7 +142,7 @@ def ask(admin: str, method: str, path: str, document: str | None = None, *, revi
                 raise ValueError
         return answer
 
-    return _read(admin, method, path, document, revision, read)
+    return _read(admin, method, path, document, revision, read, patience)
 
 
 def text(admin: str, path: str, *, begins: str = "") -> str:
@@ -105,7 +158,13 @@ def text(admin: str, path: str, *, begins: str = "") -> str:
 
 
 def _read(
-    admin: str, method: str, path: str, document: str | None, revision: int | None, read: Callable[[bytes], Any]
+    admin: str,
+    method: str,
+    path: str,
+    document: str | None,
+    revision: int | None,
+    read: Callable[[bytes], Any],
+    patience: float | None = None,
 ) -> Any:
     """Send a request, with the NAME:PASSWORD in RPCACCEL_TOKEN if it is set; returns what `read` makes of the body of
     the answer. Raises RemoteError."""
@@ -113,13 +172,17 @@ def _read(
     body = None if document is None else document.encode()
     request = Request(f"{_base(admin)}{path}", body, headers, method=method)
     try:
-        with build_opener(ProxyHandler({}), _Stays()).open(request, timeout=_patience(method, path)) as reply:
+        opener = build_opener(ProxyHandler({}), _Stays(), HTTPSHandler(context=_authorities(admin)))
+        with opener.open(request, timeout=patience or _patience(method, path)) as reply:
             answer = read(reply.read())
     except HTTPError as error:
         with error:
             raise RemoteError(_refusal(error, admin)) from None
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            said = f"its certificate is not trusted: {reason.verify_message}"
+            raise RemoteError(f"{admin}: {said} (--cacert or RPCACCEL_CACERT names the file to trust)") from None
         reason = getattr(reason, "strerror", None) or reason
         raise RemoteError(
             f"no answer from the admin side at {admin}: {reason} (--admin or RPCACCEL_ADMIN says where it is)"
@@ -127,6 +190,17 @@ def _read(
     except (HTTPException, ValueError):
         raise RemoteError(f"what answers at {admin} is not the admin side of rpcaccel") from None
     return answer
+
+
+def _authorities(admin: str) -> ssl.SSLContext:
+    """The certificates that are trusted. Raises RemoteError for a file that holds none."""
+    cacert = admin.cacert if isinstance(admin, AdminSide) else None
+    try:
+        return ssl.create_default_context(cafile=cacert)
+    except ssl.SSLError:
+        raise RemoteError(f"--cacert {cacert}: expected certificates in PEM") from None
+    except OSError as error:
+        raise RemoteError(f"--cacert {cacert}: cannot be read: {error.strerror}") from None
 
 
 def known_network(admin: str, name: str) -> None:
@@ -145,6 +219,33 @@ class _Stays(HTTPRedirectHandler):
 
 def _patience(method: str, path: str) -> float:
     return READING if method == "GET" or path.endswith("/record") else TIMEOUT
+
+
+def show_json(document: Any) -> None:
+    """Print a document for programs."""
+    typer.echo(json.dumps(document, indent=2))
+
+
+def show_change(done: dict[str, Any], *, as_json: bool) -> None:
+    """Print the outcome of a change."""
+    if as_json:
+        show_json(outcome(done))
+    else:
+        typer.echo(told(done))
+
+
+def outcome(done: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of a change, without the settings themselves."""
+    return {key: done[key] for key in ("revision", "change", "adopted", "waiting", "persisted", "note")}
+
+
+def agreed(question: str, otherwise: str) -> bool:
+    """Whether the operator says yes to a question. Raises typer.Abort where nobody can be asked, after `otherwise`."""
+    typer.echo(f"{question} [y/N]: ", nl=False, err=True)  # typer.confirm writes a space to stdout
+    if not (answer := sys.stdin.readline()):
+        typer.echo(f"\nrpcaccel: {otherwise}; --yes does it without asking", err=True)
+        raise typer.Abort
+    return answer.strip().lower() in {"y", "yes"}
 
 
 def told(done: dict[str, Any]) -> str:

@@ -1,8 +1,11 @@
-"""The few lines printed when the program is up."""
+"""What is printed when the program is up, and before: lines for people, or JSON as in the log (`log.format`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,29 +15,62 @@ if TYPE_CHECKING:
     from rpcaccel.config.model import Settings
     from rpcaccel.controlplane.supervisor import RunningInfo
 
+SERVES = "rpcaccel serves"
+
 
 def announce(info: RunningInfo) -> None:
     """Print the banner and the notes on stderr, where they do not mix with output."""
+    if info.settings.log.format == "json":
+        typer.echo(as_log(SERVES, "info", document(info)), err=True)
+        return
     for line in (*lines(info.settings, info.listen, info.admin), *(f"  note           {note}" for note in info.notes)):
         typer.echo(line, err=True)
 
 
+def say(notes: Iterable[str], form: str, level: str) -> None:
+    """Print notes about the start on stderr, in the form of the log."""
+    for note in notes:
+        typer.echo(as_log(note, level, {}) if form == "json" else f"rpcaccel: {note}", err=True)
+
+
+def as_log(event: str, level: str, about: dict[str, Any]) -> str:
+    """A line as the log writes it in JSON. Its level keeps none of them back: a start is told in any case."""
+    timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({**about, "event": event, "level": level, "timestamp": timestamp})
+
+
+def document(info: RunningInfo) -> dict[str, Any]:
+    """The banner for programs. It holds no secret."""
+    settings = info.settings
+    networks = {
+        name: {
+            "url": _url(settings, info.listen, name),
+            "nodes": [{"id": node.id, "weight": node.weight} for node in network.nodes],
+        }
+        for name, network in settings.networks.items()
+    }
+    cache = {"memory": settings.memory.size, "redis": str(settings.redis.url) or None}
+    return {"networks": networks, "page": _page(settings, info.admin), "cache": cache, "notes": list(info.notes)}
+
+
 def lines(settings: Settings, listen: str, admin: str) -> list[str]:
     """The lines of the banner: the addresses of networks, page and caches. They hold no secret."""
-    base = f"http://{reachable(listen)}"
     served = []
     for name, network in settings.networks.items():
         nodes = ", ".join(f"{node.id} (weight {node.weight})" for node in network.nodes)
-        place = f"{base}/" if name == settings.main_network else f"{base}/{name}"
-        served.append(f"  {name:<14} {place}  <- {nodes}")
+        served.append(f"  {name:<14} {_url(settings, listen, name)}  <- {nodes}")
     memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
     redis = f", then {settings.redis.url}" if settings.redis.url else ""
-    return [
-        "rpcaccel serves",
-        *served,
-        f"  page           {'https' if settings.admin.tls_cert else 'http'}://{reachable(admin)}/",
-        f"  cache          {memory}{redis}",
-    ]
+    return [SERVES, *served, f"  page           {_page(settings, admin)}", f"  cache          {memory}{redis}"]
+
+
+def _url(settings: Settings, listen: str, network: str) -> str:
+    base = f"http://{reachable(listen)}"
+    return f"{base}/" if network == settings.main_network else f"{base}/{network}"
+
+
+def _page(settings: Settings, admin: str) -> str:
+    return f"{'https' if settings.admin.tls_cert else 'http'}://{reachable(admin)}/"
 
 
 def reachable(listen: str) -> str:

@@ -46,9 +46,7 @@ Connections = Annotated[int, typer.Option(min=1, max=20000, metavar="N", help="C
 @app.command()
 def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     direct: Annotated[str, typer.Option(metavar="URL", help="A node, asked directly.")],
-    proxy: Annotated[
-        str, typer.Option(metavar="URL", help="The proxy in front of it: asked twice, cold and warm.")
-    ] = "",
+    proxy: Annotated[str, typer.Option(metavar="URL", help="The proxy before it: asked twice, cold, warm.")] = "",
     balanced: Annotated[
         str, typer.Option(metavar="URL", help="Another proxy, that keeps no answers: pooling and balancing alone.")
     ] = "",
@@ -71,6 +69,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     timeout: Timeout = 30.0,
     admin: admin_client.Admin = admin_client.DEFAULT,
     out: Out = None,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Compare a node with and without the proxy: so many calls of each of ten methods, side by side.
 
@@ -103,7 +102,7 @@ def table(  # noqa: PLR0913, PLR0917 -- an argument for each flag
             bad = any(series.errors for cells in found.cells.values() for series in cells.values())
             return measuring.reported(found, stopped=watch.stopped), int(bad)
 
-        return measured(measure, out)
+        return measured(measure, out, as_json=as_json)
 
 
 COLD, WARM = "proxy cold", "proxy warm"
@@ -143,6 +142,7 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     ] = True,
     seed: Seed = 1,
     out: Out = None,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Measure latency at a constant rate: each call counts from the moment it was due, whatever became of those before.
 
@@ -164,7 +164,7 @@ def rate(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         report, held = await measuring.rate(asked, watch)
         return report, int(not held)
 
-    return measured(measure, out)
+    return measured(measure, out, as_json=as_json)
 
 
 @app.command()
@@ -185,6 +185,7 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     timeout: Timeout = 10.0,
     seed: Seed = 1,
     out: Out = None,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Compare two endpoints, or settings, in interleaved runs: means, spreads, ratios, and whether these mean anything.
 
@@ -215,7 +216,7 @@ def compare(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         found = await measuring.compare(asked, both, watch)
         return measuring.reported(found, stopped=watch.stopped), int(bool(found.dead))
 
-    return measured(measure, out)
+    return measured(measure, out, as_json=as_json)
 
 
 @app.command()
@@ -225,6 +226,7 @@ def steps(
     ] = "10s",
     admin: admin_client.Admin = admin_client.DEFAULT,
     out: Out = None,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Tell where calls spend their time inside a running proxy, step by step, under the load that it has.
 
@@ -246,9 +248,9 @@ def steps(
         while (left := began + span - time.monotonic()) > 0 and not await watch.pause(min(left, 0.2)):
             watch.at(1 - left / span)
         found = measuring.passed(before, await admin_client.meanwhile(read))
-        return measuring.reported(found, span and time.monotonic() - began, admin, stopped=watch.stopped), 0
+        return measuring.reported(found, span and time.monotonic() - began, str(admin), stopped=watch.stopped), 0
 
-    return measured(measure, out)
+    return measured(measure, out, as_json=as_json)
 
 
 # -- shared by the commands ------------------------------------------------------------------------------------------
@@ -281,7 +283,9 @@ def single(text: str) -> LoadCall | None:
         raise typer.BadParameter('--call: expected {"method": "...", "params": [...]}') from None
 
 
-def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None) -> int:
+def measured(
+    measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: list[Path] | None, *, as_json: bool = False
+) -> int:
     """Measure, then print the report and write it into files; returns the exit code. After Ctrl-C the report is about
     what was measured until then."""
     from rpcaccel.bench.load.progress import StoppedError
@@ -297,7 +301,10 @@ def measured(measure: Callable[[Watch], Awaitable[tuple[Report, int]]], out: lis
     except (NoEndpointError, admin_client.RemoteError, ValueError, OSError) as error:
         typer.echo(f"rpcaccel: {error}", err=True)
         return 1
-    render.terminal(report, progress_bar.console())
+    if as_json:
+        typer.echo(render.as_json(report), nl=False)
+    else:
+        render.terminal(report, progress_bar.console())
     for file in out or ():
         try:
             render.write(report, file)

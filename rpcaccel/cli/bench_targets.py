@@ -27,6 +27,8 @@ from rpcaccel.config.load import OTHERS
 START = 60.0
 """Seconds a proxy may take until it serves."""
 _SERVES = re.compile(rb"(http://[^/\s]+)/\S*  <-")
+_SERVES_JSON = re.compile(rb'^\{"networks": \{"[^"]+": \{"url": "(http://[^/"]+)/')
+"""The first address in the banner, as text and as JSON."""
 
 
 def is_file(text: str) -> bool:
@@ -132,7 +134,7 @@ def _address(process: subprocess.Popen[bytes], name: str) -> str:
     said = b""
     for line in process.stderr:
         said += line
-        if (found := _SERVES.search(line)) is not None:
+        if (found := _SERVES.search(line) or _SERVES_JSON.search(line)) is not None:
             return found[1].decode()
     raise OSError(f"{name} is not served: {said.decode(errors='replace').strip()}")
 

@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.cli import options, progress_bar
+from rpcaccel.cli import admin_client, banner, options, progress_bar
 
 if TYPE_CHECKING:
     from rpcaccel.cli.probe import Finding
@@ -27,6 +27,7 @@ def check(
     chain: options.Chain = None,
     shard: options.Shard = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Judge a configuration as `serve` does, then ask every node for chain id, block 0, head, latency and role.
 
@@ -35,6 +36,7 @@ def check(
     Examples:
     rpcaccel check rpcaccel.toml
     rpcaccel check https://api.s0.t.hmny.io http://127.0.0.1:9500
+    rpcaccel check rpcaccel.toml --json
     rpcaccel check --schema > rpcaccel.schema.json
     """
     if schema:
@@ -48,9 +50,14 @@ def check(
     if len(files) > (0 if config else 1):
         raise typer.BadParameter("one configuration file, please; node URLs begin with http:// or https://")
     file = Path(files[0]) if files else config
-    settings = options.judged_from(options.source(urls, file, chain, shard)).settings
+    source = options.source(urls, file, chain, shard)
+    banner.say(source.notes, "console", "warning")
+    settings = options.judged_from(source).settings
     findings = asyncio.run(_probe_all(settings))
-    _print(findings)
+    if as_json:
+        admin_client.show_json({"nodes": [document(finding) for finding in findings]})
+    else:
+        _print(findings)
     return 1 if any(finding.trouble for finding in findings) else 0
 
 
@@ -65,6 +72,15 @@ async def _probe_all(settings: Settings) -> list[Finding]:
 
     found = await asyncio.gather(*(probe_network(name, network) for name, network in settings.networks.items()))
     return [finding for findings in found for finding in findings]
+
+
+def document(finding: Finding) -> dict[str, Any]:
+    """A finding for programs: what is not known is null."""
+    from msgspec import structs
+
+    found = structs.asdict(finding)
+    unknown = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
+    return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
 
 
 def _print(findings: Sequence[Finding]) -> None:

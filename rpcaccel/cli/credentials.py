@@ -11,12 +11,13 @@ from typing import Annotated
 
 import typer
 
-from rpcaccel.cli import options
+from rpcaccel.cli import admin_client, options
 from rpcaccel.core import client_limits
 
 
 def key(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What metrics and the page call its holder.")] = "my-dapp",
+    as_json: admin_client.AsJson = False,
 ) -> None:
     """Make a new API key. It is shown this once; the settings hold only its hash.
 
@@ -27,16 +28,18 @@ def key(
     """
     header = options.table_header("clients.keys", name, "my-dapp")
     made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
-    typer.echo(f"key   {made}")
-    typer.echo(f"hash  {client_limits.hashed(made)}")
-    typer.echo("")
-    typer.echo(header)
-    typer.echo(f'hashes = ["{client_limits.hashed(made)}"]')
+    hashed = client_limits.hashed(made)
+    toml = f'{header}\nhashes = ["{hashed}"]'
+    if as_json:
+        admin_client.show_json({"name": name, "key": made, "hash": hashed, "toml": f"{toml}\n"})
+    else:
+        typer.echo(f"key   {made}\nhash  {hashed}\n\n{toml}")
 
 
 def passwd(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the account.")] = "admin",
     read_only: Annotated[bool, typer.Option("--read-only", help="It may look, and change nothing.")] = False,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Make an account of the admin side: ask for a password (or read it from a pipe), print what goes into the config.
 
@@ -51,8 +54,12 @@ def passwd(
         return 1
     from rpcaccel.config.secrets import hash_password
 
-    role = "read" if read_only else "admin"
-    typer.echo(f'{header}\nrole = "{role}"\npassword = "{hash_password(password).reveal()}"')
+    role, hashed = "read" if read_only else "admin", hash_password(password).reveal()
+    toml = f'{header}\nrole = "{role}"\npassword = "{hashed}"'
+    if as_json:
+        admin_client.show_json({"name": name, "role": role, "hash": hashed, "toml": f"{toml}\n"})
+    else:
+        typer.echo(toml)
     return 0
 
 

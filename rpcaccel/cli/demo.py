@@ -84,8 +84,11 @@ async def look_around(
             await running.enter_async_context(node)
 
         def up(info: RunningInfo) -> None:
-            for line in lines(info, nodes, rate):
-                say(line)
+            if info.settings.log.format == "json":
+                say(banner.as_log(banner.SERVES, "info", banner.document(info)))
+            else:
+                for line in lines(info, nodes, rate):
+                    say(line)
             if rate > 0:
                 busy = asyncio.create_task(_traffic(info.listen, nodes[0], Random(seed), stop, rate))
                 running.push_async_callback(asyncio.wait, {busy})

@@ -31,7 +31,7 @@ def explain(
     """
     found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        admin_client.show_json(found)
         return 0
     progress_bar.console().print(table(found))
     return 0

@@ -7,19 +7,21 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.main
 
 from rpcaccel import __version__
-from rpcaccel.cli import bench
-from rpcaccel.cli.admin_client import RemoteError
+from rpcaccel.cli import bench, completion
+from rpcaccel.cli.admin_client import CaCert, RemoteError
 from rpcaccel.cli.check import check
+from rpcaccel.cli.clients import clients
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain
-from rpcaccel.cli.nodes import drain, nodes, weight
+from rpcaccel.cli.nodes import drain, node, nodes, weight
 from rpcaccel.cli.purge import purge
 from rpcaccel.cli.record import record
 from rpcaccel.cli.replay import replay
@@ -38,8 +40,10 @@ app.command()(check)
 app.command()(explain)
 app.command()(purge)
 app.command()(nodes)
+app.add_typer(node)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
 app.command()(drain)
+app.command()(clients)
 app.add_typer(settings)
 app.command()(simnode)
 app.command()(key)
@@ -47,6 +51,7 @@ app.command()(passwd)
 app.add_typer(bench.app)
 app.command()(record)
 app.command()(replay)
+app.command()(completion.completion)
 
 
 def _version(wanted: bool) -> None:
@@ -83,6 +88,7 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program; returns the exit code. Nothing escapes as a traceback, unless RPCACCEL_DEBUG is set."""
+    completion.begin()
     try:
         command = _in_plain_words(typer.main.get_command(app))
         code = command(args=list(arguments) or ["--help"], prog_name="rpcaccel", standalone_mode=False)
@@ -109,9 +115,24 @@ def _in_plain_words(command: Any) -> Any:
             parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 -- how typer calls it
         elif parameter.is_bool_flag:
             parameter.metavar = ""
+        if parameter.name == "admin" and parameter.envvar == "RPCACCEL_ADMIN":
+            command.params.append(_cacert())
     for inner in getattr(command, "commands", {}).values():
         _in_plain_words(inner)
     return command
+
+
+@cache
+def _cacert() -> Any:
+    """The option --cacert, which every command has that asks the admin side."""
+    holder = typer.Typer(add_completion=False)
+
+    @holder.command()
+    def command(cacert: CaCert = None) -> None:
+        """Only its option is used."""
+
+    (option,) = typer.main.get_command(holder).params
+    return option
 
 
 def _failed(error: Exception) -> int:

@@ -1,19 +1,33 @@
-"""`rpcaccel nodes`, `weight` and `drain`: the nodes of a running proxy, seen and changed."""
+"""`rpcaccel nodes`, `node add|remove`, `weight` and `drain`: the nodes of a running proxy, seen and changed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.cli import admin_client, completion, progress_bar
+from rpcaccel.config.names import NODE_TEXT, default_id, parse_node
+from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.core.wire.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Node = Annotated[str, typer.Argument(metavar="NODE", help="Its id, or NETWORK/ID when several networks have one.")]
+SETTINGS = "/api/v1/settings"
+
+Node = Annotated[
+    str,
+    typer.Argument(
+        metavar="NODE", help="Its id, or NETWORK/ID when several networks have one.", autocompletion=completion.nodes
+    ),
+]
+
+node = typer.Typer(
+    name="node", help="Add a node to a running proxy, or remove one.", no_args_is_help=True, add_completion=False
+)
 
 
 def nodes(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_client.AsJson = False) -> int:
@@ -25,7 +39,7 @@ def nodes(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_clien
     """
     found = admin_client.ask(admin, "GET", "/api/v1/nodes")
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        admin_client.show_json(found)
         return 0
     from rpcaccel.bench.report import terminal_table
 
@@ -37,6 +51,7 @@ def weight(
     node: Node,
     number: Annotated[int, typer.Argument(metavar="N", min=0, max=1000, help="Share of the calls; 0 takes none.")],
     admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Give a node of a running proxy another weight, with effect on the next call.
 
@@ -44,13 +59,14 @@ def weight(
     rpcaccel weight a 5
     rpcaccel weight harmony-s0/a 0 --admin 127.0.0.1:8889
     """
-    return _change(admin, node, {"weight": number})
+    return _change(admin, node, {"weight": number}, as_json=as_json)
 
 
 def drain(
     node: Node,
     end: Annotated[bool, typer.Option("--end", help="Take calls again.")] = False,
     admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Let a node of a running proxy finish what it has and take no new calls; --end lets it take calls again.
 
@@ -58,16 +74,149 @@ def drain(
     rpcaccel drain a
     rpcaccel drain a --end
     """
-    return _change(admin, node, {"drain": not end})
+    return _change(admin, node, {"drain": not end}, as_json=as_json)
 
 
-def _change(admin: str, node: str, change: dict[str, Any]) -> int:
-    settings = admin_client.ask(admin, "GET", "/api/v1/settings")
+def _change(admin: str, node: str, change: dict[str, Any], *, as_json: bool) -> int:
+    settings = admin_client.ask(admin, "GET", SETTINGS)
     network, name = _place(settings["document"]["networks"], node)
     patch = {"networks": {network: {"nodes": {name: change}}}}
-    done = admin_client.ask(admin, "PATCH", "/api/v1/settings", json.dumps(patch), revision=settings["revision"])
-    typer.echo(admin_client.told(done))
+    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
+    admin_client.show_change(done, as_json=as_json)
     return 0
+
+
+@node.command()
+def add(
+    text: Annotated[str, typer.Argument(metavar=NODE_TEXT, help="The node, as `rpcaccel serve` takes it.")],
+    network: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Of which network; may be left out where there is but one.",
+            autocompletion=completion.networks,
+        ),
+    ] = "",
+    id: Annotated[str, typer.Option("--id", metavar="ID", help="Its name; its host and port if unset.")] = "",
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="Sent to the node, as a key. May be repeated.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also a node that does not answer, or is of another chain.")
+    ] = False,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
+) -> int:
+    """Add a node to a running proxy. The proxy asks it first: chain id, block 0, head.
+
+    A node that does not answer, or serves another chain than the network, is refused.
+
+    Examples:
+    rpcaccel node add https://host/path,weight=2
+    rpcaccel node add https://host/path --network harmony-s0 --id backup
+    rpcaccel node add https://host --header 'Authorization: Bearer KEY'
+    """
+    settings = admin_client.ask(admin, "GET", SETTINGS)
+    name, known = _network(settings["document"]["networks"], network)
+    new = _parsed(text, id, header or ())
+    node_id = new.pop("id")
+    if node_id in known["nodes"]:
+        raise admin_client.RemoteError(f"{name} has a node {node_id} already; --id gives this one another name")
+    asked = {"network": name, "url": new["url"], "headers": new.get("headers", {})}
+    found = admin_client.post(admin, "/api/v1/nodes/test", json.dumps(asked))
+    if not force and (not found["answering"] or found["chain_ok"] is False):
+        raise admin_client.RemoteError(f"{node_id} is not added: {found['note']}; --force adds it all the same")
+    patch = {"networks": {name: {"nodes": {node_id: new}}}}
+    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
+    if as_json:
+        admin_client.show_json({"network": name, "id": node_id, "test": found, **admin_client.outcome(done)})
+        return 0
+    typer.echo(f"{name}/{node_id}: {met(found)}")
+    admin_client.show_change(done, as_json=False)
+    return 0
+
+
+@node.command()
+def remove(
+    node: Node,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
+) -> int:
+    """Remove a node from a running proxy, after saying what it does now. What it has under way it finishes.
+
+    Examples:
+    rpcaccel node remove backup
+    rpcaccel node remove harmony-s0/backup --yes
+    """
+    settings = admin_client.ask(admin, "GET", SETTINGS)
+    network, name = _place(settings["document"]["networks"], node)
+    if not yes:
+        shown = admin_client.ask(admin, "GET", "/api/v1/nodes")["nodes"]
+        if not admin_client.agreed(f"{doing(shown, network, name)}\nRemove {network}/{name}?", "nothing is changed"):
+            admin_client.show_change({**settings, "change": None}, as_json=as_json)
+            return 0
+    patch = {"networks": {network: {"nodes": {name: None}}}}
+    done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=settings["revision"])
+    admin_client.show_change(done, as_json=as_json)
+    return 0
+
+
+def met(found: dict[str, Any]) -> str:
+    """A node that was tried, in one line: "chain id 1666600000, head 61204811, 2 blocks behind, 12.0 ms"."""
+    facts = [
+        f"chain id {found['chain_id']}" if found["chain_id"] is not None else "",
+        f"head {found['head']}" if found["head"] is not None else "no head",
+        f"{found['lag']} blocks behind" if found["lag"] else "",
+        _milliseconds(found["latency"]) if found["latency"] is not None else "",
+        printable(found["note"]),
+    ]
+    return ", ".join(filter(None, facts))
+
+
+def doing(listed: list[dict[str, Any]], network: str, name: str) -> str:
+    """What a node does now, and which nodes are left without it, in two sentences."""
+    of_network = [node for node in listed if node["network"] == network]
+    others = [node for node in of_network if node["id"] != name]
+    now: dict[str, Any] = next((node for node in of_network if node["id"] == name), {})
+    share, rate = now.get("share_got"), now.get("calls_per_second")
+    gets = (
+        f"It gets {share:.0%} of the calls of {network} that reach a node" if share is not None else "It gets no calls"
+    )
+    often = f" ({rate:.3g} a second)" if rate else ""
+    flight = f", {now['in_flight']} under way" if now.get("in_flight") else ""
+    taking = sum(node["eligible"] for node in others)
+    left = f"Of the {len(others)} other nodes {taking} take calls now." if taking else "No other node takes calls now."
+    return f"{gets}{often}{flight}. {left}"
+
+
+def _network(networks: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
+    """The network that is meant, with its settings. Raises RemoteError."""
+    if not name and len(networks) == 1:
+        ((name, settings),) = networks.items()
+        return name, settings
+    if name not in networks:
+        wrong = f"no network is called {name}" if name else "--network says to which network it is added"
+        raise admin_client.RemoteError(f"{wrong}; there is: {', '.join(networks)}")
+    return name, networks[name]
+
+
+def _parsed(text: str, id: str, headers: Sequence[str]) -> dict[str, Any]:
+    """The settings of a node that was written as one text. Raises typer.BadParameter."""
+    try:
+        node = parse_node(text)
+        shown_as = NodeUrl(node["url"])
+        weight = int(node.get("weight", 1))
+    except ValueError as error:
+        expected = "a whole number as weight" if "invalid literal" in str(error) else str(error)
+        raise typer.BadParameter(f"the node: expected {expected}") from None
+    made: dict[str, Any] = {"id": id or node.get("id") or default_id(shown_as), "url": node["url"], "weight": weight}
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon:
+            raise typer.BadParameter("--header: expected 'NAME: VALUE'")
+        made.setdefault("headers", {})[name.strip()] = value.strip()
+    return made
 
 
 def _place(networks: dict[str, Any], node: str) -> tuple[str, str]:

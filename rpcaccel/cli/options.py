@@ -60,13 +60,15 @@ class NodeSource(NamedTuple):
     networks: Sequence[UrlNetwork] = ()
     """The networks of the command line."""
     file: Path | None = None
+    notes: Sequence[str] = ()
+    """Sentences about nodes that did not answer when they were asked for their chain."""
 
 
 def source(
     nodes: Sequence[str], file: Path | None, chain: str | None, shard: int | None, **values: str | None
 ) -> NodeSource:
     """The sources that the arguments of a command name. Nodes are asked for their chain and shard where `chain` and
-    `shard` do not name them; a line on stderr tells of each node that did not answer. Raises ConfigError.
+    `shard` do not name them; a note tells of each node that did not answer. Raises ConfigError.
     """
     chain = None if chain == AUTO else chain
     if not nodes:
@@ -82,9 +84,7 @@ def source(
     found = discover.assumed(ids_once(nodes), chain, shard)
     _refuse_before_asking(NodeSource(found.networks, file), **values)
     found = asyncio.run(discover.discover(nodes, chain, shard))
-    for note in found.notes:
-        typer.echo(f"rpcaccel: {note}", err=True)
-    return NodeSource(found.networks, file)
+    return NodeSource(found.networks, file, tuple(found.notes))
 
 
 def _refuse_before_asking(source: NodeSource, **values: str | None) -> None:

@@ -33,20 +33,12 @@ def purge(
     counted = admin_client.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
     if network and not counted["memory"] + counted["store"]:
         admin_client.known_network(admin, network)  # of one that was removed, something may be kept
-    if dry_run or not (yes or _agreed(counted)):
+    if dry_run or not (yes or admin_client.agreed(f"Remove {_amount(counted)}?", "nothing is removed")):
         _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
         return 0
     done = admin_client.post(admin, "/api/v1/purge", json.dumps(meant))
     _say(done, f"{_amount(done)} removed", as_json=as_json)
     return 0 if done["complete"] else 1
-
-
-def _agreed(counted: dict[str, Any]) -> bool:
-    try:
-        return typer.confirm(f"Remove {_amount(counted)}?", err=True)
-    except typer.Abort:
-        typer.echo("\nrpcaccel: nothing is removed; --yes does it without asking", err=True)
-        raise
 
 
 def _amount(counted: dict[str, Any]) -> str:
@@ -56,7 +48,7 @@ def _amount(counted: dict[str, Any]) -> str:
 
 def _say(document: dict[str, Any], text: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        admin_client.show_json(document)
         return
     typer.echo(text)
     if not document["complete"]:

@@ -199,6 +199,7 @@ def record(
         bool, typer.Option("--hash-addresses", help="Other addresses in place of the real ones, the same for the same.")
     ] = False,
     admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Record what clients call through a running proxy: methods and params, when, and at which head; never who.
 
@@ -225,7 +226,7 @@ def record(
     if code and not written.calls:
         to.unlink()
         return code
-    _tell(written, to)
+    _tell(written, to, as_json=as_json)
     return code
 
 
@@ -266,9 +267,13 @@ def _recorded(written: Written, seconds: float, sample: float, admin: str) -> in
     return 0
 
 
-def _tell(written: Written, to: Path) -> None:
-    typer.echo(f"{written.calls} calls, {written.size} bytes: {to}")
-    if written.writes:
+def _tell(written: Written, to: Path, *, as_json: bool) -> None:
+    if as_json:
+        counted = {"calls": written.calls, "bytes": written.size, "transactions": written.writes}
+        admin_client.show_json({"file": str(to), **counted, "missed": written.missed, "full": written.full})
+    else:
+        typer.echo(f"{written.calls} calls, {written.size} bytes: {to}")
+    if written.writes and not as_json:
         typer.echo(f"transactions among them, as hashes, which are not replayed: {written.writes}")
     if written.missed:
         typer.echo(f"rpcaccel: {written.missed} calls found no room in the proxy: try a smaller --sample", err=True)

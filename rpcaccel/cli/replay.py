@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rpcaccel.cli import bench
+from rpcaccel.cli import admin_client, bench
 
 if TYPE_CHECKING:
     from rpcaccel.bench.load.progress import Watch
@@ -48,6 +48,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         bool, typer.Option(help="Keep a core busy to send at exact times; without it up to 1 ms late.")
     ] = True,
     report: Files = None,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Make recorded calls again, each when it is due, whatever became of those before; compare what two targets answer.
 
@@ -74,7 +75,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         found, well = await replaying.replay(asked, watch)
         return found, int(not well)
 
-    return bench.measured(measure, report)
+    return bench.measured(measure, report, as_json=as_json)
 
 
 def _pace(text: str) -> tuple[float, float]:

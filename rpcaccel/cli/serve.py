@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcaccel.cli import options
-from rpcaccel.cli.banner import announce
+from rpcaccel.cli import banner, options
+from rpcaccel.config.errors import ConfigError
+from rpcaccel.controlplane.workers.sockets import ListenError
 
 if TYPE_CHECKING:
     from rpcaccel.config.load import Loaded
+    from rpcaccel.config.model import Settings
+    from rpcaccel.controlplane.settings.ledger import Origin
+
+ADDRESS, CONFIGURATION = 1, 2
+"""Exit codes of a start that fails for an address, or for the state file."""
 
 
 def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
@@ -51,8 +57,12 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     def read() -> Loaded:
         return options.judged_from(source, **given)
 
-    settings, told = read()
-    from rpcaccel.controlplane import run
+    form = "console"
+    try:
+        settings, told = read()
+        form = settings.log.format
+    finally:
+        banner.say(source.notes, form, "warning")
     from rpcaccel.controlplane.settings.ledger import Origin
     from rpcaccel.controlplane.settings.state_file import StateFile
 
@@ -63,4 +73,18 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         state=StateFile(kept.absolute()) if kept else None,
         told=told,
     )
-    return run.run(settings, banner=announce, origin=origin)
+    return _serve(settings, origin)
+
+
+def _serve(settings: Settings, origin: Origin) -> int:
+    """Serve until told to stop; returns the exit code. Raises ConfigError or ListenError, unless the log is JSON: then
+    the fault is a line of it."""
+    from rpcaccel.controlplane import run
+
+    try:
+        return run.run(settings, banner=banner.announce, origin=origin)
+    except (ConfigError, ListenError) as error:
+        if settings.log.format == "console":
+            raise
+        banner.say(str(error).splitlines(), settings.log.format, "error")
+        return CONFIGURATION if isinstance(error, ConfigError) else ADDRESS

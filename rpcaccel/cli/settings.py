@@ -1,15 +1,17 @@
-"""`rpcaccel settings get|set|undo|export`: the settings of a running proxy."""
+"""`rpcaccel settings get|set|undo|history|export`: the settings of a running proxy."""
 
 from __future__ import annotations
 
 import json
 import tomllib
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from rpcaccel.cli import admin_client
 from rpcaccel.config.patch import compose
+from rpcaccel.core.wire.printable import printable
 
 SETTINGS = "/api/v1/settings"
 
@@ -18,11 +20,15 @@ settings = typer.Typer(
 )
 
 
+AlwaysJson = Annotated[bool, typer.Option("--json", help="As it is printed in any case.")]
+
+
 @settings.command()
 def get(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Such as memory.size; everything when empty.")] = "",
     admin: admin_client.Admin = admin_client.DEFAULT,
     difference: Annotated[bool, typer.Option("--difference", help="What differs from the config file.")] = False,
+    as_json: AlwaysJson = False,  # noqa: ARG001 -- it is JSON in any case
 ) -> int:
     """Print the settings in force, or one of them. Secrets are hidden.
 
@@ -32,7 +38,7 @@ def get(
     """
     found: Any = admin_client.ask(admin, "GET", f"{SETTINGS}/difference" if difference else SETTINGS)
     shown = _below(found["difference"], path) if difference else _at(found["document"], path)
-    typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    admin_client.show_json(shown)
     return 0
 
 
@@ -41,6 +47,7 @@ def set_(
     changes: Annotated[list[str], typer.Argument(metavar="PATH=VALUE…", help="Written as in the config file.")],
     admin: admin_client.Admin = admin_client.DEFAULT,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Change settings of a running proxy, all together or none; PATH= puts a setting back to its default.
 
@@ -54,11 +61,11 @@ def set_(
         patch = compose(patch, parse(change))
     if dry_run:
         found = admin_client.ask(admin, "PATCH", f"{SETTINGS}?dry_run=1", json.dumps(patch))
-        typer.echo(json.dumps(found["difference"], indent=2, ensure_ascii=False))
+        admin_client.show_json(found["difference"])
         return 0
     revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
     done = admin_client.ask(admin, "PATCH", SETTINGS, json.dumps(patch), revision=revision)
-    typer.echo(admin_client.told(done))
+    admin_client.show_change(done, as_json=as_json)
     return 0
 
 
@@ -66,6 +73,7 @@ def set_(
 def undo(
     to: Annotated[int | None, typer.Option(metavar="REVISION", help="To this one, over all changes since.")] = None,
     admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
 ) -> int:
     """Go back to the settings before the last change, or to those of a revision.
 
@@ -75,8 +83,37 @@ def undo(
     """
     revision = admin_client.ask(admin, "GET", SETTINGS)["revision"]
     done = admin_client.ask(admin, "POST", f"{SETTINGS}/undo", json.dumps({"to": to}), revision=revision)
-    typer.echo(admin_client.told(done))
+    admin_client.show_change(done, as_json=as_json)
     return 0
+
+
+@settings.command()
+def history(
+    limit: Annotated[int, typer.Option("-n", min=1, max=1000, metavar="N", help="Changes at the most.")] = 20,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
+) -> int:
+    """List the changes of the settings, newest first: when, by whom, from what to what.
+
+    Examples:
+    rpcaccel settings history
+    rpcaccel settings history -n 100 --json
+    """
+    found = admin_client.ask(admin, "GET", f"/api/v1/changes?limit={limit}")
+    if as_json:
+        admin_client.show_json(found)
+        return 0
+    for change in found["changes"]:
+        typer.echo(line(change))
+    return 0
+
+
+def line(change: dict[str, Any]) -> str:
+    """A change in one line: "17  2026-01-31 12:00:05Z  ops (page)  networks.harmony-s0.nodes.a.weight: 1 -> 5"."""
+    at = datetime.fromtimestamp(change["at"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    by = f"{change['by'] or 'local'} ({change['via']})" if change["via"] else change["by"]
+    outcome = "" if change["outcome"] == "adopted" else f"{change['outcome']}: {change['reason']}: "
+    return printable(f"{change['revision']}  {at}  {by}  {outcome}{change['text']}")
 
 
 @settings.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -45,6 +46,7 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     block_time: Annotated[
         str, typer.Option(metavar="TIME", help="Time between blocks; 2s, or 12s for ethereum, when not given.")
     ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print its address as a line of JSON.")] = False,
 ) -> int:
     """Run a simulated node: deterministic from its seed, truthful, with faults to turn on while it runs.
 
@@ -63,7 +65,7 @@ def simnode(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         raise typer.BadParameter(f"--latency, --connect: {error}") from None
     except OSError as error:
         raise typer.BadParameter(f"--tls {tls}: {reason_of(error)}") from None
-    return asyncio.run(serve(node, host))
+    return asyncio.run(serve(node, host, as_json=as_json))
 
 
 def build(kind: str, spec: dict[str, Any], *, port: int, tls: Path | None = None, **positions: Any) -> SimNode:
@@ -80,7 +82,12 @@ def build(kind: str, spec: dict[str, Any], *, port: int, tls: Path | None = None
 
 
 async def serve(
-    node: SimNode, host: str, *, stop: asyncio.Event | None = None, say: Callable[[str], None] = typer.echo
+    node: SimNode,
+    host: str,
+    *,
+    stop: asyncio.Event | None = None,
+    say: Callable[[str], None] = typer.echo,
+    as_json: bool = False,
 ) -> int:
     """Serve until `stop` or a signal. Raises ListenError."""
     stop = stop or asyncio.Event()
@@ -93,8 +100,10 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     try:
         place = reachable(format_listen(Listen(host or "0.0.0.0", node.port)))
-        scheme = node.url.partition(":")[0]
-        say(f"{node.name} at {scheme}://{place}, head {node.head}; knobs at /simnode/knobs")
+        url = f"{node.url.partition(':')[0]}://{place}"
+        document = {"name": node.name, "url": url, "head": node.head, "knobs": f"{url}/simnode/knobs"}
+        text = f"{node.name} at {url}, head {node.head}; knobs at /simnode/knobs"
+        say(json.dumps(document) if as_json else text)
         await stop.wait()
     finally:
         for number in SIGNALS:

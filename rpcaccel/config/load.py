@@ -27,7 +27,7 @@ from rpcaccel.config.toml_lines import lines_of
 from rpcaccel.config.validate import Judge, validate
 
 PREFIX = "RPCACCEL_"
-_ARGUMENTS = ("CONFIG", "NODES", "CHAIN", "SHARD", "DEBUG", "ADMIN", "TOKEN", "STATE")
+_ARGUMENTS = ("CONFIG", "NODES", "CHAIN", "SHARD", "DEBUG", "ADMIN", "CACERT", "TOKEN", "STATE")
 OTHERS = frozenset(f"{PREFIX}{name}" for name in _ARGUMENTS)
 """Variables that are not keys of the settings: arguments of commands."""
 

@@ -16,6 +16,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.nodes.prober import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
@@ -91,6 +92,7 @@ class Supervisor:
         self.shared = self._hosts.shown
         self.purged = self._hosts.purged
         self.probe = self._probers.probe_now
+        self.try_node = self._probers.try_node
 
     @property
     def settings(self) -> Settings:
@@ -132,7 +134,15 @@ class Supervisor:
     async def _open_admin(self) -> str:
         """Listen on the admin address before any worker starts, so that an address in use is reported at once."""
         listen = self.settings.admin.listen
-        self._admin = Admin(self.overview, listen, control=self, settings=lambda: self.settings.admin, links=self.links)
+        state = self.ledger.origin.state
+        self._admin = Admin(
+            self.overview,
+            listen,
+            control=self,
+            settings=lambda: self.settings.admin,
+            links=self.links,
+            sessions=SessionFile.beside(state.path) if state is not None else None,
+        )
         try:
             return await self._admin.start()
         except OSError as error:

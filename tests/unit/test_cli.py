@@ -73,6 +73,24 @@ def every(command: Any) -> Iterator[Any]:
         yield from every(inner)
 
 
+FOR_PEOPLE = {"serve", "demo", "completion", "export"}
+"""Commands that print no document: two that serve, a script, and a config file."""
+
+
+def test_every_command_that_shows_something_tells_it_to_programs_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    leaves = [one for one in every(typer.main.get_command(main.app)) if not hasattr(one, "commands") and not one.hidden]
+    assert {one.name for one in leaves if not has(one, "--json")} == FOR_PEOPLE
+    asking = {one.name for one in leaves if any(option.envvar == "RPCACCEL_ADMIN" for option in one.params)}
+    assert {"nodes", "weight", "clients", "undo", "record", "table"} <= asking
+    for command in (["nodes"], ["settings", "undo"], ["bench", "table"], ["node", "add"]):
+        main.run([*command, "--help"])
+        assert "--cacert" in capsys.readouterr().out
+
+
+def has(command: Any, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
+
+
 @pytest.mark.parametrize("arguments", [["nope"], ["--nope"], ["serve", "--nope"], ["demo", "extra"]])
 def test_wrong_usage_is_two_lines_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(arguments) == 2

@@ -32,6 +32,7 @@ from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Log
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_response, problem
+from rpcaccel.controlplane.admin.sessions import SessionFile, Sessions
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import node_errors, prometheus
@@ -103,11 +104,13 @@ class Admin:
         links: Sequence[Link] = (),
         settings: Callable[[], AdminSettings] = AdminSettings,
         files: dict[str, Page] | None = None,
+        sessions: SessionFile | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`settings` gives the accounts of the moment; `interval`: seconds between two points of the history.
+        """`settings` gives the accounts of the moment; `sessions` keeps their sessions over a restart; `interval`:
+        seconds between two points of the history.
 
         Raises ValueError with the fault of `listen`.
         """
@@ -118,7 +121,8 @@ class Admin:
         self.history = History()
         self.address = listen
         self._failed_logins = FailedLogins(control.events, clock, wall)
-        self.gate = Gate(settings, clock, failed=self._failed_logins.tell)
+        self._sessions = Sessions(clock, wall, sessions)
+        self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
         self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view)
@@ -141,6 +145,7 @@ class Admin:
     async def start(self) -> str:
         """Listen; the address, with the port that was chosen when the settings say 0. Raises OSError, ListenError."""
         tls = tls_context(self._settings())
+        self._sessions.open(self._settings().session)
         # What this program does wrong is logged by `_around`; what is left is what strangers send.
         self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0, logger=Quiet())
         await self._runner.setup()
@@ -155,6 +160,7 @@ class Admin:
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
+        await self._sessions.close()
 
     def application(self) -> web.Application:
         """The application by itself, for tests and for mounting elsewhere."""

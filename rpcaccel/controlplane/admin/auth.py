@@ -6,7 +6,6 @@ A change must also prove that no page of another site sent it (`same_site`).
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import secrets
 import time
@@ -19,10 +18,11 @@ import structlog
 from aiohttp import web
 from msgspec import Struct
 
-from rpcaccel.config.model import AccountSettings, AdminSettings
+from rpcaccel.config.model import AdminSettings
 from rpcaccel.config.secrets import PasswordHash, unmatched
 from rpcaccel.controlplane.admin.login_throttle import Sleep, Tries, never
 from rpcaccel.controlplane.admin.problems import ProblemError, json_response
+from rpcaccel.controlplane.admin.sessions import Sessions
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.operations import read
 
@@ -33,7 +33,6 @@ may read, and "change" accounts that may change, but no pages of other sites."""
 COOKIE = "rpcaccel_session"
 PROOF = "X-Rpcaccel-Request"
 """A header that a page elsewhere cannot send: a browser asks first, and is not answered."""
-_SESSIONS = 1000
 _WRONG = 1000
 """Wrong passwords that are remembered, by digest."""
 _LONGEST_NAME = 64
@@ -56,14 +55,6 @@ class LoginRequest(Struct, frozen=True):
     password: str
 
 
-class _Session(Struct, frozen=True):
-    name: str
-    password: PasswordHash
-    """The password hash at login: a session ends when the password is changed."""
-    expires: float
-    """Monotonic seconds."""
-
-
 class Gate:
     """Authenticates requests by session or token. `settings` returns the accounts of the moment; `failed` is called
     with the name, the address and the reason of each failed login. Comparing a password is slow on purpose, so compared
@@ -77,10 +68,10 @@ class Gate:
         *,
         sleep: Sleep = asyncio.sleep,
         failed: Callable[[str, str, str], None] = lambda _name, _remote, _why: None,
+        sessions: Sessions | None = None,
     ) -> None:
         self._settings = settings
-        self._clock = clock
-        self._sessions: dict[bytes, _Session] = {}
+        self._sessions = sessions or Sessions(clock)
         self._failed = failed
         self._tries = Tries(clock, sleep)
         self._secret = secrets.token_bytes(32)
@@ -90,7 +81,7 @@ class Gate:
         self._nobody = unmatched()
 
     def __repr__(self) -> str:
-        return f"<Gate {len(self._sessions)} sessions>"
+        return f"<Gate {self._sessions!r}>"
 
     @property
     def required(self) -> bool:
@@ -125,14 +116,9 @@ class Gate:
         return self._by_cookie(cookies) is not None
 
     def _by_cookie(self, cookies: Mapping[str, str]) -> Who | None:
-        session = self._sessions.get(_digest(cookies.get(COOKIE, "")))
-        account = self._settings().accounts.get(session.name) if session else None
-        if session is None or account is None or not self._holds(session, account):
-            return None
-        return Who(session.name, account.role)
-
-    def _holds(self, session: _Session, account: AccountSettings) -> bool:
-        return session.expires > self._clock() and session.password == account.password
+        accounts = self._settings().accounts
+        name = self._sessions.name_of(cookies.get(COOKIE, ""), accounts)
+        return None if name is None else Who(name, accounts[name].role)
 
     async def _by_token(self, token: str, remote: str, gone: Callable[[], bool]) -> Who | None:
         """A token is NAME:PASSWORD."""
@@ -145,19 +131,11 @@ class Gate:
         """A new session's secret, for the cookie. Raises ProblemError."""
         if not await self._compare(name, password, remote, gone):
             raise ProblemError(401, "wrong-password")
-        settings = self._settings()
-        now = self._clock()
-        self._sessions = {key: one for key, one in self._sessions.items() if one.expires > now}
-        while len(self._sessions) >= _SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        secret = secrets.token_urlsafe(32)
-        session = _Session(name, settings.accounts[name].password, now + settings.session)
-        self._sessions[_digest(secret)] = session
-        return secret
+        return self._sessions.begin(name, self._settings())
 
     def logout(self, secret: str) -> None:
         """End a session."""
-        self._sessions.pop(_digest(secret), None)
+        self._sessions.end(secret)
 
     async def _compare(self, name: str, password: str, remote: str, gone: Callable[[], bool]) -> bool:
         """Whether this is the account's password. An unknown name takes as long. Raises ProblemError when too many are
@@ -242,11 +220,6 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     """The token of an Authorization header (RFC 6750)."""
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
-
-
-def _digest(secret: str) -> bytes:
-    """Secrets are looked up by digest: neither memory nor the time of a look-up tells them."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 LINES = 20

@@ -52,7 +52,7 @@ def lab(_lab: Lab) -> Lab:
 
 def test_every_swarm_is_tried_here() -> None:
     files = {path.stem for path in (ROOT / "locustfiles").glob("*.py")}
-    assert files - {"common", "hits"} == {*FREE, "live_weights", "node_failure"}
+    assert files - {"common", "gates", "hits"} == {*FREE, "live_weights", "node_failure"}
 
 
 def test_gates_are_kept_by_nodes_that_are_well(lab: Lab) -> None:
@@ -96,11 +96,11 @@ def test_a_lie_is_a_failed_call_in_every_swarm_and_misses_the_gate_beside_all_el
 def test_a_gate_is_missed_when_nodes_are_slow_and_when_fewer_are_hits_than_asked_for(lab: Lab) -> None:
     lab.turn(latency="150ms")
     code, said = lab.run(
-        "seed_table", "--gate-mean", "40", "--gate-p99", "100", "--gate-hits", "0.999", "-t", "5m", env=COUNTED
+        "seed_table", "--gate-mean", "40ms", "--gate-p99", "100", "--gate-hits", "99.9%", "-t", "5m", env=COUNTED
     )
     assert code == 1, said
-    assert re.search(r"gate: the mean is \d+\.\d ms, at most 40 is allowed", said)
-    assert re.search(r"gate: the 99th percentile is \d+ ms, at most 100 is allowed", said)
+    assert re.search(r"gate: the mean is \d+\.\d ms, at most 40 ms is allowed", said)
+    assert re.search(r"gate: the 99th percentile is \d+ ms, at most 100 ms is allowed", said)
     assert "gate: the hit ratio is" in said
 
 

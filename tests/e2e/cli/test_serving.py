@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from rpcaccel.simnode.chain.addresses import to_hex, to_one
 from rpcaccel.simnode.server.factories import harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.fleet import Fleet
-from tests.support.running import HARMONY, QUICK, Serve, until
+from tests.support.running import HARMONY, LOCAL, QUICK, Serve, until
+from tests.support.services import Program
 
 IDS = (b"7", b"1.50", b'"a\\u00e9"', b"-0", b"123456789012345678901234567890")
 """Ids that a parse and re-encode would spoil."""
@@ -194,3 +196,27 @@ async def test_identical_calls_under_way_make_one_node_call(fleet: Fleet) -> Non
 
 def _as_text(value: Any) -> bytes:
     return json.dumps(value).encode()
+
+
+JSON_LOGS = {"RPCACCEL_LOG__FORMAT": "json"}
+
+
+async def test_with_json_logs_every_line_of_the_start_and_of_the_end_is_json(
+    fleet: Fleet, new_program: Callable[..., Program]
+) -> None:
+    program = new_program("serve", f"{fleet.nodes[0].url},id=a", *LOCAL, env=JSON_LOGS)
+    await asyncio.to_thread(program.wait_for, r'"page": "http://[^"]+/"')
+    assert await asyncio.to_thread(program.stop) == 0
+    events = [json.loads(line)["event"] for line in program.output.splitlines()]
+    assert events.count("rpcaccel serves") == 1
+
+
+async def test_with_json_logs_a_start_that_fails_says_so_in_json(
+    fleet: Fleet, new_program: Callable[..., Program]
+) -> None:
+    listen = fleet.proxy.url.removeprefix("http://")
+    program = new_program("serve", "http://127.0.0.1:1", "--listen", listen, "--admin", "127.0.0.1:0", env=JSON_LOGS)
+    assert await asyncio.to_thread(program.wait) == 1
+    note, *_, fault = map(json.loads, program.output.splitlines())
+    assert (note["level"], "no node has said" in note["event"]) == ("warning", True)
+    assert (fault["level"], fault["event"].startswith(f"listen: cannot listen on {listen}")) == ("error", True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin
+from rpcaccel.controlplane.settings.state_file import StateFile
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
@@ -218,3 +220,21 @@ def test_what_clients_spend_at_a_worker_that_drains_counts_at_the_one_in_its_pla
     running._spent(old, Spent({"key:a": 3}))
     running._spent(new, Spent({"key:a": 1}))
     assert [one.heard for one in (old, new, other)] == [[{"key:a": 1}], [{"key:a": 3}], [{"key:a": 3}, {"key:a": 1}]]
+
+
+async def test_who_logged_in_stays_so_over_a_restart(nodes: list[SimNode], tmp_path: Path) -> None:
+    accounts = {name: {"password": hash_password("right-pw", log_n=4)} for name in ("ops", "eye")}
+    jar = aiohttp.CookieJar(unsafe=True)
+    told = []
+    for changed in ({}, {}, {"eye": {"password": hash_password("other-pw", log_n=4)}}):
+        settings = settings_for(nodes, **{**ANY, "admin": {"listen": "127.0.0.1:0", "accounts": accounts | changed}})
+        running = Supervisor(settings, Origin(state=StateFile(tmp_path / "rpcaccel.state.json")))
+        info = await running.start()
+        async with aiohttp.ClientSession(cookie_jar=jar, headers={"X-Rpcaccel-Request": "page"}) as http:
+            url = f"http://{info.admin}/api/v1/session"
+            if not told:
+                await (await http.post(url, json={"user": "eye", "password": "right-pw"})).read()
+            async with http.get(url) as reply:
+                told.append((await reply.json())["user"])
+        await running.stop()
+    assert told == ["eye", "eye", None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from rpcaccel.cli.banner import announce, lines, reachable
+from rpcaccel.cli.banner import announce, lines, reachable, say
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import RunningInfo
 
@@ -30,6 +32,31 @@ def test_a_page_behind_tls_is_shown_with_its_scheme() -> None:
     admin = SETTINGS.admin.model_copy(update={"tls_cert": "c.pem", "tls_key": "k.pem"})
     said = lines(SETTINGS.model_copy(update={"admin": admin}), "127.0.0.1:8888", "127.0.0.1:8889")
     assert "  page           https://127.0.0.1:8889/" in said
+
+
+def test_with_json_logs_it_is_one_line_of_json_whatever_their_level(capsys: pytest.CaptureFixture[str]) -> None:
+    log = SETTINGS.log.model_copy(update={"format": "json", "level": "error"})
+    info = RunningInfo(
+        SETTINGS.model_copy(update={"log": log}), "127.0.0.1:1", "127.0.0.1:2", ("--memory is overruled",)
+    )
+    announce(info)
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    told = json.loads(line)
+    assert (out, told["event"], told["level"], told["page"]) == ("", "rpcaccel serves", "info", "http://127.0.0.1:2/")
+    assert told["networks"]["a"] == {"url": "http://127.0.0.1:1/a", "nodes": [{"id": "a", "weight": 1}]}
+    assert told["networks"]["b"]["url"] == "http://127.0.0.1:1/"
+    assert told["cache"] == {"memory": 256_000_000, "redis": "redis://cache:6379"}
+    assert told["notes"] == ["--memory is overruled"]
+    assert "hunter2" not in line
+
+
+def test_notes_have_the_form_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    say(["a node", "is silent"], "console", "warning")
+    assert capsys.readouterr().err == "rpcaccel: a node\nrpcaccel: is silent\n"
+    say(["a node"], "json", "warning")
+    told = json.loads(capsys.readouterr().err)
+    assert (told["event"], told["level"], sorted(told)) == ("a node", "warning", ["event", "level", "timestamp"])
 
 
 @pytest.mark.parametrize(

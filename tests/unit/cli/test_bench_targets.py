@@ -36,11 +36,12 @@ def _named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("_named_by_the_environment")
-def test_a_config_file_is_served_alone_for_as_long_as_it_is_looked_at(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_a_config_file_is_served_alone_for_as_long_as_it_is_looked_at(tmp_path: Path, form: str) -> None:
     """Neither what the environment names, nor what was changed at run time of a proxy that runs beside it."""
     file = tmp_path / "a.toml"
     with responding_apart() as node:
-        file.write_text(f'[networks.x]\nnodes = ["{node}"]\n')
+        file.write_text(f'log.format = "{form}"\n[networks.x]\nnodes = ["{node}"]\n')
         (tmp_path / "a.state.json").write_text("of a proxy that runs beside it")
         with bench_targets.side(str(file), ())() as running:
             (main, *_) = running.pids

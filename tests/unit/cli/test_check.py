@@ -41,6 +41,21 @@ async def test_right_nodes_are_shown_in_a_table_and_it_ends_well(
     assert "hunter2" not in out
 
 
+async def test_findings_are_told_to_programs(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with harmony_nodes(1) as (node,):
+        words = ["--chain", "harmony", "--shard", "0", "--json"]
+        code = await checked(in_a_thread, f"{node.url}/hunter2,id=a", "http://127.0.0.1:1,id=b", *words)
+    out = capsys.readouterr().out
+    a, b = json.loads(out)["nodes"]
+    assert code == 1
+    assert (a["node"], a["right"], a["chain_id"], a["head"], a["behind"]) == ("a", True, 1666700000, 200, 0)
+    assert (b["right"], b["chain_id"], b["head"], b["latency"], b["behind"]) == (False, None, None, None, None)
+    assert b["trouble"].startswith("no connection to")
+    assert "hunter2" not in out
+
+
 async def test_nodes_of_several_chains_and_shards_are_each_right_in_their_own_network(
     in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 
 import pytest
@@ -21,6 +22,13 @@ def test_a_new_key_comes_with_the_lines_for_the_settings(capsys: pytest.CaptureF
     assert hash_line.split()[1] == client_limits.hashed(key)
     settings = ClientsSettings.model_validate(tomllib.loads(toml)["clients"])
     assert settings.keys["my-dapp"].hashes == (client_limits.hashed(key),)
+
+
+def test_a_key_is_told_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["key", "my-dapp", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["hash"] == client_limits.hashed(told["key"])
+    assert tomllib.loads(told["toml"])["clients"]["keys"][told["name"]]["hashes"] == [told["hash"]]
 
 
 def test_a_name_with_a_dot_is_one_name_in_the_settings(capsys: pytest.CaptureFixture[str]) -> None:

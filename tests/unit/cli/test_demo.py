@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -54,6 +55,19 @@ async def test_three_nodes_the_proxy_and_traffic_run_and_end_together() -> None:
         *proxy.served,
     ):
         assert part in text
+
+
+async def test_with_json_logs_the_demo_begins_with_a_line_of_json() -> None:
+    said: list[str] = []
+
+    def told_in_json(nodes: Sequence[SimNode]) -> Settings:
+        settings = settings_for(nodes)
+        return settings.model_copy(update={"log": settings.log.model_copy(update={"format": "json"})})
+
+    async with harmony_nodes(1) as (node,):
+        assert await look_around(told_in_json, Proxy(node, enough=0), seed=1, rate=0, say=said.append) == 0
+    (line,) = said
+    assert len(json.loads(line)["networks"]["harmony-s0"]["nodes"]) == 3
 
 
 async def test_without_traffic_nothing_is_called() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 
 from typer.testing import CliRunner
@@ -21,6 +22,14 @@ def test_a_password_from_a_pipe_becomes_an_account() -> None:
 def test_an_account_may_be_read_only() -> None:
     done = CliRunner().invoke(app, ["passwd", "eye", "--read-only"], input="correct horse\n")
     assert tomllib.loads(done.stdout)["admin"]["accounts"]["eye"]["role"] == "read"
+
+
+def test_an_account_is_told_to_programs() -> None:
+    done = CliRunner().invoke(app, ["passwd", "eye", "--read-only", "--json"], input="correct horse\n")
+    told = json.loads(done.stdout)
+    assert (told["name"], told["role"]) == ("eye", "read")
+    assert tomllib.loads(told["toml"])["admin"]["accounts"]["eye"]["password"] == told["hash"]
+    assert "correct horse" not in done.output
 
 
 def test_a_short_password_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -36,6 +37,21 @@ async def test_it_serves_until_it_is_told_to_end() -> None:
     assert isinstance(answer, Answer)
     assert answer.result == b"0"
     assert f"http://127.0.0.1:{node.port}" in said[0]
+
+
+async def test_its_address_is_told_to_programs_in_a_line() -> None:
+    stop = asyncio.Event()
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        stop.set()
+
+    await serve(build("harmony", {}, port=0), "127.0.0.1", stop=stop, say=say, as_json=True)
+    (line,) = said
+    told = json.loads(line)
+    assert told["url"].startswith("http://127.0.0.1:")
+    assert told["knobs"] == f"{told['url']}/simnode/knobs"
 
 
 async def test_its_address_can_be_opened_where_it_stands() -> None:

@@ -183,7 +183,7 @@ async def test_a_stranger_takes_as_long_as_a_wrong_password(world: World) -> Non
     """Both compare a hash: the time says nothing about which names there are."""
     await world.wrong("x", name="nobody")
     assert world.gate._nobody.reveal().split(":")[:4] == hash_password("x").reveal().split(":")[:4]
-    assert repr(world.gate) == "<Gate 0 sessions>"
+    assert repr(world.gate) == "<Gate <Sessions 0, None>>"
 
 
 async def test_each_failure_is_told_with_its_reason(world: World) -> None:

@@ -171,7 +171,7 @@ async def test_a_password_is_not_compared_any_more_when_its_client_has_hung_up(a
             await until(lambda: not any(connection.transport for connection in server.connections))
         await until(lambda: "0 waiting" in repr(tries) and any("why" in line for line in lines))
     assert [line["why"].partition(",")[0] for line in lines if "why" in line] == ["the client hung up"]
-    assert repr(admin.gate) == "<Gate 0 sessions>"
+    assert repr(admin.gate) == "<Gate <Sessions 0, None>>"
 
 
 async def test_a_failed_login_is_in_the_log_and_in_the_stream_and_the_name_is_made_safe(admin: Admin) -> None:

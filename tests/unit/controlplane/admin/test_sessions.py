@@ -1,0 +1,210 @@
+"""Sessions: kept over a restart in a file that opens none of them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from rpcaccel.config.model import AdminSettings
+from rpcaccel.config.secrets import hash_password
+from rpcaccel.controlplane.admin.sessions import LARGEST, MOST, SessionFile, SessionFileError, Sessions
+
+OPS, EYE = hash_password("ops-pw", log_n=4), hash_password("eye-pw", log_n=4)
+
+
+def settings(**accounts: Any) -> AdminSettings:
+    named = {"ops": OPS, "eye": EYE} | accounts
+    kept = {name: {"password": password} for name, password in named.items() if password is not None}
+    return AdminSettings.model_validate({"accounts": kept, "session": 60})
+
+
+class Times:
+    """A program that is started again and again over the same file, and clocks that a test moves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = SessionFile.beside(folder / "rpcaccel.state.json")
+        self.mono, self.wall = 100.0, 1_700_000_000.0
+
+    def start(self, longest: float = 60.0) -> Sessions:
+        self.mono += 5000.0  # a monotonic clock says nothing about another run
+        sessions = Sessions(lambda: self.mono, lambda: self.wall, self.file)
+        sessions.open(longest)
+        return sessions
+
+    def passes(self, seconds: float) -> None:
+        self.mono += seconds
+        self.wall += seconds
+
+    async def begun(self, *names: str) -> list[str]:
+        """The secrets of sessions that were begun in a run that has ended."""
+        sessions = self.start()
+        made = [sessions.begin(name, settings()) for name in names]
+        await sessions.close()
+        return made
+
+
+@pytest.fixture
+def times(tmp_path: Path) -> Times:
+    return Times(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [
+        ("rpcaccel.state.json", ["rpcaccel.sessions.json", "rpcaccel.sessions.key"]),
+        ("state", ["state.sessions.json", "state.sessions.key"]),
+    ],
+)
+def test_the_files_lie_beside_the_state_file(state: str, names: list[str]) -> None:
+    file = SessionFile.beside(Path("/var/lib") / state)
+    assert [file.path, file.key_path] == [Path("/var/lib") / name for name in names]
+
+
+async def test_a_session_outlives_a_restart_and_lasts_no_longer_for_it(times: Times) -> None:
+    (secret,) = await times.begun("ops")
+    times.passes(30)
+    sessions = times.start()
+    assert sessions.name_of(secret, settings().accounts) == "ops"
+    assert sessions.name_of(secret + "x", settings().accounts) is None
+    times.passes(31)
+    assert sessions.name_of(secret, settings().accounts) is None
+    await sessions.close()
+    again = times.start()
+    assert repr(again).startswith("<Sessions 0")
+    await again.close()
+
+
+async def test_a_clock_that_was_put_back_makes_no_session_longer_than_the_settings_allow(times: Times) -> None:
+    (secret,) = await times.begun("ops")
+    times.wall -= 86_400
+    sessions = times.start(longest=10)
+    times.passes(11)
+    assert sessions.name_of(secret, settings().accounts) is None
+    await sessions.close()
+
+
+async def test_another_password_or_no_account_ends_the_sessions_of_before_the_restart(times: Times) -> None:
+    ops, eye = await times.begun("ops", "eye")
+    sessions = times.start()
+    assert sessions.name_of(eye, settings(eye=hash_password("new", log_n=4)).accounts) is None
+    assert sessions.name_of(ops, settings(ops=None).accounts) is None
+    assert sessions.name_of(ops, settings().accounts) == "ops"
+    await sessions.close()
+
+
+async def test_a_session_that_was_ended_does_not_come_back(times: Times) -> None:
+    first, second = await times.begun("ops", "ops")
+    sessions = times.start()
+    sessions.end(first)
+    await sessions.close()
+    sessions = times.start()
+    assert sessions.name_of(first, settings().accounts) is None
+    assert sessions.name_of(second, settings().accounts) == "ops"
+    await sessions.close()
+
+
+async def test_a_login_is_written_while_the_program_runs(times: Times) -> None:
+    """A program that is killed has written it."""
+    sessions = times.start()
+    secret = sessions.begin("ops", settings())
+    async with asyncio.timeout(20):
+        while not times.file.path.exists():
+            await asyncio.sleep(0.01)
+    killed = times.start()
+    assert killed.name_of(secret, settings().accounts) == "ops"
+    await asyncio.gather(sessions.close(), killed.close())
+
+
+async def test_nothing_is_written_where_nobody_logged_in(times: Times) -> None:
+    await times.begun()
+    assert list(times.file.path.parent.iterdir()) == []
+
+
+async def test_nothing_in_the_files_opens_a_session(times: Times) -> None:
+    (secret,) = await times.begun("ops")
+    files = [times.file.path, times.file.key_path]
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o600, 0o600]
+    content = b"".join(path.read_bytes() for path in files).decode()
+    assert secret not in content
+    assert hashlib.sha256(secret.encode()).hexdigest() not in content
+    assert OPS.reveal().rpartition(":")[2] not in content
+    sessions = times.start()
+    told = msgspec.json.decode(times.file.path.read_bytes())["sessions"][0]
+    for guess in (*map(str, told.values()), times.file.key_path.read_text().strip()):
+        assert sessions.name_of(guess, settings().accounts) is None
+    await sessions.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"\xff\xfe", b"[" * 999, b'{"version":1,"sessions":[{"name":"ops"}]}', b" " * (LARGEST + 1),
+                b'{"version":1,"sessions":[{"digest":"QQ==","name":"ops","password":"QQ==","expires":9e9}]}']
+)  # fmt: skip
+async def test_a_damaged_file_means_that_everybody_logs_in_again(times: Times, content: bytes) -> None:
+    (secret,) = await times.begun("ops")
+    times.file.path.write_bytes(content)
+    with structlog.testing.capture_logs() as logged:
+        sessions = times.start()
+    assert sessions.name_of(secret, settings().accounts) is None
+    assert [(line["event"], line["reason"]) for line in logged] == [
+        ("sessions are lost: everybody logs in again", "is damaged")
+    ]
+    new = sessions.begin("ops", settings())
+    await sessions.close()
+    sessions = times.start()
+    assert sessions.name_of(new, settings().accounts) == "ops"
+    await sessions.close()
+
+
+@pytest.mark.parametrize("key", [b"", b"zz", b"\xff", b"00" * 31, None])
+async def test_without_its_key_the_file_is_worth_nothing(times: Times, key: bytes | None) -> None:
+    (secret,) = await times.begun("ops")
+    if key is None:
+        times.file.key_path.unlink()
+    else:
+        times.file.key_path.write_bytes(key)
+    sessions = times.start()
+    assert sessions.name_of(secret, settings().accounts) is None
+    await sessions.close()
+    times.file.key_path.write_bytes(b"00" * 32)
+    sessions = times.start()
+    assert sessions.name_of(secret, settings().accounts) is None
+    await sessions.close()
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    file = SessionFile(tmp_path / "s.json")
+    file.path.write_bytes(b'{"version":2,"sessions":[]}')
+    with pytest.raises(SessionFileError, match="version 2"):
+        file.load()
+    file.path.unlink()
+    file.path.mkdir()
+    with pytest.raises(SessionFileError, match="cannot be read"):
+        file.load()
+
+
+async def test_a_folder_that_cannot_be_written_is_said_once_and_logins_go_on(times: Times) -> None:
+    times.file.path.mkdir()
+    with structlog.testing.capture_logs() as logged:
+        sessions = Sessions(lambda: times.mono, lambda: times.wall, times.file)
+        sessions.open(60)
+        secret = sessions.begin("ops", settings())
+        await sessions.close()
+    assert sessions.name_of(secret, settings().accounts) == "ops"
+    assert [line["event"] for line in logged if line["log_level"] == "warning"] == [
+        "sessions cannot be kept: they last until the restart"
+    ]
+
+
+async def test_the_sessions_are_bounded_and_the_oldest_goes_first(times: Times) -> None:
+    sessions = times.start()
+    made = [sessions.begin("eye", settings()) for _ in range(MOST + 1)]
+    assert repr(sessions).startswith(f"<Sessions {MOST}")
+    assert sessions.name_of(made[0], settings().accounts) is None
+    assert sessions.name_of(made[1], settings().accounts) == "eye"
+    await sessions.close()
