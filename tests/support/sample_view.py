@@ -191,6 +191,7 @@ class SampleView:
             HeadView(
                 network=network,
                 chain="harmony",
+                shard=0,
                 balancer="smooth_weighted",
                 head=self.head,
                 age=self.elapsed % 2,

@@ -36,11 +36,13 @@ class NetworkNow(TypedDict):
 
     network: str
     chain: str
-    shard: int
+    shard: Annotated[int | None, Meta(description="null where the chain has no shards.")]
     balancer: str
     head: int | None
     age: Annotated[float | None, Meta(description="Seconds since the head moved.")]
-    block_time: Annotated[float, Meta(description="Seconds that a block of this chain takes, normally.")]
+    block_time: Annotated[
+        float, Meta(description="Seconds that a block takes: by the settings, else as measured lately.")
+    ]
     nodes: int
     eligible: int
     state: Literal["ok", "part", "down"]
@@ -134,7 +136,7 @@ class NodeStanding(TypedDict):
     since: Annotated[float | None, Meta(description="Seconds it has been in this state.")]
     head: int | None
     head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")]
-    lag: Annotated[int | None, Meta(description="Blocks behind the served head.")]
+    lag: Annotated[int | None, Meta(description="Blocks behind the served head now; a new block takes a moment.")]
     tier: int
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
     quota: list[QuotaNow]
