@@ -35,6 +35,7 @@ class Choice:
     """Balances by latency; best when nodes differ in distance or capacity."""
 
     name: ClassVar[str] = "peak_ewma"
+    aim: ClassVar[str] = "shares by weight among nodes that are equally quick; a slower one gets less"
 
     __slots__ = ("_heaviest", "penalised")
 

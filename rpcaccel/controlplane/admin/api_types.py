@@ -130,6 +130,9 @@ class NodeStanding(TypedDict):
     ]
     weight: int
     share_wanted: Annotated[float | None, Meta(description="Of the calls of its network, as the weights ask for.")]
+    share_aim: Annotated[
+        str, Meta(description="What the balancer aims at instead of that share; empty where it aims at that.")
+    ]
     eligible: bool
     state: NodeState
     why: Annotated[str, Meta(description="A sentence: why it is in this state, and what would end it.")]

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from rpcaccel import chains
+from rpcaccel import balancers, chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
@@ -30,6 +30,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     address: str = ""
     """Host and port alone: a path, query or user may hold a credential."""
     weight: int = 1
+    share_aim: str = ""
+    """What the balancer aims at instead of a share of the calls by weight alone; empty where it aims at that."""
     eligible: bool = True
     """Whether the node takes its share of the calls. The block that just came may not have reached it yet."""
     state: NodeState = "unknown"
@@ -179,8 +181,9 @@ class SupervisorView:
             for node in report.nodes:
                 told.setdefault((node.network, node.id), []).append(node)
         views = [
-            self._node(name, node, told.get((name, node.id), []))
+            self._node(name, node, told.get((name, node.id), []), aim)
             for name, network in self._settings().networks.items()
+            for aim in (balancers.aim(network.balancer),)
             for node in network.nodes
         ]
         present = {(view.network, view.id) for view in views}
@@ -202,7 +205,7 @@ class SupervisorView:
             note=served.note,
         )
 
-    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport]) -> NodeView:
+    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport], aim: str) -> NodeView:
         heads = self._heads.get(name)
         found = next((known for known in heads.nodes if known.id == node.id), None) if heads is not None else None
         head = -1 if found is None else found.head
@@ -219,6 +222,7 @@ class SupervisorView:
             id=node.id,
             address=node.url.shown.partition("://")[2],
             weight=node.weight,
+            share_aim=aim,
             eligible=_takes_calls(state, found, told),
             state=state,
             why=why,

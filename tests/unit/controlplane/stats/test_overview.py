@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from rpcaccel import balancers
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.stats.snapshot import SupervisorView
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
@@ -208,6 +209,13 @@ def test_a_network_without_heads_is_shown_as_not_known() -> None:
     assert (head.head, head.age, head.chain) == (-1, None, "harmony")
     (known,) = overview({}, told()).frame().heads
     assert (known.head, known.age) == (10, 2.0)
+
+
+def test_a_node_is_shown_with_what_the_balancer_of_its_network_aims_at() -> None:
+    listed = {name: {"balancer": name, "nodes": ["http://a.example"]} for name in ("peak_ewma", "smooth_weighted")}
+    made = Settings.model_validate({"networks": listed})
+    aims = [node.share_aim for node in SupervisorView(lambda: made, {}, []).frame().nodes]
+    assert aims == [balancers.aim("peak_ewma"), ""]
 
 
 def test_a_chain_without_shards_is_shown_without_one() -> None:
