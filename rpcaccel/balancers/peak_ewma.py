@@ -81,9 +81,7 @@ class Choice:
         weighty = [node for node in eligible if node.weight > 0]
         best = min((node.latency.ewma for node in weighty if node.latency.known), default=1.0)
         mean = sum(node.weight for node in weighty) / len(weighty) if weighty else 0.0
-        costs = {
-            node.id: self._cost(node, node.latency.ewma if node.latency.known else best, mean) for node in weighty
-        }
+        costs = {node.id: self._cost(node, node.latency.ewma if node.latency.known else best, mean) for node in weighty}
         least = min(costs.values(), default=0.0)
         return sorted(weighty, key=lambda node: -node.weight * min(1.0, least * _EQUAL / costs[node.id]) ** _STEEP)
 
