@@ -183,6 +183,7 @@ class TierNow(TypedDict):
     name: str
     shared: Annotated[bool, Meta(description="One tier for all workers.")]
     up: bool
+    fault: Annotated[str, Meta(description="Why it, or a part of it, is not reached; empty while all of it is.")]
     entries: int
     bytes: Bytes
     limit: Annotated[int, Meta(description="Bytes; 0 when it is not this program that limits it.")]
@@ -190,8 +191,8 @@ class TierNow(TypedDict):
     misses: int
     hit_ratio: Share | None
     stored: int
-    evicted: int
-    expired: int
+    evicted: Annotated[int | None, Meta(description="null where only Redis knows.")]
+    expired: Annotated[int | None, Meta(description="null where only Redis knows.")]
     purged: int
     refused: Annotated[int, Meta(description="Answers too large to keep.")]
     errors: int
