@@ -127,7 +127,7 @@ def _percent(value: float | None) -> str:
 def _wanted(node: dict[str, Any]) -> str:
     """The share that the weights ask for, with ~ where the balancer looks at more than weights."""
     share: float | None = node["share_wanted"]
-    return f"{'~' if share is not None and node.get('share_aim') else ''}{_percent(share)}"
+    return f"{'~' if share and node.get('share_aim') else ''}{_percent(share)}"
 
 
 def _milliseconds(seconds: float | None) -> str:

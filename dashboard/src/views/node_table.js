@@ -37,7 +37,7 @@ export const share = {
   title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights",
   text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}${node.share_aim}`,
   cell: (node) => [
-    joined(percent(node.share_got)), h("span", node.share_aim ? { class: "unit", title: `The balancer aims at ${node.share_aim}.` } : { class: "unit" }, ` / ${node.share_aim ? "~" : ""}${joined(percent(node.share_wanted))}`),
+    joined(percent(node.share_got)), h("span", node.share_aim ? { class: "unit", title: `The balancer aims at ${node.share_aim}.` } : { class: "unit" }, ` / ${node.share_aim && node.share_wanted ? "~" : ""}${joined(percent(node.share_wanted))}`),
     shareBar(node.share_got, node.share_wanted),
   ],
 };

@@ -39,6 +39,8 @@ async def test_a_share_that_the_balancer_does_not_aim_at_is_marked_with_what_it_
     page = await overview(visitor, admin)
     wanted = page.get_by_role("region", name="Nodes", exact=True).get_by_title(f"The balancer aims at {aim}.")
     await expect(wanted.first).to_contain_text("/ ~71")
+    await page.goto(f"http://{admin.address}/#/nodes")
+    await expect(page.locator("main")).to_contain_text("5 of 6 → ~83")
 
 
 async def test_a_chain_without_shards_is_named_without_one(visitor: Visitor, admin: Admin, view: SampleView) -> None:
