@@ -32,6 +32,7 @@ export function meaning(store, nodes, node) {
   if (tierAfter(store, node) > tier) return `stands by in tier ${tierAfter(store, node)}`;
   const total = sum(store, all.filter((one) => tierAfter(store, one) === tier));
   const [now, then] = [node.share_wanted, weight / total];
-  const words = `${weight} of ${total} → ${joined(percent(then))}`;
-  return store.drafts.size && now !== null && joined(percent(now)) !== joined(percent(then)) ? `${joined(percent(now))} now, then ${words}` : words;
+  const about = node.share_aim ? "~" : ""; // the balancer looks at more than weights
+  const words = `${weight} of ${total} → ${about}${joined(percent(then))}`;
+  return store.drafts.size && now !== null && joined(percent(now)) !== joined(percent(then)) ? `${about}${joined(percent(now))} now, then ${words}` : words;
 }

@@ -20,6 +20,9 @@ class Balancer(Protocol):
     """Chooses a node for each call. A node of weight 0 is never chosen among several."""
 
     name: ClassVar[str]
+    aim: ClassVar[str]
+    """What the balancer aims at instead of shares of the calls by weight alone, as words that follow "it aims at";
+    empty where it aims at those."""
 
     @property
     def penalised(self) -> Container[str]:
@@ -55,7 +58,17 @@ def names() -> tuple[str, ...]:
 
 def load(name: str) -> Balancer:
     """Make a balancer. Raises ValueError, naming all balancers, when the name is unknown."""
+    made: Balancer = _named(name)()
+    return made
+
+
+def aim(name: str) -> str:
+    """The aim of a balancer. Raises ValueError, naming all balancers, when the name is unknown."""
+    return _named(name).aim
+
+
+def _named(name: str) -> type[Balancer]:
     if name not in names():
         raise ValueError(f"there is no balancer {name!r}; there are {', '.join(names())}")
-    choice: Balancer = import_module(f"{__name__}.{name}").Choice()
+    choice: type[Balancer] = import_module(f"{__name__}.{name}").Choice
     return choice

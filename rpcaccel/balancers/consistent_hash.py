@@ -34,6 +34,7 @@ class Choice:
     """Sends equal calls to one node, which then answers them from its own caches."""
 
     name: ClassVar[str] = "consistent_hash"
+    aim: ClassVar[str] = "shares of the keys by weight; how many calls those are depends on the keys"
     penalised: ClassVar[frozenset[str]] = frozenset()
 
     __slots__ = ("_ids", "_points", "_ring", "_weights")

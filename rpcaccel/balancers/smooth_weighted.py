@@ -41,6 +41,7 @@ class Choice:
     """Smooth weighted round robin, the default balancer."""
 
     name: ClassVar[str] = "smooth_weighted"
+    aim: ClassVar[str] = ""
     penalised: ClassVar[frozenset[str]] = frozenset()
 
     __slots__ = ("_standings",)

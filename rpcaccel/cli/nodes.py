@@ -258,7 +258,7 @@ def _cells(node: dict[str, Any]) -> tuple[str, ...]:
         node["state"],
         _number(node["head"]),
         str(node["weight"]),
-        _percent(node["share_wanted"]),
+        _wanted(node),
         _percent(node["share_got"]),
         _milliseconds((node.get("latency") or {}).get("p50")),
         _number(node.get("in_flight")),
@@ -271,6 +271,12 @@ def _number(value: int | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
+
+
+def _wanted(node: dict[str, Any]) -> str:
+    """The share that the weights ask for, with ~ where the balancer looks at more than weights."""
+    share: float | None = node["share_wanted"]
+    return f"{'~' if share and node.get('share_aim') else ''}{_percent(share)}"
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -25,6 +25,7 @@ from rpcaccel.controlplane.settings.hindrances import hindrances
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
 from rpcaccel.controlplane.settings.sharing import Hosts
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.process_link import ProcessLink
@@ -48,7 +49,7 @@ class RunningInfo(Struct, frozen=True):
     listen: str
     admin: str
     notes: tuple[str, ...] = ()
-    """Sentences about how these settings were put together."""
+    """Sentences about how these settings were put together, and about a cache tier that is not reached."""
 
 
 class Supervisor:
@@ -128,7 +129,8 @@ class Supervisor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEADS_WITHIN):
                 await self._told.wait()
-        notes = (*self._left_out, *self.ledger.met)
+        lost = filter(None, map(trouble, self.overview.frame().snapshot.tiers))
+        notes = (*self._left_out, *self.ledger.met, *lost)
         return RunningInfo(settings, self._listen, admin, notes)
 
     async def _open_admin(self) -> str:

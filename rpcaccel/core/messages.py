@@ -41,7 +41,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     quota: tuple[QuotaUse, ...] = ()
     """What is used of the node's quotas, as this worker knows it."""
     refusal: str
-    """A sentence saying why the node gets no calls about the newest blocks; empty when it gets them."""
+    """A sentence saying why the node gets no calls, whatever its head is; empty when it gets them. Whether it lags is
+    for the probes to say (core.heads.lateness): a worker sees the heads of one moment."""
 
 
 class WorkerReport(Struct, frozen=True, kw_only=True, tag=True):

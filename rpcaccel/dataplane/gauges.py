@@ -26,12 +26,14 @@ def fill_memory(tier: Tier, stats: MemoryStats, memos: Memos) -> None:
 def fill_store(tier: Tier, stats: StoreStats) -> None:
     """The figures of the second tier."""
     tier.up = stats.up
+    tier.fault = stats.fault
     tier.hits = stats.hits
     tier.misses = stats.misses
     tier.stored = stats.writes
     tier.errors = stats.errors + stats.writes_failed + sum(stats.damaged.values())
     tier.timeouts = stats.late
     tier.dropped = stats.writes_dropped
+    tier.purged = stats.purged
 
 
 def fill_network(cell: NetworkCell, pool: NodePool) -> None:

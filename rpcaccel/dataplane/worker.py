@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from rpcaccel import stores
 from rpcaccel.config.model import Settings
 from rpcaccel.core.cache.entry import Selection
@@ -291,7 +293,7 @@ class Worker:
     def _nodes(self) -> Iterator[NodeReport]:
         now = self._clock()
         for network in self.state.networks.values():
-            refused = _refusals(network, now)
+            refused = _refusals(network, now, at_any_block=True)
             for node in network.pool.nodes:
                 yield NodeReport(
                     network=network.name,
@@ -315,7 +317,9 @@ class Worker:
         task.add_done_callback(self._background.discard)
 
 
-def _refusals(network: Network, now: float) -> dict[str, str]:
-    """Why nodes get no calls about the newest block, by node id."""
+def _refusals(network: Network, now: float, *, at_any_block: bool = False) -> dict[str, str]:
+    """Why nodes get no calls about the newest block, by node id; with `at_any_block` only of those that would get none
+    about an older block either."""
     newest = network.plan(NEWEST, b"[]")
-    return {node.id: why for node, why in explain(network.pool.nodes, newest, now).refused}
+    plan = replace(newest, min_head=-1) if at_any_block else newest
+    return {node.id: why for node, why in explain(network.pool.nodes, plan, now).refused}

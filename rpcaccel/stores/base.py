@@ -60,7 +60,9 @@ class StoreStats(Struct, frozen=True, kw_only=True):
 
     name: str
     up: bool
-    """Can the store be asked now?"""
+    """Can the store be asked now? Of a store that was closed: could it be asked until then?"""
+    fault: str = ""
+    """Why it cannot be asked, or which of its servers are down and why, without anything secret; else empty."""
     hits: int = 0
     misses: int = 0
     """Misses because the server had no entry."""
@@ -81,6 +83,8 @@ class StoreStats(Struct, frozen=True, kw_only=True):
     writes_dropped: int = 0
     """Writes dropped because the queue was full or the server was down."""
     queued: int = 0
+    purged: int = 0
+    """Entries that purges have removed."""
     leases: int = 0
     lease_waits: int = 0
     servers: tuple[ServerStats, ...] = ()

@@ -45,6 +45,9 @@ class SampleView:
         self.head = 61_204_811
         self.elapsed = 0.0
         self.networks = [NETWORK]
+        self.chain = "harmony"
+        self.shard: int | None = 0
+        self.lags = {"c": 14}
         self.node_list = [
             NodeView(network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0),
             NodeView(network=NETWORK, id="b", address="b.example:443", weight=2, state="serving", since=0.0),
@@ -176,7 +179,7 @@ class SampleView:
 
     def nodes(self) -> Sequence[NodeView]:
         """The three nodes at this moment."""
-        heads = defaultdict(int, c=14)
+        heads = defaultdict(int, self.lags)
         views = []
         for node in self.node_list:
             fields = {name: getattr(node, name) for name in node.__struct_fields__}
@@ -190,7 +193,8 @@ class SampleView:
         return [
             HeadView(
                 network=network,
-                chain="harmony",
+                chain=self.chain,
+                shard=self.shard,
                 balancer="smooth_weighted",
                 head=self.head,
                 age=self.elapsed % 2,

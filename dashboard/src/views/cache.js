@@ -17,7 +17,10 @@ function tierTable() {
     label: "Cache tiers", key: (tier) => tier.name,
     columns: [
       { title: "Tier", text: (tier) => tier.name, cell: (tier) => (tier.name === "redis" ? "Redis" : tier.name) },
-      { title: "State", text: (tier) => String(tier.up), cell: (tier) => state(tier.up ? "good" : "bad", !tier.up ? "not reached" : tier.shared ? "reached" : "in use") },
+      { title: "State", text: (tier) => `${tier.up} ${tier.fault}`, cell: (tier) => [
+        state(!tier.up ? "bad" : tier.fault ? "warn" : "good", !tier.up ? "not reached" : tier.fault ? "reached in part" : tier.shared ? "reached" : "in use"),
+        tier.fault ? h("span", { class: "why" }, tier.fault) : "",
+      ] },
       numbers("Entries", (tier) => told(tier, tier.entries), count),
       numbers("Held", (tier) => told(tier, tier.bytes), bytes),
       numbers("Limit", (tier) => tier.limit || null, bytes),

@@ -12,6 +12,9 @@ const STATES = {
 
 export const failed = (node) => Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
 
+/** Blocks that a node lacks; a new block reaches one node before another, so only a node that is behind is warned of. */
+const lag = (node) => h("span", { class: node.state === "behind" ? "lag iswarn" : "lag quiet", title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment" }, ` −${node.lag}`);
+
 export const identity = (severalNetworks) => [
   { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name" }, node.id) },
   ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
@@ -25,16 +28,16 @@ export const identity = (severalNetworks) => [
     ],
   },
   {
-    title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
-    cell: (node) => [block(node.head), node.lag > 0 ? h("span", { class: "lag iswarn" }, ` −${node.lag}`) : ""],
+    title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state}`,
+    cell: (node) => [block(node.head), node.lag > 0 ? lag(node) : ""],
   },
 ];
 
 export const share = {
-  title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for",
-  text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}`,
+  title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights",
+  text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}${node.share_aim}`,
   cell: (node) => [
-    joined(percent(node.share_got)), h("span", { class: "unit" }, ` / ${joined(percent(node.share_wanted))}`),
+    joined(percent(node.share_got)), h("span", node.share_aim ? { class: "unit", title: `The balancer aims at ${node.share_aim}.` } : { class: "unit" }, ` / ${node.share_aim && node.share_wanted ? "~" : ""}${joined(percent(node.share_wanted))}`),
     shareBar(node.share_got, node.share_wanted),
   ],
 };

@@ -36,7 +36,7 @@ function switches(node) {
 
 const SAYS = {
   balancer: {
-    smooth_weighted: "in turn, by weight", consistent_hash: "the same call to the same node", peak_ewma: "the quickest of two, by weight",
+    smooth_weighted: "in turn, by weight", consistent_hash: "the same call to the same node", peak_ewma: "by weight, less to slower nodes",
   },
   hash_key: { method: "by method", params: "by method and params", "first-param": "by first param", client: "by client" },
 };

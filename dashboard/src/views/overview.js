@@ -119,7 +119,7 @@ function networkTable() {
       { title: "Head", right: true, text: (one) => block(one.head), cell: (one) => block(one.head) },
       { title: "Moved", right: true, text: (one) => span(one.age), cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`) },
       { title: "A block takes", right: true, text: (one) => span(one.block_time), cell: (one) => span(one.block_time) },
-      { title: "Chain", text: (one) => one.chain + one.shard, cell: (one) => `${one.chain}, shard ${one.shard}` },
+      { title: "Chain", text: (one) => one.chain + one.shard, cell: (one) => (one.shard === null ? one.chain : `${one.chain}, shard ${one.shard}`) },
       { title: "Balancer", text: (one) => one.balancer, cell: (one) => one.balancer.replaceAll("_", " ") },
     ],
   });

@@ -36,11 +36,13 @@ class NetworkNow(TypedDict):
 
     network: str
     chain: str
-    shard: int
+    shard: Annotated[int | None, Meta(description="null where the chain has no shards.")]
     balancer: str
     head: int | None
     age: Annotated[float | None, Meta(description="Seconds since the head moved.")]
-    block_time: Annotated[float, Meta(description="Seconds that a block of this chain takes, normally.")]
+    block_time: Annotated[
+        float, Meta(description="Seconds that a block takes: by the settings, else as measured lately.")
+    ]
     nodes: int
     eligible: int
     state: Literal["ok", "part", "down"]
@@ -128,13 +130,16 @@ class NodeStanding(TypedDict):
     ]
     weight: int
     share_wanted: Annotated[float | None, Meta(description="Of the calls of its network, as the weights ask for.")]
+    share_aim: Annotated[
+        str, Meta(description="What the balancer aims at instead of that share; empty where it aims at that.")
+    ]
     eligible: bool
     state: NodeState
     why: Annotated[str, Meta(description="A sentence: why it is in this state, and what would end it.")]
     since: Annotated[float | None, Meta(description="Seconds it has been in this state.")]
     head: int | None
     head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")]
-    lag: Annotated[int | None, Meta(description="Blocks behind the served head.")]
+    lag: Annotated[int | None, Meta(description="Blocks behind the served head now; a new block takes a moment.")]
     tier: int
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
     quota: list[QuotaNow]
@@ -178,6 +183,7 @@ class TierNow(TypedDict):
     name: str
     shared: Annotated[bool, Meta(description="One tier for all workers.")]
     up: bool
+    fault: Annotated[str, Meta(description="Why it, or a part of it, is not reached; empty while all of it is.")]
     entries: int
     bytes: Bytes
     limit: Annotated[int, Meta(description="Bytes; 0 when it is not this program that limits it.")]
@@ -185,8 +191,8 @@ class TierNow(TypedDict):
     misses: int
     hit_ratio: Share | None
     stored: int
-    evicted: int
-    expired: int
+    evicted: Annotated[int | None, Meta(description="null where only Redis knows.")]
+    expired: Annotated[int | None, Meta(description="null where only Redis knows.")]
     purged: int
     refused: Annotated[int, Meta(description="Answers too large to keep.")]
     errors: int

@@ -30,7 +30,7 @@ from rpcaccel.controlplane.admin.api_types import (
     TierNow,
 )
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
-from rpcaccel.controlplane.stats.notices import not_reached
+from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
@@ -164,14 +164,15 @@ def attention(frame: Frame) -> list[Attention]:
         if node.state not in {"serving", "cordoned", "drained"} and node.why:
             level: Literal["bad", "warn"] = "bad" if node.state in {"failing", "wrong-chain"} else "warn"
             found.append(_notice(level, f"{node.network}/{node.id}", _about(node)))
-    found += [_notice("warn", tier.name, not_reached(tier.name)) for tier in frame.snapshot.tiers if not tier.up]
+    found += [_notice("warn", tier.name, text) for tier in frame.snapshot.tiers if (text := trouble(tier))]
     found += [_notice(notice.level, notice.subject, notice.text) for notice in frame.notices]
     return found
 
 
 def _about(node: NodeView) -> str:
-    """The sentence about a node, which names it once."""
-    return node.why if node.why.startswith(f"node {node.id} ") else f"node {node.id}: {node.why}"
+    """The sentence about a node, which names it once, as NETWORK/NODE: several networks may have one of that id."""
+    named, begins = f"node {node.network}/{node.id}", f"node {node.id} "
+    return f"{named} {node.why.removeprefix(begins)}" if node.why.startswith(begins) else f"{named}: {node.why}"
 
 
 def _notice(level: Literal["bad", "warn"], subject: str, text: str) -> Attention:
@@ -239,7 +240,8 @@ def _attempts(cells: Mapping[tuple[str, str], NodeCell], node: NodeView) -> int:
 
 
 def _tier(tier: Tier) -> TierNow:
-    return cast(TierNow, {**structs.asdict(tier), "hit_ratio": ratio(tier.hits, tier.hits + tier.misses)})
+    unknown = dict.fromkeys(("evicted", "expired"), None) if tier.shared else {}
+    return cast(TierNow, {**structs.asdict(tier), "hit_ratio": ratio(tier.hits, tier.hits + tier.misses), **unknown})
 
 
 def _shown(settings: Mapping[str, object]) -> dict[str, str | int | float | bool]:

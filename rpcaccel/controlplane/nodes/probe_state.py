@@ -11,6 +11,7 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.core.heads.chain_view import REMEMBERED
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, IdentityCheck, judge
+from rpcaccel.core.heads.lateness import Lateness
 
 _UNCHECKED = IdentityCheck(None)
 
@@ -29,6 +30,7 @@ class ProbeState:
         self.barred = False
         """Whether the node refused the last probe: its key is not accepted, or the URL has no JSON-RPC."""
         self.latency: float | None = None
+        self.lateness = Lateness()
         self.seen_at: float | None = None
         self.told = -1
         """The head in the last answer; a hint may have shown a newer one since."""

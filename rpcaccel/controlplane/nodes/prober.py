@@ -23,6 +23,7 @@ from rpcaccel.controlplane.stats.notices import LEVELS, changes
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.node_trial import NodeTrial, tried
+from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Hint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -85,6 +86,7 @@ class Prober:
         self._chain = chains.load(settings.chain)
         block_time = settings.block_time or self._chain.block_time
         self._pace = BlockPace(block_time)
+        self._head_times = HeadTimes()
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
         self._stall = max(45.0, 20 * block_time)
         self._finality, depth = _finality(settings, self._chain)
@@ -182,6 +184,7 @@ class Prober:
             served=served,
             finalized=self._book.finalized,
             epoch=reached_by_half((claims.epoch, weight) for claims, weight in right if claims.epoch is not None),
+            block_time=self._pace.measured,
             eth_chain_id=self._wanted().eth_chain_id,
             network_id=most_said((claims.network_id, weight) for claims, weight in right),
             genesis=(most_said((claims.genesis, weight) for claims, weight in right) or "") if right else None,
@@ -200,6 +203,8 @@ class Prober:
             note=probed.note(now, self._book.lag_of(node_id), self._stall),
             latency=probed.latency,
             seen_at=probed.seen_at,
+            behind=probed.lateness.behind,
+            late=probed.lateness.usual,
         )
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
@@ -235,12 +240,15 @@ class Prober:
     def _pause(self, probed: ProbeState) -> float:
         """Seconds until the next probe: half a block, doubled with each failure, with a jitter that keeps probers out
         of step."""
-        interval = self._interval
-        if self._settings.block_time is None:
-            interval = min(interval, max(UNASKED, self._pace.seconds / 2))
-        backed_off = interval * 2 ** min(probed.fails, 10)
+        backed_off = self._between() * 2 ** min(probed.fails, 10)
         jitter: float = self._rng.uniform(0.9, 1.1)
         return float(min(backed_off, SLOWEST) * jitter)
+
+    def _between(self) -> float:
+        """Seconds between two probes of a node that answers."""
+        if self._settings.block_time is not None:
+            return self._interval
+        return min(self._interval, max(UNASKED, self._pace.seconds / 2))
 
     async def _probe(self, probed: ProbeState) -> None:
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
@@ -300,17 +308,32 @@ class Prober:
                 return
             self._opening.cancel()
             self._opening = None
-        heads, now = self.heads(), self._clock()
+        now = self._clock()
         self._pace.see(self._book.told(now), now)
+        self._time_blocks(now)
+        heads = self.heads()
         if now - self._told_at < TELL_EVERY and self._last is not None and _essence(heads) == _essence(self._last):
             return
         self._last, self._told_at = heads, now
         self._publish(heads)
 
+    def _time_blocks(self, now: float) -> None:
+        """Note how late the blocks that are known now reached the nodes."""
+        self._head_times.see(self._book.served(now).head, now)
+        for node_id, probed in self._nodes.items():
+            probed.lateness.look(
+                self._book.usable_head_of(node_id),
+                self._head_times,
+                now,
+                block_time=self._pace.seconds,
+                interval=self._between(),
+                latency=probed.latency or 0.0,
+            )
+
 
 def _essence(heads: NetworkHeads) -> tuple[object, ...]:
     """The part of the heads whose change is published at once: everything but times."""
-    nodes = tuple(replace(node, latency=None, seen_at=None) for node in heads.nodes)
+    nodes = tuple(replace(node, latency=None, seen_at=None, late=0.0) for node in heads.nodes)
     return (replace(heads, nodes=()), nodes)
 
 

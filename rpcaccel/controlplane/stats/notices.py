@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rpcaccel.controlplane.stats.snapshot import Frame
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.stats.counters import Tier
 
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
 
@@ -44,11 +45,12 @@ def changes(before: NetworkHeads | None, now: NetworkHeads) -> Iterator[LogNotic
 
 def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
     """The lines about tiers: a tier that is lost, a tier that is back, and a server with wrong settings."""
-    lost = set() if before is None else {tier.name for tier in before.snapshot.tiers if not tier.up}
+    were = {} if before is None else {tier.name: tier for tier in before.snapshot.tiers}
     for tier in now.snapshot.tiers:
-        if not tier.up and tier.name not in lost:
-            yield LogNotice("warning", not_reached(tier.name))
-        elif tier.up and tier.name in lost:
+        sentence, was = trouble(tier), trouble(were[tier.name]) if tier.name in were else ""
+        if sentence and sentence != was:
+            yield LogNotice("warning", sentence)
+        elif was and not sentence:
             yield LogNotice("info", f"{tier.name} is reached again")
     known = set() if before is None else {notice.text for notice in before.notices}
     for notice in now.notices:
@@ -56,9 +58,12 @@ def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
             yield LogNotice("warning", notice.text)
 
 
-def not_reached(tier: str) -> str:
-    """The sentence about a tier that is lost."""
-    return f"{tier} is not reached; its calls count as misses until it is back"
+def trouble(tier: Tier) -> str:
+    """The sentence about a tier that is lost, or of which a server is; empty when all of it is reached."""
+    if tier.up:
+        return f"a part of {tier.name} is not reached ({tier.fault})" if tier.fault else ""
+    why = f" ({tier.fault})" if tier.fault else ""
+    return f"{tier.name} is not reached{why}; its calls count as misses until it is back"
 
 
 def _standing(node: NodeHead | None) -> str:

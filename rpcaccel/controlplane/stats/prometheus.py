@@ -183,8 +183,10 @@ def _tiers(tiers: Iterable[Tier]) -> Iterator[Sample]:
     for tier in tiers:
         for result, count in (("hit", tier.hits), ("miss", tier.misses)):
             yield "tier_lookups_total", count, (tier.name, result)
-        for reason, count in (("evicted", tier.evicted), ("expired", tier.expired), ("purged", tier.purged)):
-            yield "tier_removed_total", count, (tier.name, reason)
+        yield "tier_removed_total", tier.purged, (tier.name, "purged")
+        if not tier.shared:  # Redis evicts and expires by itself, and does not say what of that was ours
+            yield "tier_removed_total", tier.evicted, (tier.name, "evicted")
+            yield "tier_removed_total", tier.expired, (tier.name, "expired")
         failures = {"too-large": tier.refused, "error": tier.errors, "timeout": tier.timeouts, "dropped": tier.dropped}
         for reason, count in failures.items():
             yield "tier_failures_total", count, (tier.name, reason)

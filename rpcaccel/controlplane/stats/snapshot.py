@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from rpcaccel import chains
+from rpcaccel import balancers, chains
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
@@ -30,8 +30,10 @@ class NodeView(Struct, frozen=True, kw_only=True):
     address: str = ""
     """Host and port alone: a path, query or user may hold a credential."""
     weight: int = 1
+    share_aim: str = ""
+    """What the balancer aims at instead of a share of the calls by weight alone; empty where it aims at that."""
     eligible: bool = True
-    """Whether the node takes calls about the newest blocks, or will do so once it has the block that just came."""
+    """Whether the node takes its share of the calls. The block that just came may not have reached it yet."""
     state: NodeState = "unknown"
     why: str = ""
     """A sentence, with what would end the state: "14 blocks behind; it gets no calls about newer blocks"."""
@@ -41,7 +43,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     head_age: float | None = None
     """Seconds since the node's head last moved."""
     lag: int | None = None
-    """Blocks behind the served head; None when the node's head is not known."""
+    """Blocks behind the served head at this moment, which a node that is not `behind` will have soon; None when the
+    node's head is not known."""
     roles: tuple[str, ...] = ()
     """The roles of the node by the operator's word."""
     says: Mapping[str, bool] = {}
@@ -58,13 +61,15 @@ class HeadView(Struct, frozen=True, kw_only=True):
 
     network: str
     chain: str
-    shard: int = 0
+    shard: int | None = None
+    """None where the chain has no shards."""
     balancer: str = ""
     head: int = -1
     age: float | None = None
     """Seconds since the served head last moved."""
     block_time: float = 2.0
-    """Seconds that a block of this chain takes, normally."""
+    """Seconds that a block takes: by the settings, else as the probes measured it, and until some blocks have come by
+    the chain's table."""
     note: str = ""
     """A sentence when something is unusual: "the nodes at the head are gone; following the best left"."""
 
@@ -114,11 +119,6 @@ class AdminView(Protocol):
         ...
 
 
-BRIEFLY_BEHIND, FOR_BLOCK_TIMES = 2, 2.0
-"""Blocks that a node may be behind, and block times for which it may be, without a word: a new block reaches one node
-before another."""
-
-
 class SupervisorView:
     """Implements AdminView over what the supervisor holds."""
 
@@ -144,7 +144,6 @@ class SupervisorView:
         self._listen = listen
         self._gone: list[TallySnapshot] = []
         self._states: dict[tuple[str, str], tuple[NodeState, float]] = {}
-        self._behind_since: dict[tuple[str, str], float] = {}
 
     def bury(self, report: WorkerReport) -> None:
         """Keep the last counts of a worker that ended in the sums, so that no counter ever falls."""
@@ -182,30 +181,31 @@ class SupervisorView:
             for node in report.nodes:
                 told.setdefault((node.network, node.id), []).append(node)
         views = [
-            self._node(name, node, told.get((name, node.id), []), _block_time(network))
+            self._node(name, node, told.get((name, node.id), []), aim)
             for name, network in self._settings().networks.items()
+            for aim in (balancers.aim(network.balancer),)
             for node in network.nodes
         ]
         present = {(view.network, view.id) for view in views}
         self._states = {key: state for key, state in self._states.items() if key in present}
-        self._behind_since = {key: since for key, since in self._behind_since.items() if key in present}
         return views
 
     def _head(self, name: str, network: NetworkSettings) -> HeadView:
         heads = self._heads.get(name)
         served = Served() if heads is None else heads.served
+        chain = chains.load(network.chain)
         return HeadView(
             network=name,
-            chain=chains.load(network.chain).name,
-            shard=network.shard,
+            chain=chain.name,
+            shard=None if chain.identity.shard is None else network.shard,
             balancer=network.balancer,
             head=served.head,
             age=max(0.0, self._clock() - served.since) if served.head >= 0 else None,
-            block_time=_block_time(network),
+            block_time=_block_time(network, heads),
             note=served.note,
         )
 
-    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport], block_time: float) -> NodeView:
+    def _node(self, name: str, node: NodeSettings, told: Sequence[NodeReport], aim: str) -> NodeView:
         heads = self._heads.get(name)
         found = next((known for known in heads.nodes if known.id == node.id), None) if heads is not None else None
         head = -1 if found is None else found.head
@@ -213,11 +213,6 @@ class SupervisorView:
         lag = max(0, served - head) if head >= 0 and served >= 0 else None
         state, why = _state(node, found, lag, told)
         now = self._clock()
-        eligible = bool(told) and not any(report.refusal for report in told)
-        if state == "behind" and self._is_brief((name, node.id), lag or 0, now, block_time):
-            state, why, eligible = "serving", "", bool(told)
-        elif state != "behind":
-            self._behind_since.pop((name, node.id), None)
         known = self._states.get((name, node.id))
         if known is None or known[0] != state:
             self._states[name, node.id] = (state, now)
@@ -227,7 +222,8 @@ class SupervisorView:
             id=node.id,
             address=node.url.shown.partition("://")[2],
             weight=node.weight,
-            eligible=eligible,
+            share_aim=aim,
+            eligible=_takes_calls(state, found, told),
             state=state,
             why=why,
             since=now - self._states[name, node.id][1],
@@ -241,14 +237,18 @@ class SupervisorView:
             quota=self._quotas(name, node, told),
         )
 
-    def _is_brief(self, key: tuple[str, str], lag: int, now: float, block_time: float) -> bool:
-        """Whether a node has only just fallen behind, and by little."""
-        since = self._behind_since.setdefault(key, now)
-        return lag <= BRIEFLY_BEHIND and now - since < FOR_BLOCK_TIMES * block_time
+
+def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float:
+    if network.block_time:
+        return network.block_time
+    measured = None if heads is None else heads.block_time
+    return chains.load(network.chain).block_time if measured is None else float(f"{measured:.2g}")
 
 
-def _block_time(network: NetworkSettings) -> float:
-    return network.block_time or chains.load(network.chain).block_time
+def _takes_calls(state: NodeState, found: NodeHead | None, told: Sequence[NodeReport]) -> bool:
+    """Whether a node takes its share of the calls: every worker would ask it, its head is known, and it keeps up."""
+    well = state != "unknown" and found is not None and not found.behind
+    return well and bool(told) and not any(report.refusal for report in told)
 
 
 def _state(
@@ -276,6 +276,15 @@ def _state(
         use.used >= use.limit for report in told for use in report.quota
     ):
         return "parked", refusal
-    if lag:
-        return "behind", refusal or f"it is {lag} block{'s' if lag > 1 else ''} behind"
+    if found.behind:
+        return "behind", _how_far(found, lag or 0)
     return "serving", note or next((report.rests for report in told if report.rests), "")
+
+
+def _how_far(found: NodeHead, lag: int) -> str:
+    """The sentence about a node that is behind."""
+    if found.late and lag <= 1:
+        return f"new blocks reach it {found.late:.1f} s after the others: until then it gets no calls about them"
+    stands = f" ({found.note})" if found.note else ""
+    many = f"{lag} block{'' if lag == 1 else 's'}"
+    return f"it is {many} behind{stands}: it gets no calls about newer blocks until it has caught up"

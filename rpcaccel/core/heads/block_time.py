@@ -7,16 +7,17 @@ from statistics import median
 
 _ENOUGH = 5
 """Moves of the head after which the block time can be estimated."""
-_REMEMBERED = 9
+_REMEMBERED = 32
+_NEWEST = 9
+"""Moves of the head whose median shows that blocks come more quickly than expected."""
+_ALIKE = 0.15
+"""Share of the expected block time by which the measured one may differ from it and still be taken for the same."""
 _QUICKER = 0.75
 """Share of the expected block time below which an estimate counts; above it, the polls may just have been uneven."""
 
 
 class BlockPace:
-    """The expected and the measured block time in seconds.
-
-    The measured one is a median of the last moves, so that a single jump (a node that catches up) does not count.
-    """
+    """The expected and the measured block time in seconds."""
 
     __slots__ = ("_at", "_expected", "_moves", "_number")
 
@@ -40,9 +41,26 @@ class BlockPace:
         self._number, self._at = number, now
 
     @property
+    def measured(self) -> float | None:
+        """Seconds that a block took lately; None until a few blocks have come.
+
+        The probes see a block up to one interval late, so many moves are averaged, without the quickest and the slowest
+        quarter of them: a halt of the chain or a node that catches up is no block time.
+        """
+        if len(self._moves) < _ENOUGH:
+            return None
+        cut = len(self._moves) // 4
+        middle = sorted(self._moves)[cut : len(self._moves) - cut]
+        mean = sum(middle) / len(middle)
+        return self._expected if abs(mean - self._expected) < _ALIKE * self._expected else mean
+
+    @property
     def seconds(self) -> float:
-        """The block time in seconds: as expected, or less if blocks came more quickly; never more."""
+        """The block time in seconds: as expected, or less if blocks came more quickly; never more.
+
+        It follows the median of the newest moves, so that a single jump (a node that catches up) does not count.
+        """
         if len(self._moves) < _ENOUGH:
             return self._expected
-        seen = median(self._moves)
+        seen = median(list(self._moves)[-_NEWEST:])
         return seen if seen < _QUICKER * self._expected else self._expected

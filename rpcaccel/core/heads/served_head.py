@@ -56,6 +56,10 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     """Seconds of the last successful probe."""
     seen_at: float | None = None
     """Monotonic time of the last answered probe (seconds)."""
+    behind: bool = False
+    """Does the node lag for longer than a new block needs to reach it (core.heads.lateness)?"""
+    late: float = 0.0
+    """Seconds after the served head that new blocks usually reach the node, where that makes it behind; else 0."""
 
     @property
     def looked_at(self) -> bool:
@@ -72,6 +76,8 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     """The block that the `finalized` tag names; -1 when the chain has no such tag or the block is not known."""
     epoch: int = -1
     """A lower bound of the current epoch; -1 when the chain has no epochs or it is not known."""
+    block_time: float | None = None
+    """Seconds that a block took lately; None until some blocks have come."""
     eth_chain_id: int | None = None
     network_id: int | None = None
     genesis: str | None = ""

@@ -22,17 +22,20 @@ _WEIGHT = 0.05
 """Weight of a new sample in a method's average, once there are many samples."""
 
 
-class LatencyAverage:
-    """Exponentially weighted averages of a node's latency: a plain one, and one that follows peaks (peak EWMA)."""
+IDLE = 10.0
+"""Seconds without a sample after which an average begins to fade."""
 
-    __slots__ = ("_at", "_peak", "decay", "ewma")
+
+class LatencyAverage:
+    """An exponentially weighted average of a node's latency."""
+
+    __slots__ = ("_at", "decay", "ewma")
 
     def __init__(self, *, decay: float = 10.0) -> None:
         self.decay = decay
         """Seconds after which an old sample weighs 1/e."""
         self.ewma = 0.0
         """The time-weighted average in seconds; 0.0 before the first sample."""
-        self._peak = 0.0
         self._at = float("-inf")
 
     def add(self, seconds: float, now: float) -> None:
@@ -42,7 +45,6 @@ class LatencyAverage:
             self.ewma = seconds
         else:
             self.ewma = self.ewma * keep + seconds * (1.0 - keep)
-        self._peak = max(seconds, self._peak * keep + seconds * (1.0 - keep))
         self._at = max(self._at, now)
 
     @property
@@ -50,15 +52,11 @@ class LatencyAverage:
         """Has there been any sample?"""
         return self._at != float("-inf")
 
-    @property
-    def last_peak(self) -> float:
-        """The peak-sensitive average as of the last sample, in seconds."""
-        return self._peak
-
-    def peak(self, now: float) -> float:
-        """An average in seconds that jumps to a slow sample at once and decays while there are no samples, so that a
-        node that was slow once is tried again."""
-        return self._peak * exp((self._at - now) / self.decay) if now > self._at else self._peak
+    def fading(self, now: float) -> float:
+        """The average in seconds, which falls while there have been no samples for a while: a node that was slow is
+        tried again."""
+        idle = now - self._at - IDLE
+        return self.ewma * exp(-idle / self.decay) if idle > 0.0 else self.ewma
 
     def __repr__(self) -> str:
         return f"<latency {self.ewma * 1000:.1f} ms>"

@@ -221,6 +221,8 @@ class Tier(Struct):
     shared: bool = False
     """All workers share the tier (Redis), so its entries and bytes are not added up."""
     up: bool = True
+    fault: str = ""
+    """Why the tier, or a part of it, is not reached; empty while all of it is."""
     entries: int = 0
     bytes: int = 0
     limit: int = 0

@@ -174,7 +174,7 @@ def ended(snapshot: TallySnapshot) -> TallySnapshot:
         for name in _GAUGES.intersection(item.__struct_fields__):
             setattr(item, name, 0)
     for tier in past.tiers:
-        tier.up = True
+        tier.up, tier.fault = True, ""
     return past
 
 
@@ -301,6 +301,8 @@ def _combine(mine: Struct, other: Struct, number: _Number) -> None:
                 histogram.add(other_histogram)
         elif name == "up":
             setattr(mine, name, value and theirs)
+        elif name == "fault":
+            setattr(mine, name, value or theirs)
     _numbers(mine, other, number)
 
 

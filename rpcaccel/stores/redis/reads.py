@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from rpcaccel.stores.redis.fault import LATE
 from rpcaccel.stores.redis.redis_server import Route, Server, Topology
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -152,7 +153,7 @@ class Reads:
             turn.timer = loop.call_later(GRACE, self._expire, turn)
             return
         for server in turn.asked:
-            server.failed("late")
+            server.failed(LATE)
         self._let_go(turn)
         self.late += self._settle(turn, list(turn.waiting))
 

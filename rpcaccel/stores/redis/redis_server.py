@@ -15,6 +15,7 @@ from redis.asyncio.cluster import ClusterNode
 from redis.crc import key_slot
 
 from rpcaccel.stores.base import ServerStats
+from rpcaccel.stores.redis.fault import reason
 from rpcaccel.stores.tasks import cancel_and_wait
 
 FAILURES = 3
@@ -63,7 +64,7 @@ class Server:
     def failed(self, error: BaseException | str) -> None:
         """Note that the server failed or was late; FAILURES in a row take it down."""
         self._in_a_row += 1
-        self.error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"[:200]
+        self.error = error if isinstance(error, str) else reason(error)
         if self._in_a_row >= FAILURES:
             self.take_down()
 
@@ -93,7 +94,7 @@ class Server:
                     return  # the refresh found that the server has left the cluster
                 await self._ask()
             except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"[:200]
+                self.error = reason(error)
                 continue
             self.up = True
             self.succeeded()
@@ -185,6 +186,11 @@ class Server:
         return []
 
 
+def fault_of(servers: Sequence[Server]) -> str:
+    """The name and the error of each server that is down, as one text."""
+    return "; ".join(f"{server.name}: {server.error or 'no answer'}" for server in servers if not server.up)
+
+
 Route = list[tuple[Server, list[bytes]]]
 """Servers with the keys to ask them for; a key without a server that is up is missing."""
 
@@ -217,6 +223,10 @@ class Topology(Protocol):
     @property
     def up(self) -> bool:
         """Is any server up?"""
+
+    @property
+    def fault(self) -> str:
+        """Why servers are down, with their names; empty while all are up."""
 
     @property
     def tag(self) -> str:

@@ -11,10 +11,8 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.connect import sentinel, single
+from rpcaccel.stores.redis.fault import is_about_database
 from rpcaccel.stores.redis.redis_url import RedisTarget, parse
-
-_DATABASE = ("DB index", "Invalid Database")
-"""Messages about a wrong database: the error of Redis to SELECT, and the client's error when SELECT fails."""
 
 
 async def refusal(url: str, settings: StoreSettings, within: float) -> str:
@@ -55,5 +53,5 @@ async def _asked(client: Any, whose: str) -> str:
     except AuthenticationError:
         return f"the user and password that {whose} has"
     except (RedisError, OSError) as error:
-        return "a database that Redis has" if any(word in str(error) for word in _DATABASE) else ""
+        return "a database that Redis has" if is_about_database(error) else ""
     return ""

@@ -43,7 +43,9 @@ class RedisStore:
         self._prefix = f"{tagged}:{SCHEMA}:".encode()
         self._zstd = Zstd(settings.compress_from)
         self._damaged: dict[str, int] = {}
-        self._hits = self._expired = 0
+        self._hits = self._expired = self._purged = 0
+        self._last: tuple[bool, str] | None = None
+        """Whether the store was up when it was closed, and its fault: it is not lost when nobody asks it any more."""
         timeout, limit = settings.read_timeout, settings.pool_size
         self._reads = Reads(self._topology, self._topology.for_reading, timeout=timeout, limit=limit)
         self._fresh = Reads(self._topology, self._topology.for_writing, timeout=timeout, limit=limit)
@@ -80,6 +82,7 @@ class RedisStore:
         await self._leases.close()
         await self._reads.close()
         await self._fresh.close()
+        self._last = self._topology.up, self._topology.fault
         await self._topology.close()
 
     def get(self, key: bytes) -> Awaitable[Entry | None]:
@@ -123,7 +126,10 @@ class RedisStore:
         """Remove the selected entries, queued ones included; `dry` only counts those in Redis."""
         if not dry:
             await self._writes.forget(selection)
-        return await purge(self._topology, self._prefix, selection, dry=dry)
+        done = await purge(self._topology, self._prefix, selection, dry=dry)
+        if not dry:
+            self._purged += done.removed
+        return done
 
     async def left(self, key: bytes) -> float | None:
         """Seconds until the entry expires in Redis."""
@@ -155,9 +161,11 @@ class RedisStore:
         """The state and the counters now."""
         reads = (self._reads, self._fresh)
         servers = self._topology.servers
+        up, fault = self._last or (self._topology.up, self._topology.fault)
         return StoreStats(
             name=self.name,
-            up=self._topology.up,
+            up=up,
+            fault=fault,
             hits=self._hits,
             misses=self._reads.absent + self._expired,
             late=sum(one.late for one in reads),
@@ -170,6 +178,7 @@ class RedisStore:
             writes_failed=self._writes.failed,
             writes_dropped=self._writes.dropped,
             queued=self._writes.queued,
+            purged=self._purged,
             leases=self._leases.granted,
             lease_waits=self._leases.waits,
             servers=tuple(server.stats() for server in servers),

@@ -14,7 +14,8 @@ from redis.exceptions import RedisClusterException
 
 from rpcaccel.stores.base import StoreSettings
 from rpcaccel.stores.redis.connect import cluster, sentinel, single
-from rpcaccel.stores.redis.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server
+from rpcaccel.stores.redis.fault import reason
+from rpcaccel.stores.redis.redis_server import FIRST_PROBE, LONGEST_PROBE, Route, Server, fault_of
 from rpcaccel.stores.redis.redis_url import RedisTarget
 from rpcaccel.stores.tasks import cancel_and_wait
 
@@ -79,6 +80,11 @@ class PrimaryAndReplicas:
         """Is any server up?"""
         return self._primary.up or any(replica.up for replica in self._replicas)  # the usual case first
 
+    @property
+    def fault(self) -> str:
+        """Why servers are down."""
+        return fault_of(self.servers)
+
 
 class Cluster:
     """A Redis Cluster. Keys are grouped by the node that holds them; a node that is down affects its own keys only."""
@@ -103,7 +109,7 @@ class Cluster:
         try:
             await self._client.initialize()
         except Exception as error:
-            self._error = f"{type(error).__name__}: {error}"[:200]
+            self._error = reason(error)
             return False
         self._opened = True
         self._error = ""
@@ -181,6 +187,11 @@ class Cluster:
     def up(self) -> bool:
         """Is any node up?"""
         return self._opened and any(server.up for server in self._known.values())
+
+    @property
+    def fault(self) -> str:
+        """Why nodes are down, or why the slots are not known."""
+        return fault_of(self.servers) if self._opened else f"{self._name}: {self._error}"
 
     async def close(self) -> None:
         """Disconnect from all."""

@@ -18,6 +18,7 @@ from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin
 from rpcaccel.controlplane.settings.state_file import StateFile
+from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
@@ -25,6 +26,7 @@ from rpcaccel.core.messages import Spent
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
+from tests.support.services import RedisServer
 
 ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}
 
@@ -163,6 +165,44 @@ async def test_to_renew_while_it_starts_waits_for_the_start(nodes: list[SimNode]
         assert len([text for text in told if "serves" in text]) == 2 * workers
         assert len(running.links) == workers
         assert await block_number(info) == nodes[0].head
+    finally:
+        await running.stop()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_redis_is_not_called_lost_when_workers_are_renewed_and_stopped(
+    nodes: list[SimNode], redis_server: RedisServer, workers: int
+) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, workers=workers, redis={"url": redis_server.url}))
+    heard = running.events.subscribe().queue
+    assert (await running.start()).notes == ()
+    said: set[str] = set()
+
+    def look() -> None:
+        said.update(filter(None, map(trouble, running.overview.frame().snapshot.tiers)))
+
+    ended = 0
+    running.hang_up()
+    async with asyncio.timeout(30):
+        while ended < workers:
+            event = await heard.get()
+            if event is not None and event.kind == "worker":
+                look()
+                ended += event.data["what"] == "ended"
+    stopping = asyncio.create_task(running.stop())
+    while not stopping.done():
+        look()
+        await asyncio.sleep(0.01)
+    look()
+    assert said == set()
+
+
+async def test_a_redis_that_is_not_reached_is_named_at_the_start_with_the_reason(nodes: list[SimNode]) -> None:
+    running = Supervisor(settings_for(nodes, **ANY, redis={"url": "redis://:s3cret@127.0.0.1:1"}))
+    try:
+        (note,) = (await running.start()).notes
+        assert "127.0.0.1:1: the connection was refused" in note
+        assert "s3cret" not in note
     finally:
         await running.stop()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from rpcaccel.stores.redis.redis_server import Route, Server, Write
+from rpcaccel.stores.redis.redis_server import Route, Server, Write, fault_of
 
 
 class ScriptedServer(Server):
@@ -73,6 +73,10 @@ class ScriptedTopology:
     @property
     def up(self) -> bool:
         return any(server.up for server in self.servers)
+
+    @property
+    def fault(self) -> str:
+        return fault_of(self.servers)
 
 
 async def values(*command: Any) -> list[bytes | None]:

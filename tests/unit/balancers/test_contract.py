@@ -30,6 +30,10 @@ def test_it_is_found_by_its_name(name: str) -> None:
     assert balancers.load(name).name == name
 
 
+def test_it_says_what_it_aims_at_unless_that_is_shares_by_weight(name: str) -> None:
+    assert bool(balancers.aim(name)) is (name != "smooth_weighted")
+
+
 def test_a_single_node_takes_everything(name: str) -> None:
     nodes = nodes_of(1)
     assert loaded(name, nodes).pick(nodes, route_key=b"k", now=1.0, rng=Random(1)) is nodes[0]
@@ -73,7 +77,7 @@ def test_weight_zero_takes_nothing(name: str) -> None:
     nodes = nodes_of(0, 1, 2)
     balancer = loaded(name, nodes)
     picked = {balancer.pick(nodes, route_key=b"%d" % n, now=1.0, rng=Random(n)).id for n in range(200)}
-    assert picked == {"node-1", "node-2"} if name != "peak_ewma" else "node-0" not in picked
+    assert picked == {"node-1", "node-2"}
 
 
 def test_a_preview_names_each_node_of_weight_once_and_changes_nothing(name: str) -> None:

@@ -29,6 +29,17 @@ def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.count("[fd00::1]:9500") == 2
 
 
+def test_the_share_wanted_is_marked_where_the_balancer_looks_at_more_than_weights(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 1, "weight": 1, "why": ""}
+    node |= {"share_wanted": 0.5, "share_got": 0.75}
+    Console(width=120).print(table([{**node, "share_aim": "shares of the keys"}]))
+    assert "~50%" in capsys.readouterr().out
+    Console(width=120).print(table([{**node, "share_aim": ""}, {**node, "share_wanted": None, "share_aim": "keys"}]))
+    assert "~" not in capsys.readouterr().out
+
+
 def test_what_a_node_said_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"network": "x", "id": "a", "address": "a", "state": "down", "head": None, "weight": 1}
     node |= {"share_wanted": 0.5, "share_got": None, "why": "it says \x1b[2J\u202e"}

@@ -30,6 +30,9 @@ def test_the_second_tiers_troubles_are_told_apart() -> None:
         writes_failed=1,
         damaged={"schema": 2},
         writes_dropped=6,
+        purged=8,
+        fault="h:1: the connection was refused",
     )
     gauges.fill_store(tier, stats)
     assert (tier.up, tier.hits, tier.misses, tier.timeouts, tier.errors, tier.dropped) == (False, 5, 2, 3, 7, 6)
+    assert (tier.purged, tier.fault) == (8, "h:1: the connection was refused")

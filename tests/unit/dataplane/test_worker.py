@@ -107,6 +107,15 @@ async def test_it_is_not_ready_while_no_node_answers_the_looks_at_its_head() -> 
         assert (await proxy.get("/readyz")).status == 200
 
 
+async def test_the_report_does_not_call_a_node_unfit_that_lacks_the_newest_block() -> None:
+    async with harmony_nodes(2, head=200) as nodes, proxying(nodes) as proxy:
+        proxy.see(nodes=(201, 200), serve=201)
+        assert [node.refusal for node in proxy.worker.report().nodes] == ["", ""]
+        barred = NodeHead(id=nodes[0].name, head=201, chain_ok=False, answering=True)
+        proxy.worker.see(NetworkHeads(network=proxy.network, served=Served(head=201), nodes=(barred,)))
+        assert "another chain" in proxy.worker.report().nodes[0].refusal
+
+
 async def test_the_report_counts_the_connections_of_clients() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         assert proxy.worker.report().tally.connections == 0

@@ -53,7 +53,7 @@ async def test_a_probe_that_fails_is_asked_again() -> None:
 
     server = ScriptedServer("a", at_last)
     server.take_down()
-    await until(lambda: server.error == "ConnectionError: still gone")
+    await until(lambda: server.error == "no connection")
     await until(lambda: server.up)
     assert (server.error, len(server.asked)) == ("", 2)
     await server.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -14,7 +15,7 @@ from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.stores.base import PurgeResult
 from rpcaccel.stores.redis.store import RedisStore
 from tests.integration.stores.conftest import Opener
-from tests.support.services import RedisServer
+from tests.support.services import RedisServer, free_port
 from tests.support.stores.settings import an_entry
 from tests.support.waiting import until
 
@@ -209,8 +210,43 @@ async def test_a_closed_store_misses_and_drops(store: RedisStore) -> None:
     assert await store.get(b"s0:call:1") is None
     store.put(b"s0:call:1", an_entry(), 60.0)
     stats = store.stats()
-    assert (stats.up, stats.down, stats.writes_dropped) == (False, 1, 1)
+    assert (stats.down, stats.writes_dropped) == (1, 1)
     assert not (await store.purge(Selection())).complete
+
+
+async def test_a_closed_store_is_not_called_lost_unless_it_was(open_store: Opener, own_server: RedisServer) -> None:
+    well, lost = await open_store(own_server.url), await open_store(f"redis://127.0.0.1:{free_port()}")
+    await well.close()
+    await lost.close()
+    assert (well.stats().up, well.stats().fault) == (True, "")
+    assert not lost.stats().up
+    assert "the connection was refused" in lost.stats().fault
+
+
+async def test_what_purges_removed_is_counted_and_what_a_dry_one_found_is_not(store: RedisStore) -> None:
+    for number in range(3):
+        store.put(b"s0:call:%d" % number, an_entry(), 60.0)
+    await until(lambda: store.stats().writes == 3)
+    await store.purge(Selection(), dry=True)
+    assert store.stats().purged == 0
+    await store.purge(Selection(key=b"s0:call:0"))
+    await store.purge(Selection())
+    assert store.stats().purged == 3
+
+
+async def test_a_store_says_why_its_server_is_not_reached(
+    open_store: Opener, new_redis: Callable[..., RedisServer]
+) -> None:
+    port = new_redis("--requirepass", "right-pw", "--databases", "4").port
+    place, nowhere = f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}"
+    told = {
+        f"redis://{place}": f"{place}: it asks for a password",
+        f"redis://:wrong-pw@{place}": f"{place}: it does not accept the user and password",
+        f"redis://:right-pw@{place}/4": f"{place}: it has no database of that number",
+        f"redis://:right-pw@{nowhere}": f"{nowhere}: the connection was refused",
+        f"redis+cluster://{nowhere}": f"{nowhere}: the connection was refused",
+    }
+    assert {url: (await open_store(url)).stats().fault for url in told} == told
 
 
 async def test_a_store_without_a_server_misses_at_once_and_finds_it_when_it_comes(
@@ -292,7 +328,7 @@ async def test_a_redis_that_refuses_writes_is_counted(open_store: Opener, own_se
     store = await open_store(own_server.url)
     store.put(b"s0:call:1", an_entry(), 60.0)
     await until(lambda: store.stats().writes_failed == 1)
-    assert "OutOfMemory" in store.stats().servers[0].error
+    assert "memory is full" in store.stats().servers[0].error
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ async def test_a_write_refused_by_the_server_is_counted_by_itself(make: Make) ->
     for key in (b"a", b"b", b"c"):
         writes.put(key, an_entry(), 60.0)
     await until(lambda: writes.queued == 0)
-    assert (writes.written, writes.failed, server.error) == (2, 1, "ValueError: OOM")
+    assert (writes.written, writes.failed, server.error) == (2, 1, "ValueError")
 
 
 async def test_closing_waits_for_a_silent_server_no_longer_than_the_deadline(make: Make) -> None:

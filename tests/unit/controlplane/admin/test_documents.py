@@ -112,6 +112,8 @@ def test_tiers_and_classes_are_told(told: tuple[SampleView, Frame, History]) -> 
     document = documents.cache(seen, history)
     memory, redis = document["tiers"]
     assert (memory["name"], redis["name"], redis["shared"]) == ("memory", "redis", True)
+    assert (memory["evicted"], memory["expired"], memory["purged"]) == (0, 0, 0)
+    assert (redis["evicted"], redis["expired"], redis["purged"]) == (None, None, 0)
     assert 0.0 < memory["hit_ratio"] < 1.0
     assert {entry["class"] for entry in document["classes"]} == {"head", "by-number", "node", "never"}
     assert documents.cache(seen, History())["classes"] == []
@@ -139,7 +141,8 @@ def test_a_network_is_as_well_as_its_nodes(eligible: tuple[bool, ...], state: st
 
 def test_what_needs_attention_is_said_in_sentences() -> None:
     tally = Tally()
-    tally.tier("redis", shared=True).up = False
+    redis = tally.tier("redis", shared=True)
+    redis.up, redis.fault = False, "h:1: it asks for a password"
     seen = frame(
         (
             NodeView(network="s0", id="b", eligible=False, state="behind", why="14 blocks behind"),
@@ -154,10 +157,10 @@ def test_what_needs_attention_is_said_in_sentences() -> None:
         ("bad", "s0 has no node that can take calls"),
         ("warn", "s0 has seen no new block for 120 s (a block takes 2 s)"),
         ("warn", "s0: following the best node left"),
-        ("warn", "node b: 14 blocks behind"),
-        ("bad", "node c: it serves shard 1, not 0"),
-        ("warn", "node e is 1 block behind"),
-        ("warn", "redis is not reached; its calls count as misses until it is back"),
+        ("warn", "node s0/b: 14 blocks behind"),
+        ("bad", "node s0/c: it serves shard 1, not 0"),
+        ("warn", "node s0/e is 1 block behind"),
+        ("warn", "redis is not reached (h:1: it asks for a password); its calls count as misses until it is back"),
     ]
 
 

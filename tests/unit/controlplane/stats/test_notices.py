@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpcaccel.controlplane.stats import snapshot
-from rpcaccel.controlplane.stats.notices import LogNotice, changes, not_reached, tier_changes
+from rpcaccel.controlplane.stats.notices import LogNotice, changes, tier_changes
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.stats.counters import TallySnapshot, Tier
 
@@ -57,15 +57,18 @@ def test_a_note_about_the_head_is_said_once_though_its_numbers_change() -> None:
     assert (notice.level, notice.text) == ("info", "the head is followed again, at block 200")
 
 
-def frame(*notices: snapshot.Notice, up: bool = True) -> snapshot.Frame:
-    tiers = [Tier("memory"), Tier("redis", shared=True, up=up)]
+LOST = "redis is not reached; its calls count as misses until it is back"
+
+
+def frame(*notices: snapshot.Notice, up: bool = True, fault: str = "") -> snapshot.Frame:
+    tiers = [Tier("memory"), Tier("redis", shared=True, up=up, fault=fault)]
     return snapshot.Frame(snapshot=TallySnapshot(tiers=tiers), nodes=(), heads=(), workers=(), notices=notices)
 
 
 def test_a_tier_that_is_lost_and_one_that_is_back_are_each_said_once() -> None:
     assert list(tier_changes(None, frame())) == []
-    assert list(tier_changes(None, frame(up=False))) == [LogNotice("warning", not_reached("redis"))]
-    assert list(tier_changes(frame(), frame(up=False))) == [LogNotice("warning", not_reached("redis"))]
+    assert list(tier_changes(None, frame(up=False))) == [LogNotice("warning", LOST)]
+    assert list(tier_changes(frame(), frame(up=False))) == [LogNotice("warning", LOST)]
     assert list(tier_changes(frame(up=False), frame(up=False))) == []
     assert list(tier_changes(frame(up=False), frame())) == [LogNotice("info", "redis is reached again")]
 
@@ -75,3 +78,19 @@ def test_a_redis_that_is_set_up_badly_is_said_once() -> None:
     assert list(tier_changes(frame(), frame(bad))) == [LogNotice("warning", bad.text)]
     assert list(tier_changes(frame(bad), frame(bad))) == []
     assert list(tier_changes(frame(), frame(snapshot.Notice("warn", "rpcaccel", "waits for a restart")))) == []
+
+
+def test_a_lost_tier_is_said_with_the_reason_and_again_with_another_reason() -> None:
+    refused, asks = "h:1: the connection was refused", "h:1: it asks for a password"
+    (first,) = tier_changes(frame(), frame(up=False, fault=refused))
+    assert first.text == f"redis is not reached ({refused}); its calls count as misses until it is back"
+    assert list(tier_changes(frame(up=False, fault=refused), frame(up=False, fault=refused))) == []
+    (second,) = tier_changes(frame(up=False, fault=refused), frame(up=False, fault=asks))
+    assert asks in second.text
+
+
+def test_a_server_that_is_lost_while_the_tier_is_in_use_is_said() -> None:
+    (lost,) = tier_changes(frame(), frame(fault="h:1: no answer in time"))
+    assert lost == LogNotice("warning", "a part of redis is not reached (h:1: no answer in time)")
+    (back,) = tier_changes(frame(fault="h:1: no answer in time"), frame())
+    assert back == LogNotice("info", "redis is reached again")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from rpcaccel import balancers
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.stats.snapshot import SupervisorView
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
@@ -107,7 +108,16 @@ def told(**more: Any) -> NodeHead:
         ({}, told(), {"breaker": "open", "refusal": "it failed too often"}, "failing", "it failed too often"),
         ({}, told(), {"parked": 3.0, "refusal": "it limits our rate"}, "parked", "it limits our rate"),
         ({}, told(), {"rests": "it limits the rate of m"}, "serving", "it limits the rate of m"),
-        ({}, told(head=7), {}, "behind", "3 blocks behind"),
+        ({}, told(head=7, behind=True), {}, "behind", "3 blocks behind: it gets no calls about newer blocks until"),
+        (
+            {},
+            told(head=7, behind=True, note="its head has not moved for 60 s"),
+            {},
+            "behind",
+            "it is 3 blocks behind (its head has not moved for 60 s)",
+        ),
+        ({}, told(head=9, behind=True), {}, "behind", "it is 1 block behind:"),
+        ({}, told(head=10, behind=True, late=1.94), {}, "behind", "new blocks reach it 1.9 s after the others"),
         ({}, told(head=9), {}, "serving", ""),
     ],
 )
@@ -119,17 +129,31 @@ def test_a_nodes_state_is_a_word_and_a_sentence(
     assert word in seen.why
 
 
-def test_a_node_that_lacks_only_the_newest_block_for_a_moment_is_not_called_behind() -> None:
-    refused = report(node_report(refusal="node a is 1 block behind"))
-    clock = [NOW]
-    looking = overview({}, told(head=9), refused, clock=lambda: clock[0])
-    assert [(node.state, node.eligible, node.lag) for node in looking.frame().nodes] == [("serving", True, 1)]
-    clock[0] += 3.9  # a Harmony block takes 2 s
-    assert looking.frame().nodes[0].state == "serving"
-    clock[0] += 0.1
-    (seen,) = looking.frame().nodes
-    assert (seen.state, seen.eligible, seen.why) == ("behind", False, "node a is 1 block behind")
-    assert seen.since == 0.0
+def test_a_node_takes_calls_though_it_lacks_the_newest_block_until_the_probes_call_it_behind() -> None:
+    (brief,) = overview({}, told(head=9), report(node_report())).frame().nodes
+    assert (brief.state, brief.eligible, brief.lag) == ("serving", True, 1)
+    (lasting,) = overview({}, told(head=9, behind=True), report(node_report())).frame().nodes
+    assert (lasting.state, lasting.eligible, lasting.lag) == ("behind", False, 1)
+
+
+def test_a_node_takes_no_calls_before_its_head_is_known_or_where_a_worker_would_not_ask_it() -> None:
+    well, parked = node_report(), node_report(parked=3.0, refusal="it limits our rate")
+    assert not overview({}, None, report(well)).frame().nodes[0].eligible
+    assert not overview({}, told()).frame().nodes[0].eligible
+    assert not overview({}, told(), report(well), report(parked)).frame().nodes[0].eligible
+    assert overview({}, told(), report(well), report(well)).frame().nodes[0].eligible
+
+
+@pytest.mark.parametrize(
+    ("settings", "measured", "shown"),
+    [({}, None, 2.0), ({}, 5.96, 6.0), ({"block_time": 3.0}, 5.96, 3.0), ({}, 0.2512, 0.25)],
+)
+def test_the_block_time_is_the_operators_else_the_measured_one(
+    settings: dict[str, Any], measured: float | None, shown: float
+) -> None:
+    made = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"], **settings}}})
+    heads = {"n": NetworkHeads(network="n", served=Served(head=10), block_time=measured)}
+    assert SupervisorView(lambda: made, heads, []).frame().heads[0].block_time == shown
 
 
 def test_an_address_shows_neither_user_nor_key() -> None:
@@ -185,6 +209,20 @@ def test_a_network_without_heads_is_shown_as_not_known() -> None:
     assert (head.head, head.age, head.chain) == (-1, None, "harmony")
     (known,) = overview({}, told()).frame().heads
     assert (known.head, known.age) == (10, 2.0)
+
+
+def test_a_node_is_shown_with_what_the_balancer_of_its_network_aims_at() -> None:
+    listed = {name: {"balancer": name, "nodes": ["http://a.example"]} for name in ("peak_ewma", "smooth_weighted")}
+    made = Settings.model_validate({"networks": listed})
+    aims = [node.share_aim for node in SupervisorView(lambda: made, {}, []).frame().nodes]
+    assert aims == [balancers.aim("peak_ewma"), ""]
+
+
+def test_a_chain_without_shards_is_shown_without_one() -> None:
+    listed = {name: {"chain": name, "nodes": ["http://a.example"]} for name in ("harmony", "ethereum")}
+    made = Settings.model_validate({"networks": listed})
+    heads = SupervisorView(lambda: made, {}, []).frame().heads
+    assert [(head.network, head.shard) for head in heads] == [("harmony", 0), ("ethereum", None)]
 
 
 def test_the_counts_of_a_worker_that_ended_stay_in_the_sums() -> None:

@@ -105,6 +105,19 @@ def test_what_is_not_known_has_no_sample() -> None:
     assert value(found, "rpcaccel_workers") == 1
 
 
+def test_what_redis_evicts_and_expires_by_itself_has_no_sample() -> None:
+    tally = Tally()
+    tally.tier("memory").evicted = 3
+    tally.tier("redis", shared=True).purged = 2
+    removed = {
+        (sample.labels["tier"], sample.labels["reason"]): sample.value
+        for sample in samples(frame_of(tally))
+        if sample.name == "rpcaccel_tier_removed_total"
+    }
+    own = {("memory", "evicted"): 3, ("memory", "expired"): 0, ("memory", "purged"): 0}
+    assert removed == {**own, ("redis", "purged"): 2}
+
+
 def test_the_build_says_its_version() -> None:
     (build,) = [sample for sample in samples(frame_of(Tally())) if sample.name == "rpcaccel_build_info"]
     assert build.labels["version"] == rpcaccel.__version__

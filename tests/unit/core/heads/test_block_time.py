@@ -51,3 +51,27 @@ def test_what_was_quick_for_a_while_is_forgotten() -> None:
 def test_it_lies_between_nothing_and_what_is_expected(moves: list[tuple[float, int]]) -> None:
     for length in accumulate([1] * len(moves)):
         assert 0.0 < after(*moves[:length], expected=2.0) <= 2.0
+
+
+def measured(*moves: float, expected: float = 12.0) -> float | None:
+    """The measured block time after moves of one block each, in seconds."""
+    pace, now = BlockPace(expected), 50.0
+    pace.see(100, now)
+    for number, seconds in enumerate(moves, 101):
+        now += seconds
+        pace.see(number, now)
+    return pace.measured
+
+
+def test_the_measured_block_time_is_not_known_before_some_blocks_have_come() -> None:
+    assert measured(*[2.0] * 4) is None
+    assert measured(*[2.0] * 5) == 2.0
+
+
+def test_the_measured_block_time_may_be_longer_than_the_expected_one() -> None:
+    assert measured(*[60.0] * 9) == 60.0
+
+
+def test_uneven_looks_and_a_halt_of_the_chain_are_no_block_time() -> None:
+    assert measured(*[10.0, 15.0] * 12) == 12.0  # as expected, within what looks can tell
+    assert measured(*[2.0] * 20, 600.0, *[2.0] * 5) == 2.0

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from math import e
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.core.nodes.latency import MOST_METHODS, LatencyAverage, MethodLatencies, MethodLatency
+from rpcaccel.core.nodes.latency import IDLE, MOST_METHODS, LatencyAverage, MethodLatencies, MethodLatency
 
 
 def latency(paces: MethodLatencies) -> MethodLatency:
@@ -89,7 +90,7 @@ def test_the_quantile_stays_among_the_samples_or_near(samples: list[tuple[bool, 
 def test_an_unused_average_knows_nothing() -> None:
     average = LatencyAverage()
     assert not average.known
-    assert average.peak(5.0) == 0.0
+    assert average.fading(5.0) == 0.0
 
 
 def test_old_samples_are_forgotten() -> None:
@@ -99,15 +100,13 @@ def test_old_samples_are_forgotten() -> None:
     assert average.ewma == pytest.approx(0.01, rel=0.01)
 
 
-def test_the_peak_jumps_up_at_once_and_sinks_slowly() -> None:
+def test_an_average_without_samples_for_a_while_fades() -> None:
     average = LatencyAverage(decay=10.0)
-    average.add(0.01, 0.0)
-    average.add(2.0, 0.1)
-    assert average.last_peak == 2.0
-    average.add(0.01, 0.2)
-    assert 1.9 < average.peak(0.2) < 2.0
-    assert average.peak(60.0) < 0.01
-    assert average.ewma < 0.1
+    average.add(2.0, 0.0)
+    assert average.fading(IDLE) == average.ewma == 2.0
+    assert average.fading(IDLE + 10.0) == pytest.approx(2.0 / e)
+    assert average.fading(100.0) < 0.001
+    assert average.ewma == 2.0
 
 
 def test_a_clock_that_does_not_move_spoils_nothing() -> None:

@@ -173,7 +173,7 @@ def test_of_a_tally_that_has_ended_the_counters_stay_and_no_gauge() -> None:
     node, network, tier, client = tally.node("s0", "a"), tally.network("s0"), tally.tier("memory"), tally.client("c")
     node.calls, node.in_flight, node.connections_open, node.connections_idle = 5, 2, 4, 1
     network.forced, network.in_room = 6, 2
-    tier.hits, tier.entries, tier.bytes, tier.limit, tier.up = 8, 90, 900, 1000, False
+    tier.hits, tier.entries, tier.bytes, tier.limit, tier.up, tier.fault = 8, 90, 900, 1000, False, "no answer"
     client.calls, client.in_flight, client.seen_at = 9, 1, 12.5
     snapshot = tally.snapshot()
     past = ended(snapshot)
@@ -189,8 +189,12 @@ def test_a_tier_is_up_only_where_every_worker_reaches_it() -> None:
     one, two = Tally(), Tally()
     one.tier("redis", shared=True).up = True
     two.tier("redis", shared=True).up = False
+    two.tier("redis").fault = "no answer in time"
     assert [tier.up for tier in merge([one.snapshot(), two.snapshot()]).tiers] == [False]
     assert [tier.up for tier in merge([two.snapshot(), one.snapshot()]).tiers] == [False]
+    for parts in ((one, two), (two, one)):
+        (tier,) = merge(part.snapshot() for part in parts).tiers
+        assert tier.fault == "no answer in time"
 
 
 def test_its_repr_is_short() -> None:
