@@ -28,6 +28,7 @@ TIMEOUT, READING = 60.0, 10.0
 _HOLDS = {
     "/api/v1/nodes": {"nodes"},
     "/api/v1/settings": {"revision", "document"},
+    "/api/v1/errors": {"groups", "samples"},
     "/api/v1/record": {"calls"},
     "/api/v1/explain": {"method"},
     "/api/v1/purge": {"memory"},

@@ -16,6 +16,7 @@ from rpcaccel import __version__
 from rpcaccel.cli import bench
 from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.check import check
+from rpcaccel.cli.client_errors import errors
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain
@@ -40,6 +41,7 @@ app.command()(purge)
 app.command()(nodes)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
 app.command()(drain)
+app.command()(errors)
 app.add_typer(settings)
 app.command()(simnode)
 app.command()(key)
@@ -70,6 +72,7 @@ def rpcaccel(
     rpcaccel check rpcaccel.toml             ask every node what it is
     rpcaccel nodes                           the nodes of a running proxy
     rpcaccel weight a 5                      give one of them another weight
+    rpcaccel errors                          the errors that its clients got
     rpcaccel explain eth_gasPrice            how it treats a call
     rpcaccel bench --help                    measure it, and your own nodes
     """
