@@ -325,6 +325,7 @@ class Admin:
             refused,
             minutes=_minutes(request.query.get("minutes", "")),
             network=network,
+            method=request.query.get("method", ""),
             now=self._clock(),
             at=self._wall(),
         )

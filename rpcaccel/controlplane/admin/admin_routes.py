@@ -56,7 +56,11 @@ class AdminRoute(Struct, frozen=True):
 
 _RANGE = {"range": "5m, 1h or 24h."}
 _METHOD = {"network": "The network.", "method": "The method."}
-_ERRORS = {"network": "One network; all of them if empty.", "minutes": "How far to look back, 1 to 60; 60 if unset."}
+_ERRORS = {
+    "network": "One network; all of them if empty.",
+    "method": "The method that the groups are about; all of them if empty.",
+    "minutes": "How far to look back, 1 to 60; 60 if unset.",
+}
 _DRY_RUN = {"dry_run": "1: say what would change, and change nothing."}
 _LIMIT = {"limit": "Lines at the most."}
 _LAST = {"last": "The id of the last event seen, where Last-Event-ID cannot be sent."}

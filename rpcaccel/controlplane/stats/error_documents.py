@@ -11,6 +11,7 @@ from rpcaccel.config.sections import ErrorsSettings
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import At, Seconds
+from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import OTHER, TallySnapshot
 from rpcaccel.core.stats.error_log import FINE, SLOTS, ErrorGroup, ErrorLog, ErrorSample, Fault, UnknownMethod
@@ -21,6 +22,8 @@ MINUTE = 60.0
 LONGEST = 60
 """Minutes that the log looks back at the most."""
 TOP_METHODS = 50
+_KINDS = {FailureKind.UNKNOWN.value: "an error no rule knows"}
+"""The words for a kind of failure, where its name does not say it."""
 _OF_REQUESTS = ("concurrency", "batch")
 """Limits by which a client's whole request is refused before it is a call of any method."""
 
@@ -103,6 +106,7 @@ def errors(
     *,
     minutes: int,
     network: str = "",
+    method: str = "",
     now: float,
     at: float,
 ) -> ErrorsNow:
@@ -110,11 +114,14 @@ def errors(
 
     Args:
         minutes: how far `codes`, `lately` and the history look back, LONGEST at the most.
+        method: the method that `groups` are about; all methods if empty.
         now: monotonic seconds, by which the log counts.
         at: seconds since 1970.
     """
     window = minutes * MINUTE
-    wanted = [group for group in log.groups() if network in ("", group.key.network)]
+    wanted = [
+        group for group in log.groups() if network in ("", group.key.network) and method in ("", group.key.method)
+    ]
     over_time = _over_time(log, network, window, now, at)
     codes: dict[str, int] = {}
     for code_network, _, code, counts in log.series():
@@ -174,7 +181,7 @@ def _mostly(log: ErrorLog, network: str, now: float) -> str:
         number = group.over_time.last(MINUTE, now)
         if group.key.network != network or group.key.fault != "service" or not number:
             continue
-        _add(by["kind"], {group.kind: number})
+        _add(by["kind"], {_KINDS.get(group.kind, group.kind): number})
         _add(by["method"], {group.key.method: number})
         _add(by["node"], group.lately_nodes.counts())
         _add(by["client"], group.lately_clients.counts())

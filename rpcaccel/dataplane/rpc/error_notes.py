@@ -15,7 +15,7 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.error_rules import fold
-from rpcaccel.core.stats.counters import bump
+from rpcaccel.core.stats.counters import OTHER, bump
 from rpcaccel.core.stats.error_log import (
     ErrorAttempt,
     ErrorKey,
@@ -68,7 +68,9 @@ class ErrorNotes:
         """Note a call that got an error; returns the error's code and whose doing it is."""
         fault = fault_of(plan, outcome)
         code, message, text = self._read(outcome.error or b"")
-        key = ErrorKey(plan.network, shown(plan.method), code, text, fault)
+        # Only of clients' own mistakes are invented names told apart: failures of nodes must not be pushed out by them.
+        method = shown(plan.method) if plan.rule.known or fault != "service" else OTHER
+        key = ErrorKey(plan.network, method, code, text, fault)
         found = self._groups.get(key) or self._open(key)
         found.count += 1
         found.kind = outcome.kind.value if outcome.kind is not None else ""
@@ -79,8 +81,8 @@ class ErrorNotes:
         if self._samples < MOST_SAMPLES and len(found.samples) < SAMPLES_EACH:
             self._samples += 1
             found.samples.append(self._sample(caller, plan, outcome, seconds, message))
-        if not plan.rule.known and (method := self._methods.get((key.network, key.method))) is not None:
-            method.errors += 1
+        if not plan.rule.known and (named := self._methods.get((key.network, shown(plan.method)))) is not None:
+            named.errors += 1
         return code, fault
 
     def turned_away(self, caller: Caller, network: str, methods: Mapping[str, int], message: str) -> None:

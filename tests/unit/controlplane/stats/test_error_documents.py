@@ -104,6 +104,8 @@ def test_the_document_is_about_one_network_or_all() -> None:
     assert (of_one["codes"], of_all["codes"]["-32601"]) == ({"-32601": 2}, 9)
     assert ([one.method for one in of_one["unknown_methods"]], len(of_all["unknown_methods"])) == (["x"], 2)
     assert [one["network"] for one in of_one["history"]["series"]] == ["s1"]
+    of_method = errors(log, (), [], minutes=5, method=TIMEOUT.method, now=NOW, at=AT)
+    assert [group["method"] for group in of_method["groups"]] == [TIMEOUT.method]
 
 
 def test_the_history_has_narrow_slots_for_minutes_and_wide_ones_for_an_hour() -> None:
