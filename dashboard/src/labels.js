@@ -15,6 +15,7 @@ const LABELS = {
   "clients.forwarded_header": ["Their header"],
   "clients.anonymous.rate": ["Rate", "calls/s"], "clients.anonymous.burst": ["At once after a pause", "calls"], "clients.anonymous.concurrency": ["In flight", "requests"],
   "clients.anonymous.batch": ["Largest batch", "calls"], "clients.anonymous.allow": ["Only these methods"], "clients.anonymous.deny": ["Not these methods"],
+  "errors.params": ["Samples of errors show params"], "errors.warn": ["Failed calls are said from", "of a network's calls"], "errors.bad": ["and red from", "of a network's calls"],
   "log.level": ["Level"], "log.format": ["Format"], "log.access": ["A line for each call"], "log.access_share": ["but for a share alone", "of requests"], "log.slow": ["A line for calls slower than"],
   "tracing.endpoint": ["Traces are sent to"], "tracing.sample": ["Requests that are traced", "of all"], "tracing.service": ["Name of the service"],
   "networks.*.attempts": ["Nodes asked for one call", "at most"], "networks.*.behind_attempts": ["More of them when one is behind", "at most"], "networks.*.deadline": ["Time for a call"],

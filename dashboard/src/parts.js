@@ -77,7 +77,7 @@ const SKIPPED = {
   "0x": "empty, which the rule distrusts", blobs: "only a pool has its blobs: kept until the next head",
   "short-range": "the node cut the range short", "not-final": "its block is not final yet: kept until the next head", unproven: "a machine that lags would say the same: kept until the next head",
 };
-const FAILED = {
+export const FAILED = {
   connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",
   pruned: "it has not kept that state", "method-missing": "it does not have the method", "role-missing": "it has not the role", "http-status": "an HTTP status that is no answer",
   "beyond-window": "it answers the method for newer blocks only",

@@ -18,6 +18,7 @@ from rpcaccel.cli import bench, completion
 from rpcaccel.cli.admin_client import CaCert, RemoteError
 from rpcaccel.cli.check import check
 from rpcaccel.cli.clients import clients
+from rpcaccel.cli.client_errors import errors
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain
@@ -44,6 +45,7 @@ app.add_typer(node)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
 app.command()(drain)
 app.command()(clients)
+app.command()(errors)
 app.add_typer(settings)
 app.command()(simnode)
 app.command()(key)
@@ -75,6 +77,7 @@ def rpcaccel(
     rpcaccel check rpcaccel.toml             ask every node what it is
     rpcaccel nodes                           the nodes of a running proxy
     rpcaccel weight a 5                      give one of them another weight
+    rpcaccel errors                          the errors that its clients got
     rpcaccel explain eth_gasPrice            how it treats a call
     rpcaccel bench --help                    measure it, and your own nodes
     """

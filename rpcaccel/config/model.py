@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from rpcaccel.config.names import NAME, NODE_ID, default_id, named_nodes, parse_node
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
 from rpcaccel.config.secrets import HeaderText, NodeUrl, PasswordHash, RedisUrl
-from rpcaccel.config.sections import ClientsSettings, LogSettings, Section, TracingSettings
+from rpcaccel.config.sections import ClientsSettings, ErrorsSettings, LogSettings, Section, TracingSettings
 from rpcaccel.config.value_types import (
     BalancerName,
     ChainName,
@@ -305,6 +305,9 @@ class Settings(ResilientProgram):
     )
     drain_timeout: Duration = Field(
         default=10.0, le=3600, description="Seconds that running calls get to finish at shutdown."
+    )
+    errors: ErrorsSettings = Field(
+        default=ErrorsSettings(), description="The log of errors on the page, and when they call for attention."
     )
     log: LogSettings = Field(default=LogSettings(), description="The log.")
     tracing: TracingSettings = Field(default=TracingSettings(), description="OpenTelemetry traces.")

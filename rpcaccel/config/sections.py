@@ -127,6 +127,26 @@ class LogSettings(Section):
     )
 
 
+class ErrorsSettings(Section):
+    """The log of errors on the page, and the share of failed calls from which something should be done."""
+
+    params: bool = Field(
+        default=True, description="Whether samples of calls that got an error show their params, 2 kB at the most."
+    )
+    warn: Number = Field(
+        default=0.05, gt=0, le=1, description="Share of a network's calls that fail within a minute, as a warning."
+    )
+    bad: Number = Field(
+        default=0.2, gt=0, le=1, description="Likewise, from which it is shown in red; no less than warn."
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ErrorsSettings:
+        if self.bad < self.warn:
+            raise ValueError(f"a bad of no less than warn, {self.warn:g}: what is bad is worth a warning as well")
+        return self
+
+
 class TracingSettings(Section):
     """OpenTelemetry traces, sent by OTLP over HTTP; they need the extra: pip install "rpcaccel[otel]"."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -34,6 +35,7 @@ from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
+from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews
 from rpcaccel.dataplane import logs
 
 HEADS_WITHIN = 1.0
@@ -58,6 +60,7 @@ class Supervisor:
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings, origin, check=self._hindered)
         self.events = Events()
+        self.errors = ErrorLog()
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
         self._probers = Probers(self._publish)
@@ -267,9 +270,11 @@ class Supervisor:
             if link is not teller:
                 link.tell(spent)
 
-    def _hint(self, hint: Hint | Sent) -> None:
-        """Pass news of a worker on: a head to its prober, a transaction to every worker."""
-        if isinstance(hint, Sent):
+    def _hint(self, hint: Hint | Sent | ErrorNews) -> None:
+        """Pass news of a worker on: a head to its prober, a transaction to every worker, errors to their log."""
+        if isinstance(hint, ErrorNews):
+            self.errors.take(hint, time.monotonic())
+        elif isinstance(hint, Sent):
             for link in self.links:
                 link.tell(hint)
         else:

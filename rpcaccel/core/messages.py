@@ -17,6 +17,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.nodes.quota import Brought, QuotaUse
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import TallySnapshot
+from rpcaccel.core.stats.error_log import ErrorNews
 
 
 class NodeReport(Struct, frozen=True, kw_only=True):
@@ -201,7 +202,7 @@ class QuotaBrought(Struct, frozen=True, tag=True):
 
 Order = Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
-Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent
+Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent | ErrorNews
 """From a worker to the control plane."""
 
 

@@ -26,6 +26,7 @@ from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Spent,
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.stats.counters import TallySnapshot
+from rpcaccel.core.stats.error_log import ErrorNews
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
@@ -50,6 +51,8 @@ NEWEST = "rpcaccel_newest"
 """A method that no node serves: its plan asks for nodes at the served head, as that of every unknown method does."""
 
 
+ERRORS_EVERY = 1.0
+"""Seconds between two messages about errors."""
 LOOK_EVERY = 0.02
 """Seconds between two looks whether the last client has left."""
 
@@ -65,7 +68,7 @@ class Worker:
         revision: int = 1,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
-        on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
+        on_hint: Callable[[Hint | Sent | ErrorNews], None] = lambda _hint: None,
         on_spent: Callable[[Spent], None] | None = None,
     ) -> None:
         """`on_spent` is called with what clients spent here, where there are other workers."""
@@ -85,6 +88,7 @@ class Worker:
         self.admission = Admission(self._tally, clock)
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
+        self._tell = on_hint
         self._calls = Calls(self.engine, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
         self._front = RequestHandler(
@@ -114,6 +118,7 @@ class Worker:
         self.adopt(self._settings, self._revision)
         self.bring(brought)
         self._later(keep_watch(self._lanes.slow, self._limits))
+        self._later(self._tell_errors_forever())
         for known in heads:
             self.see(known)
         if self._settings.redis.url:
@@ -147,6 +152,7 @@ class Worker:
         self._memory.resize(settings.memory.size - memos, settings.memory.max_entry, self._clock())
         self._settings = settings
         self._front.settings = self._calls.settings = settings.http
+        self._calls.errors.params = settings.errors.params
         if old is not None:
             self._later(old.close())
         self._hook()
@@ -248,6 +254,7 @@ class Worker:
         await self.engine.flights.close()
         await self.engine.leasing.close()
         await self.engine.broadcasts.close(timeout)
+        self._tell_errors()
         await self._store.close()
         await self._observers.close()
         for task in self._background:
@@ -255,6 +262,16 @@ class Worker:
         await asyncio.gather(*self._background, return_exceptions=True)
         for _, _, upstream in self.state.upstreams():
             await upstream.close()
+
+    async def _tell_errors_forever(self) -> None:
+        while True:
+            await asyncio.sleep(ERRORS_EVERY)
+            self._tell_errors()
+
+    def _tell_errors(self) -> None:
+        """Tell the control plane of the errors that clients got since the last time."""
+        if (news := self._calls.errors.take()) is not None:
+            self._tell(news)
 
     def hasten(self, linger: float) -> None:
         """Limit how long calls on open connections are answered while the worker drains: `linger` seconds from now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
+from tests.support.sample_errors import sample_log
 
 NODES = ["https://u:s3cret-token@a.example/key,weight=5,id=a", "https://b.example,id=b", "http://10.0.0.7:9500,id=c"]
 
@@ -31,6 +33,7 @@ class SampleControl:
             "settings", {"revision": change.revision, "change": line(self.ledger, change)}
         )
         self.events = Events(quiet=0.2)
+        self.errors = sample_log(time.monotonic())
         self.refusal = ""
         self.lagging: list[str] = []
         self.published: list[tuple[int, Settings]] = []

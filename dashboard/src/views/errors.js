@@ -1,98 +1,109 @@
-// Errors that no rule knows, to be classed: a rule is tried first, then collected like every other change.
+// Errors that clients got: over time by code, in groups of one cause with samples; then what no rule knows.
 
-import { change } from "../api.js";
-import { h, redraw, refresh, setText } from "../dom.js";
-import { count, joined, moment, plural } from "../format.js";
-import { button, facts, hint, methodName, quiet, section } from "../parts.js";
-import { store } from "../store.js";
-import { Table, numbers } from "../table.js";
+import { h, redraw, setText } from "../dom.js";
+import { count, joined, plural } from "../format.js";
+import { choice, facts, filterField, hint, quiet, section } from "../parts.js";
+import { ErrorChart } from "./error_chart.js";
+import { WORDS, groupTable } from "./error_groups.js";
+import { unclassedSection } from "./unclassed.js";
+import { unknownMethods } from "./unknown_methods.js";
 
-const KINDS = {
-  "rate-limited": "the node asks to be left alone for a while", "node-behind": "the node has not reached the block", pruned: "the node has not kept that state",
-  "method-missing": "the node does not have the method", "role-missing": "the node has not the role the method needs", "node-timeout": "the node gave up itself",
-  "too-large": "the answer would be too large", unauthorized: "the node wants another key", "invalid-params": "the caller's mistake", revert: "the contract said no",
-  rejected: "the node refused the transaction", "already-known": "the node has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",
+const ALL = "";
+const FAULTS = [[ALL, "all"], ...Object.entries(WORDS).map(([fault, [, word]]) => [fault, word])];
+const RANGES = [[5, "5 min"], [60, "1 h"]];
+const REFUSED = {
+  malformed: "no JSON-RPC call", "malformed-http": "no proper HTTP request", "no-key": "no API key", "unknown-key": "an unknown API key", "in-flight": "too many calls at once",
+  "batch-too-long": "a batch that is too long", "batch-answer-too-large": "a batch whose answers found no room", "body-too-large": "a body that is too large", "header-too-large": "a header that is too large",
+  "slow-client": "a body that did not come", "slow-head": "a head that did not come", "slow-reader": "an answer nobody took", "unsent-too-much": "too many answers nobody took",
+  websocket: "a WebSocket", bug: "a bug of the proxy", concurrency: "a client's limit of requests at once", batch: "a client's limit of calls in a batch",
 };
-const RETRY = { never: "no other node is asked", "if-repeatable": "another node is asked when the call may be repeated", always: "another node is asked", "same-node": "the same node is asked again", "one-other": "one other node is asked when the call may be repeated" };
-const CLIENT = { "own-error": "the client gets the proxy's own error", "pass-through": "the client gets the node's words", "success-with-hash": "the client gets the transaction's hash" };
-const BY = { tried: "the rule you try", settings: "a rule of the settings", chain: "the chain's own rule", nobody: "no rule" };
+let minutes = 60;
 
-/** The longest piece of a folded text that holds no placeholder. */
-function fragment(text) {
-  return text.split(/<[^>]*>|…|#/).map((piece) => piece.trim()).sort((one, two) => two.length - one.length)[0] || text;
+/** Which groups are looked at. */
+const wanted = { network: ALL, fault: ALL, method: ALL, client: ALL, node: ALL };
+const has = (counts, name) => name === ALL || Object.hasOwn(counts, name);
+const fits = (group) => (wanted.network === ALL || group.network === wanted.network) && (wanted.fault === ALL || group.fault === wanted.fault)
+  && (wanted.method === ALL || group.method === wanted.method) && has(group.clients, wanted.client) && has(group.nodes, wanted.node);
+
+/** A select over the names there are; what is chosen stays among them. */
+function chooser(name, word, changed) {
+  const select = h("select", { class: "field", "aria-label": word, onchange: () => { wanted[name] = select.value; changed(); } });
+  const label = h("label", {}, word, select);
+  return { element: label, update: (names) => {
+    const shown = [...new Set([...names, wanted[name]])].filter(Boolean).sort();
+    label.hidden = shown.length < 2 && wanted[name] === ALL;
+    redraw(select, JSON.stringify(shown), () => [h("option", { value: ALL }, "all"), ...shown.map((one) => h("option", { value: one }, one))]);
+    if (select.value !== wanted[name]) select.value = wanted[name];
+  } };
 }
 
-function treated(found) {
-  return facts("Such an error would be", [
-    ["kind", h("b", {}, found.kind)], ["by", BY[found.by] ?? found.by], ["then", RETRY[found.retry] ?? found.retry],
-    ["breaker", { failure: "counts against the node", ignore: "learns nothing", success: "counts for the node" }[found.breaker] ?? found.breaker],
-    ["client", `${CLIENT[found.client] ?? found.client} (code ${found.client_code})`],
-  ]);
+/** The method that an address names. */
+function named(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ALL; // somebody wrote it by hand
+  }
 }
 
-function detail(first) {
-  const kind = h("select", { class: "field", "aria-label": "Kind" }, Object.entries(KINDS).map(([value, word]) => h("option", { value }, `${value} – ${word}`)));
-  const text = h("input", { class: "field wide", value: fragment(first.text), maxlength: "200", "aria-label": "The message contains" });
-  const told = h("div", { class: "facts" });
-  const outcome = h("div", { class: "facts" });
-  const word = h("span", { class: "quiet", role: "status" });
-  const rule = () => ({ kind: kind.value, contains: [text.value] });
-  const path = ["networks", first.network, "error_rules"];
-  const attempt = async () => {
-    try {
-      const found = await change("POST", "errors/try", { network: first.network, message: first.message, code: first.code, http_status: first.http_status, rules: [rule()] });
-      redraw(outcome, JSON.stringify(found), () => treated(found));
-      setText(word, found.by === "tried" ? "" : "The rule does not fit this error.");
-    } catch (problem) {
-      setText(word, problem.message);
-    }
-  };
-  const collect = button("Collect this rule", () => {
-    const [mine, rules] = [rule(), store.value(path) ?? []];
-    const there = rules.some((one) => one.kind === mine.kind && String(one.contains) === String(mine.contains));
-    if (!there) store.set(path, [...rules, mine]);
-    setText(word, there ? "It is there already." : "It is applied with the bar below.");
-  });
-  const form = h("div", { class: "inline" }, h("label", {}, "class it as", kind), h("label", {}, "when it contains", text), button("Try", attempt), collect, word);
-  return {
-    element: h("div", {}, told, form, outcome),
-    update: (error) => {
-      form.hidden = !store.writable;
-      refresh(told, JSON.stringify(error), () => facts("Last one", [["node", error.node], ["method", h("code", {}, error.method)],
-        ["HTTP status", String(error.http_status)], ["first seen", moment(error.first_seen)], ["in full", h("code", { class: "words" }, error.message)]]));
-    },
-  };
+const names = (groups, of) => groups.flatMap((group) => of(group));
+
+function words(groups) {
+  const by = (fault) => groups.filter((group) => group.fault === fault).reduce((sum, group) => sum + group.lately, 0);
+  const all = Object.entries(WORDS).map(([fault, [, word]]) => [by(fault), word]).filter(([number]) => number);
+  const over = minutes === 60 ? "hour" : `${minutes} min`;
+  return all.length ? `in the last ${over}: ${all.map(([number, word]) => `${joined(count(number))} ${word}`).join(" · ")}` : `none in the last ${over}`;
+}
+
+function refusedFacts({ refusals, forgotten, forgotten_errors: lost }) {
+  return [
+    refusals.length ? facts("Refused before they were a call", [...refusals.map(({ reason, minute, total }) => [REFUSED[reason] ?? reason, `${joined(count(total))}${minute ? ` (${joined(count(minute))} in the last minute)` : ""}`])]) : null,
+    forgotten ? facts("Dropped for want of room", [[plural(forgotten, "group"), plural(lost, "error")]]) : null,
+  ];
 }
 
 export const errors = {
   title: "Errors",
-  needs: { errors: { path: "errors", every: 2000, optional: true } },
-  build: () => {
-    const table = new Table({
-      label: "Errors no rule knows", key: (error) => `${error.network} ${error.code} ${error.text}`, detail, sort: 2,
-      find: (error) => `${error.text} ${error.node} ${error.method}`,
-      columns: [
-        { title: "Text, numbers and hashes folded", text: (error) => error.text, cell: (error) => h("span", { class: "words" }, error.text) },
-        numbers("Code", (error) => error.code, (value) => [String(value), ""]),
-        numbers("Times", (error) => error.count, count),
-        { title: "Last", sort: (error) => error.last_seen, text: (error) => moment(error.last_seen), cell: (error) => moment(error.last_seen) },
-        { title: "Node", sort: (error) => error.node, text: (error) => `${error.network} ${error.node}`, cell: (error) => `${error.network} ${error.node}` },
-        { title: "Method", sort: (error) => error.method, text: (error) => error.method, cell: (error) => methodName(error.method) },
-      ],
-    });
+  needs: () => ({ errors: { path: `errors?minutes=${minutes}`, every: 2000, optional: true } }),
+  build: (documents, feed) => {
+    const several = documents.overview.networks.length > 1;
+    let last = null;
+    const show = () => last && update(last);
+    const chart = new ErrorChart();
+    const table = groupTable(several, () => minutes);
+    const choosers = [several ? ["network", "network", (groups) => names(groups, (one) => [one.network])] : null, ["method", "method", (groups) => names(groups, (one) => [one.method])],
+      ["client", "client", (groups) => names(groups, (one) => Object.keys(one.clients))], ["node", "node", (groups) => names(groups, (one) => Object.keys(one.nodes))]]
+      .filter(Boolean).map(([name, word, of]) => ({ name, of, ...chooser(name, word, show) }));
+    const fault = choice("Whose doing", FAULTS, wanted.fault, (value) => { wanted.fault = value; show(); });
+    const range = choice("Range", RANGES, minutes, (value) => { minutes = value; feed.turn("errors"); });
     const note = quiet();
-    const empty = hint("Nothing here: every error that nodes sent was known to a rule. Errors of calls are counted in Methods, failed attempts in Nodes.");
+    const empty = h("div");
+    const form = h("div", { class: "inline filters" }, fault, choosers.map(({ element }) => element), filterField(table, "errors"));
+    const about = h("div", { class: "facts below" });
+    const element = section("Errors that clients got", note, chart.element, form, empty, table.element, about);
+    element.querySelector(".head").append(h("span", { class: "end" }, range));
+    const unclassed = unclassedSection();
+    const unknown = unknownMethods();
+    const update = (now) => {
+      const found = now?.groups ?? [];
+      const groups = found.filter((group) => group.lately && fits(group));
+      setText(note, now ? words(found) : "");
+      chart.update(now?.history ?? null, wanted);
+      for (const { update: refill, of } of choosers) refill(of(found));
+      table.update(groups);
+      table.element.hidden = !groups.length;
+      form.hidden = !found.length;
+      redraw(empty, `${groups.length > 0}${found.length > 0}`, () => (groups.length ? "" : found.length ? hint("No such error in this time.") : hint("No client got an error yet.")));
+      redraw(about, JSON.stringify([now?.refusals, now?.forgotten]), () => (now ? refusedFacts(now) : ""));
+      unclassed.update(now?.unclassed ?? []);
+      unknown.update(now?.unknown_methods ?? [], now?.unnamed ?? 0);
+    };
     return {
-      elements: [section("Errors no rule knows", note, table.element, empty)],
-      update: ({ errors: now }) => {
-        const found = now?.errors ?? [];
-        table.update(found);
-        table.element.hidden = !found.length;
-        empty.hidden = found.length > 0;
-        setText(note, found.length ? `${plural(found.length, "kind")}, ${joined(count(found.reduce((sum, error) => sum + error.count, 0)))} in all; they are passed on, and retried if the call may be repeated` : "");
-      },
-      drafted: () => {},
-      gone: () => table.gone(),
+      elements: [element, unclassed.element, unknown.element],
+      update: ({ errors: now }) => update(last = now),
+      drafted: show,
+      at: (method) => { wanted.method = named(method); show(); },
+      gone: () => [table, unclassed, unknown].forEach((one) => one.gone()),
     };
   },
 };

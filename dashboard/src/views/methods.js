@@ -6,6 +6,7 @@ import { h, redraw, refresh, setText } from "../dom.js";
 import { count, duration, joined, lately, percent, plural, rate } from "../format.js";
 import { MEANING, bars, facts, filterField, firstCall, legend, missed, quiet, section, skipped } from "../parts.js";
 import { store } from "../store.js";
+import { errorsOf } from "./error_groups.js";
 import { methodTable } from "./method_table.js";
 import { rulePanel } from "./rule.js";
 
@@ -25,6 +26,7 @@ function detail(first) {
   ];
   const told = h("div", { class: "facts" });
   const rule = rulePanel(first);
+  const failed = errorsOf(first);
   let askedAt = -Infinity;
   const ask = async () => {
     askedAt = performance.now();
@@ -33,10 +35,11 @@ function detail(first) {
     if (past) for (const chart of charts) chart.update(past);
   };
   return {
-    element: h("div", {}, h("div", { class: "charts three" }, charts.map((chart) => chart.element)), told, rule.element),
+    element: h("div", {}, h("div", { class: "charts three" }, charts.map((chart) => chart.element)), told, failed.element, rule.element),
     update: (method) => {
       if (performance.now() - askedAt > PAST_EVERY) ask();
       refresh(told, JSON.stringify(method), () => figuresOf(method));
+      failed.update();
       rule.update(method);
     },
     gone: () => charts.forEach((chart) => chart.gone()),

@@ -20,6 +20,7 @@ const GROUPS = [
   ["Redis", "the second tier", ["redis."]],
   ["Clients", "callers without a key; holders of keys are in Clients", ["clients.require_key", "clients."]],
   ["HTTP", "the front that calls come in by", ["http."]],
+  ["Errors", "the log of errors, and when failed calls need attention", ["errors."]],
   ["Log", "on stderr", ["log."]],
   ["Tracing", "spans of calls, by OpenTelemetry", ["tracing."]],
   ["Program", null, [""]],

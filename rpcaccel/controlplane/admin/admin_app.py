@@ -17,6 +17,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
+import msgspec
 import structlog
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -35,7 +36,7 @@ from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_resp
 from rpcaccel.controlplane.admin.sessions import SessionFile, Sessions
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
 from rpcaccel.controlplane.settings.audit import Author
-from rpcaccel.controlplane.stats import node_errors, prometheus
+from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame
@@ -274,7 +275,9 @@ class Admin:
 
     async def overview(self, _request: web.Request) -> web.Response:
         """The document of the first view."""
-        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall()))
+        minute, now = self.history.window(documents.MINUTE), self._clock()
+        failing = error_documents.failing(minute, self._control.errors, self._control.ledger.settings.errors, now)
+        return json_response(documents.overview(self._frame, self.history, self.view.settings(), self._wall(), failing))
 
     async def nodes(self, _request: web.Request) -> web.Response:
         """The nodes with their states and figures."""
@@ -315,9 +318,31 @@ class Admin:
         window = self.history.window(documents.WHILE)
         return json_response(documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
 
-    async def errors(self, _request: web.Request) -> web.Response:
-        """Errors of nodes that no rule knew."""
-        return json_response(node_errors.unclassed(self.view.errors()))
+    async def errors(self, request: web.Request) -> web.Response:
+        """The errors that clients got, and the errors of nodes that no rule knew."""
+        network = request.query.get("network", "")
+        there = self._control.ledger.settings.networks
+        if network and network not in there:
+            raise ProblemError(404, "not-found", f"no network is called {network!r}: there are {', '.join(there)}")
+        refused = error_documents.refused_requests(self._frame.snapshot, self.history.window(documents.MINUTE))
+        found = error_documents.errors(
+            self._control.errors,
+            self.view.errors(),
+            refused,
+            minutes=_minutes(request.query.get("minutes", "")),
+            network=network,
+            method=request.query.get("method", ""),
+            now=self._clock(),
+            at=self._wall(),
+        )
+        return json_response(msgspec.to_builtins(found))
+
+    async def error_group(self, request: web.Request) -> web.Response:
+        """The errors of one cause with samples."""
+        group = self._control.errors.group(request.match_info["id"])
+        if group is None:
+            raise ProblemError(404, "not-found", "no such group of errors is known, or it was dropped for newer ones")
+        return json_response(msgspec.to_builtins(error_documents.opened(group, self._clock())))
 
     async def try_error(self, request: web.Request) -> web.Response:
         """Tell what would be done with an error, and change nothing."""
@@ -363,6 +388,16 @@ async def _have_body(request: web.Request) -> None:
         raise ProblemError(408, "too-slow", f"the body was not there within {BODY_WITHIN:g} s") from None
     except (HttpProcessingError, web.RequestPayloadError):
         raise ProblemError(400, "malformed-body") from None
+
+
+def _minutes(given: str) -> int:
+    """The minutes that a request looks back. Raises ProblemError."""
+    if given.isascii() and given.isdigit() and len(given) <= 2 and 1 <= int(given) <= error_documents.LONGEST:
+        return int(given)
+    if given:
+        expected = f"a whole number from 1 to {error_documents.LONGEST}"
+        raise ProblemError(422, "invalid-question", f"minutes: found {given[:40]!r}, expected {expected}")
+    return error_documents.LONGEST
 
 
 def _via(request: web.Request) -> str:

@@ -14,12 +14,14 @@ from rpcaccel.controlplane.admin import api_types as types
 from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
 from rpcaccel.controlplane.admin.diagnostics import CallRequest
 from rpcaccel.controlplane.settings.ledger import Ledger
+from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
 from rpcaccel.controlplane.stats.series import MethodPast, Past
 from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
+from rpcaccel.core.stats.error_log import ErrorLog
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -56,6 +58,11 @@ class AdminRoute(Struct, frozen=True):
 
 _RANGE = {"range": "5m, 1h or 24h."}
 _METHOD = {"network": "The network.", "method": "The method."}
+_ERRORS = {
+    "network": "One network; all of them if empty.",
+    "method": "The method that the groups are about; all of them if empty.",
+    "minutes": "How far to look back, 1 to 60; 60 if unset.",
+}
 _DRY_RUN = {"dry_run": "1: say what would change, and change nothing."}
 _LIMIT = {"limit": "Lines at the most."}
 _LAST = {"last": "The id of the last event seen, where Last-Event-ID cannot be sent."}
@@ -78,7 +85,8 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("POST", f"{_API}/record", "record", "change", types.RecordedCalls, RecordRequest),
     AdminRoute("GET", f"{_API}/clients", "clients", "read", types.Clients),
     AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", types.NewKey),
-    AdminRoute("GET", f"{_API}/errors", "errors", "read", types.UnclassedErrors),
+    AdminRoute("GET", f"{_API}/errors", "errors", "read", ErrorsNow, query=_ERRORS),
+    AdminRoute("GET", f"{_API}/errors/{{id}}", "error_group", "read", ErrorGroupOpened),
     AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),
     AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", types.WorkerList),
     AdminRoute("GET", f"{_API}/events", "change_routes.events", "read", content="text/event-stream", query=_LAST),
@@ -107,6 +115,7 @@ class Control(Protocol):
 
     ledger: Ledger
     events: Events
+    errors: ErrorLog
 
     def workers(self) -> Sequence[dict[str, Any]]:
         """The workers with their states, draining ones included."""

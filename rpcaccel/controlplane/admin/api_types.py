@@ -25,7 +25,6 @@ from rpcaccel.controlplane.stats.summaries import (
     Share,
 )
 from rpcaccel.core.explanation import Explanation
-from rpcaccel.core.replies.unknown_errors import UnclassedError
 
 Iso = Annotated[str, Meta(description="ISO 8601, in UTC.")]
 Bytes = Annotated[int, Meta(description="Bytes.")]
@@ -416,12 +415,6 @@ class Ran(TypedDict):
     seconds: float
     size: Annotated[int, Meta(description="Bytes of the body.")]
     body: Annotated[str, Meta(description="Its beginning, as text.")]
-
-
-class UnclassedErrors(TypedDict):
-    """Errors of nodes that no rule knew, the most frequent first."""
-
-    errors: list[UnclassedError]
 
 
 class Treatment(TypedDict):

@@ -5,7 +5,7 @@ Settings are picked one by one and never passed on whole, so that no secret in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -32,7 +32,7 @@ from rpcaccel.controlplane.admin.api_types import (
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.series import columns
-from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
+from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
 from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.nodes.quota import QuotaUse
@@ -56,8 +56,15 @@ MINUTE = 60.0
 """Seconds that percentiles and reasons look back."""
 
 
-def overview(frame: Frame, history: History, settings: Mapping[str, object], at: float) -> Overview:
-    """The document of the first view; `at` is the time in seconds since 1970."""
+def overview(
+    frame: Frame, history: History, settings: Mapping[str, object], at: float, failing: Sequence[Notice] = ()
+) -> Overview:
+    """The document of the first view.
+
+    Args:
+        at: seconds since 1970.
+        failing: what is to be said about networks of which too many calls fail.
+    """
     return {
         "version": rpcaccel.__version__,
         "at": at,
@@ -68,7 +75,7 @@ def overview(frame: Frame, history: History, settings: Mapping[str, object], at:
         **moment(frame, history),
         "history": columns(history.buckets()),
         "saved": _saved(frame.snapshot),
-        "attention": attention(frame),
+        "attention": attention(frame, failing),
         "settings": _shown(settings),
         "balancers": list(balancers.names()),
         "steps": _steps(history.window(MINUTE)),
@@ -148,9 +155,9 @@ def cache(frame: Frame, history: History) -> Cache:
     }
 
 
-def attention(frame: Frame) -> list[Attention]:
-    """Sentences about everything that should be looked at."""
-    found: list[Attention] = []
+def attention(frame: Frame, failing: Sequence[Notice] = ()) -> list[Attention]:
+    """Sentences about everything that should be looked at, first about calls that fail."""
+    found = [_notice(notice.level, notice.subject, notice.text) for notice in failing]
     for head in frame.heads:
         mine = [node for node in frame.nodes if node.network == head.network]
         if not any(node.eligible for node in mine):

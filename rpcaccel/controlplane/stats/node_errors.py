@@ -1,8 +1,8 @@
-"""The documents about nodes' errors: those no rule knew, and what would be done with a text."""
+"""The document about what would be done with an error of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +13,6 @@ from rpcaccel.config.model import NetworkSettings
 from rpcaccel.config.resilience import ErrorRuleSettings
 from rpcaccel.core.replies.error_rules import ErrorClass, ErrorTable, find, fold
 from rpcaccel.core.replies.failure import policy, uniform_code
-from rpcaccel.core.replies.unknown_errors import UnclassedError
 
 
 class ErrorQuestion(Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,11 +23,6 @@ class ErrorQuestion(Struct, frozen=True, forbid_unknown_fields=True):
     code: int = -32000
     http_status: int = 200
     rules: tuple[dict[str, Any], ...] = ()
-
-
-def unclassed(errors: Sequence[UnclassedError]) -> dict[str, Any]:
-    """Errors no rule knew, the most frequent first."""
-    return {"errors": [{name: getattr(error, name) for name in error.__struct_fields__} for error in errors]}
 
 
 def treatment(question: ErrorQuestion, networks: Mapping[str, NetworkSettings]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Heads, Hint, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.quota import Brought
+from rpcaccel.core.stats.error_log import ErrorNews
 from rpcaccel.dataplane.worker import Worker
 
-HintHandler = Callable[[Hint | Sent], None]
+HintHandler = Callable[[Hint | Sent | ErrorNews], None]
 QuotaUses = Callable[[], Sequence[Brought]]
 """What is used of the quotas at this moment."""
 News = Heads | Sent | Spent | QuotaBrought

@@ -46,6 +46,7 @@ from rpcaccel.core.messages import (
     Word,
     WorkerReport,
 )
+from rpcaccel.core.stats.error_log import ErrorNews
 
 START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
@@ -263,12 +264,12 @@ class ProcessLink:
             for word in words.feed(data):
                 if isinstance(word, WorkerReport):
                     self._report = word
-                elif isinstance(word, Hint | Sent | Spent):
+                elif isinstance(word, Hint | Sent | Spent | ErrorNews):
                     self._pass_on(word)
                 else:
                     self._settle(word)
 
-    def _pass_on(self, word: Hint | Sent | Spent) -> None:
+    def _pass_on(self, word: Hint | Sent | Spent | ErrorNews) -> None:
         try:
             if isinstance(word, Spent):
                 self._on_spent(self, word)

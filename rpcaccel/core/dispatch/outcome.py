@@ -8,10 +8,11 @@ from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.error_log import Fault
 
 
 class Leg(Struct, frozen=True, gc=False):
-    """One attempt of a call that took several attempts."""
+    """One attempt of a call that took several attempts, or whose only attempt failed."""
 
     node: str
     start: float
@@ -19,6 +20,9 @@ class Leg(Struct, frozen=True, gc=False):
     seconds: float
     end: str
     """"answered", "overtaken", "cancelled" or a FailureKind."""
+    said: str = ""
+    """The words of the node, or of the failure on the way to it, shortened and printable; empty unless the attempt
+    failed."""
 
 
 class Forwarded(Struct, frozen=True, kw_only=True):
@@ -39,7 +43,7 @@ class Forwarded(Struct, frozen=True, kw_only=True):
     steps: tuple[tuple[str, FailureKind], ...] = ()
     """The attempts that failed: the node's id, and how."""
     legs: tuple[Leg, ...] = ()
-    """The attempts, where it took more than one."""
+    """The attempts, where it took more than one or the only one failed."""
     forced: bool = False
     """No node was fit, so the least bad was asked."""
 
@@ -74,7 +78,7 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     steps: tuple[tuple[str, float], ...] = ()
     """The steps of the call and their durations in seconds, in order."""
     legs: tuple[Leg, ...] = ()
-    """The attempts, if there was more than one."""
+    """The attempts, if there was more than one or the only one failed."""
 
 
 def is_client_error(plan: Plan, outcome: Outcome) -> bool:
@@ -90,6 +94,13 @@ def is_client_error(plan: Plan, outcome: Outcome) -> bool:
     if kind is FailureKind.NODE_BEHIND:
         return plan.block is not None and plan.block > outcome.block
     return policy(kind).fault == "client"
+
+
+def fault_of(plan: Plan, outcome: Outcome) -> Fault:
+    """Whose doing the error of a call is."""
+    if outcome.source is AnswerSource.REFUSED:
+        return "refused"
+    return "client" if is_client_error(plan, outcome) else "service"
 
 
 _WAITED = {

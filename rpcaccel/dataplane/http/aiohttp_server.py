@@ -90,7 +90,7 @@ async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer
         body = await _read(front, request)
         if isinstance(body, HttpAnswer):
             return body
-        answered = await front.calls.answer(body, visit.route, visit.address.encode(), visit.guest, visit.ends)
+        answered = await front.calls.answer(body, visit.route, visit.caller)
         reply = front.reply(visit, answered)
         return reply if isinstance(reply, HttpAnswer) else await reply
     finally:

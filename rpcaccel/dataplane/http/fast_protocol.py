@@ -269,7 +269,7 @@ class FastProtocol(asyncio.Protocol):
                 reply = entered
             else:
                 visit = entered
-                answered = front.calls.begin(body, visit.route, visit.address.encode(), visit.guest, visit.ends)
+                answered = front.calls.begin(body, visit.route, visit.caller)
                 reply = front.reply(visit, answered) if isinstance(answered, Answered) else answered
         except Exception:
             reply = front.failed()

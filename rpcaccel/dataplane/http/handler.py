@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import rpcaccel
 from rpcaccel.config.model import HttpSettings
-from rpcaccel.core.client_limits import Client, LimitRefusal
+from rpcaccel.core.client_limits import LimitRefusal
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.gzip_reply import pack
@@ -24,7 +24,7 @@ from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, takes_gzip
 from rpcaccel.dataplane.rpc import observer, response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER, NOBODY, VISITOR
-from rpcaccel.dataplane.rpc.admission import Admission, Headers
+from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
@@ -63,14 +63,7 @@ class Visit(Struct):
     route: PathRoute
     started: float
     """When the request was let in (monotonic seconds)."""
-    address: str
-    """The address of the client, trusted proxies looked through."""
-    guest: Client | None
-    """The client that is held to its limits; None: nobody is."""
-    ends: float | None
-    """When the client wants its answer (monotonic seconds); None: it waits as long as the network does."""
-    request: str
-    """The name of the request in the log; empty when no lines are written."""
+    caller: Caller
 
 
 class RequestHandler:
@@ -145,7 +138,7 @@ class RequestHandler:
             return self._turned_away(asked.headers, refusal)
         tally.in_flight += 1
         ends = None if asked.patience is None else started + asked.patience
-        visit = Visit(asked, route, started, address, guest, ends, request)
+        visit = Visit(asked, route, started, Caller(address, guest, ends, request, asked.headers))
         if asked.understood:
             return visit
         self.leave(visit)
@@ -154,8 +147,8 @@ class RequestHandler:
     def leave(self, visit: Visit) -> None:
         """Count a request out."""
         self._tally.in_flight -= 1
-        if visit.guest is not None:
-            visit.guest.leave()
+        if visit.caller.guest is not None:
+            visit.caller.guest.leave()
 
     def reply(self, visit: Visit, answered: Answered) -> HttpAnswer | Awaitable[HttpAnswer]:
         """The HTTP answer to a request whose body is answered. A long one is compressed in a thread, and awaited."""
@@ -166,8 +159,8 @@ class RequestHandler:
             lines = response_headers.for_batch(answered.outcomes, settings.headers, seconds)
         elif answered.outcomes:
             lines = response_headers.for_call(answered.outcomes[0], settings.headers, seconds)
-        if visit.request:
-            lines += f"{HEADER}: {visit.request}\r\n"
+        if visit.caller.request:
+            lines += f"{HEADER}: {visit.caller.request}\r\n"
         size = sum(map(len, parts))
         if size < settings.gzip_from:
             lines += head.short

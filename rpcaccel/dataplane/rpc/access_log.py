@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rpcaccel.config.sections import LogSettings
 from rpcaccel.core.client_limits import Client
-from rpcaccel.core.dispatch.outcome import Outcome, reason
+from rpcaccel.core.dispatch.outcome import Outcome, fault_of, reason
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.wire.printable import printable
@@ -23,7 +23,7 @@ from rpcaccel.dataplane.upstream.trace_context import CURRENT
 HEADER = "X-Request-ID"
 _HEADER = HEADER.lower()
 _FIT = re.compile(r"[!-~]{1,128}")
-_LONGEST_METHOD = 64
+_LONGEST_METHOD, _LONGEST_TEXT = 64, 200
 
 
 class Visitor(NamedTuple):
@@ -53,8 +53,7 @@ class AccessLog:
 
     def arrived(self, named: Headers, address: str, guest: Client | None) -> str:
         """Name a request that came: by the client's own X-Request-ID when that is fit to be printed, else by chance."""
-        request_id = named.get(_HEADER, "")
-        name = request_id if _FIT.fullmatch(request_id) else secrets.token_hex(8)
+        name = request_id(named) or secrets.token_hex(8)
         told = random.random() < self._share
         VISITOR.set(Visitor(name, "" if guest is None else guest.name, address, told))
         return name
@@ -83,7 +82,9 @@ class AccessLog:
             "bytes": len(outcome.result) if outcome.result is not None else 0,
         }
         if outcome.error is not None:
-            fields["error"] = error_parts(outcome.error)[0]
+            fields["error"], text = error_parts(outcome.error)
+            fields["error_text"] = printable(text[:_LONGEST_TEXT])[:_LONGEST_TEXT]
+            fields["fault"] = fault_of(plan, outcome)
         fields = {name: value for name, value in fields.items() if value != ""}
         if slow:
             self._log.warning("slow call", **fields, reason=reason(outcome, seconds))
@@ -96,6 +97,12 @@ def access_log(settings: LogSettings) -> AccessLog | None:
     return AccessLog(settings) if settings.access or settings.slow else None
 
 
+def request_id(named: Headers | None) -> str:
+    """The client's own X-Request-ID; empty when there is none that is fit to be printed."""
+    given = "" if named is None else named.get(_HEADER, "")
+    return given if _FIT.fullmatch(given) else ""
+
+
 def shown(method: str) -> str:
     """The beginning of a method's name in printable characters: clients send names of any form."""
-    return printable(method[:_LONGEST_METHOD])
+    return printable(method[:_LONGEST_METHOD])[:_LONGEST_METHOD]

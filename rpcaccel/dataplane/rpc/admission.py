@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from rpcaccel.config.sections import ClientsSettings
 from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal
@@ -33,6 +35,29 @@ class Headers(Protocol):
     def getall(self, key: str, default: list[str]) -> list[str]:
         """Every value of a header."""
         ...
+
+
+class Caller(Struct, frozen=True, gc=False):
+    """The caller of a request that was let in."""
+
+    address: str = ""
+    """The address of the client, trusted proxies looked through. Networks that route by client route by it."""
+    guest: Client | None = None
+    """The client that is held to its limits; None: nobody is."""
+    ends: float | None = None
+    """When the client wants its answer (monotonic seconds); None: it waits as long as the network does."""
+    request: str = ""
+    """The name of the request in the log; empty when no lines are written."""
+    headers: Headers | None = None
+
+    @property
+    def name(self) -> str:
+        """The name under which the caller is counted."""
+        return ANONYMOUS if self.guest is None else self.guest.name
+
+
+NOBODY = Caller()
+"""A caller of whom nothing is known."""
 
 
 class Arrival(NamedTuple):

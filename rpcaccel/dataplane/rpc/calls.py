@@ -14,16 +14,17 @@ from msgspec.structs import replace
 
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.client_limits import Client
-from rpcaccel.core.dispatch.outcome import Outcome, is_client_error
+from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
-from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.stats.counters import PARSED_OF, AnswerSource, Cell, Step, bump
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
+from rpcaccel.dataplane.rpc.admission import NOBODY, Caller
+from rpcaccel.dataplane.rpc.error_notes import ErrorNotes
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
 from rpcaccel.dataplane.rpc.observer import Observer
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
@@ -62,6 +63,7 @@ class _Taken(Struct, gc=False):
     """When the latency of the call began to count (monotonic seconds)."""
     fork_epoch: int
     """The fork epoch at which the call was planned."""
+    caller: Caller
 
 
 class Calls:
@@ -71,19 +73,12 @@ class Calls:
         self.settings = settings
         self.access: Observer | None = None
         """Called for every call; None: neither log nor traces are wanted."""
+        self.errors = ErrorNotes()
         self._engine = engine
         self.clock = clock
 
-    def begin(
-        self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
-    ) -> Answered | Pending[Answered]:
-        """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent.
-
-        Args:
-            client: the identity of the caller, for networks that route by client.
-            guest: the client that is held to its limits; None: nobody is.
-            ends: when the client wants its answer (monotonic seconds); None: it waits as long as the network does.
-        """
+    def begin(self, body: bytes, route: PathRoute, caller: Caller = NOBODY) -> Answered | Pending[Answered]:
+        """Answer a body: at once where nothing has to be waited for. Never raises for what a client sent."""
         tally, started = self._engine.tally, self.clock()
         tally.bytes_in += len(body)
         # An object in ASCII, the usual body, needs no check for UTF-8 and is no batch.
@@ -92,28 +87,24 @@ class Calls:
         if not tally.requests & _UNTIMED:
             tally.step(Step.PARSE, self.clock() - started)
         if isinstance(decoded, list):
-            return self._batch(decoded, route, client, guest, ends)
+            return self._batch(decoded, route, caller)
         if isinstance(decoded, Invalid):
             tally.refused("malformed")
             return Answered((jsonrpc.refusal(decoded),))
-        taken, outcome = self._take_up(decoded, route, guest, started)
+        taken, outcome = self._take_up(decoded, route, caller, started)
         if outcome is not None:
             route.known.learn(body, taken.plan, outcome, self.settings.headers)
             return self._single(taken, outcome)
-        return self.fetch(taken, route, client, ends).then(partial(self._single, taken))
+        return self.fetch(taken, route).then(partial(self._single, taken))
 
-    async def answer(
-        self, body: bytes, route: PathRoute, client: bytes, guest: Client | None = None, ends: float | None = None
-    ) -> Answered:
+    async def answer(self, body: bytes, route: PathRoute, caller: Caller = NOBODY) -> Answered:
         """The reply of `begin`, awaited."""
-        answered = self.begin(body, route, client, guest, ends)
+        answered = self.begin(body, route, caller)
         return answered if isinstance(answered, Answered) else await answered
 
-    def _batch(
-        self, members: list[Raw], route: PathRoute, client: bytes, guest: Client | None, ends: float | None
-    ) -> Answered | Pending[Answered]:
+    def _batch(self, members: list[Raw], route: PathRoute, caller: Caller) -> Answered | Pending[Answered]:
         """Independent calls, answered in order: hits at once, misses together, one failing item spoils no other."""
-        tally = self._engine.tally
+        tally, guest = self._engine.tally, caller.guest
         tally.batches += 1
         most = self.settings.max_batch
         if len(members) > most:
@@ -123,18 +114,19 @@ class Calls:
         if guest is not None and (refused := guest.batch(len(members))) is not None:
             return Answered((jsonrpc.error_reply(b"null", refused.error),), http=refused.http)
         batch = _Batch(members, self.settings.max_batch_answer)
-        self.take_turn(batch, route, guest)
-        return self.whole(batch) if batch.settled else _BatchFetch(self, batch, route, client, guest, ends).begin()
+        self.take_turn(batch, route, caller)
+        return self.whole(batch, route, caller) if batch.settled else _BatchFetch(self, batch, route, caller).begin()
 
-    def whole(self, batch: _Batch) -> Answered:
+    def whole(self, batch: _Batch, route: PathRoute, caller: Caller) -> Answered:
         """The answer to a batch whose items are all settled."""
         if batch.full:
             self._engine.tally.refused("batch-answer-too-large")
+            self.errors.turned_away(caller, route.network.name, batch.turned, batch.too_large)
         return batch.answered()
 
-    def take_turn(self, batch: _Batch, route: PathRoute, guest: Client | None) -> None:
+    def take_turn(self, batch: _Batch, route: PathRoute, caller: Caller) -> None:
         """Read on in a batch, for as long as one may hold the loop: answer hits, collect misses."""
-        particular = guest is not None or self.access is not None
+        particular = caller.guest is not None or self.access is not None
         memory, now = self._engine.memory, self.clock()
         turn_ends = now + TURN
         while batch.next < batch.size and now < turn_ends:
@@ -149,11 +141,11 @@ class Calls:
                 now = self.clock()
                 known.count(memory, slot, len(result), now - started)
             else:
-                self._take(batch, position, text, route, guest, started)
+                self._take(batch, position, text, route, caller, started)
                 now = self.clock()
 
     def _take(
-        self, batch: _Batch, position: int, text: bytes, route: PathRoute, guest: Client | None, started: float
+        self, batch: _Batch, position: int, text: bytes, route: PathRoute, caller: Caller, started: float
     ) -> None:
         """Decode one item of a batch, and answer it at once, refuse it, or put it among the misses."""
         call = jsonrpc.decode_member(text)
@@ -162,25 +154,23 @@ class Calls:
             batch.replies[position] = call.id, jsonrpc.ERROR, jsonrpc.error_object(call.code, call.message)
             return
         if batch.full:
-            batch.turn_away(position, call.id)
+            batch.turn_away(position, call.id, full_method(call.method, route.prefix))
             return
-        taken, outcome = self._take_up(call, route, guest, started)
+        taken, outcome = self._take_up(call, route, caller, started)
         if outcome is None:
             batch.misses.append((position, taken))
             return
         route.known.learn(text, taken.plan, outcome, self.settings.headers)
         self.count(taken, outcome)
-        batch.settle(position, call.id, outcome)
+        batch.settle(position, taken, outcome)
 
-    def _take_up(
-        self, call: Call, route: PathRoute, guest: Client | None, started: float
-    ) -> tuple[_Taken, Outcome | None]:
+    def _take_up(self, call: Call, route: PathRoute, caller: Caller, started: float) -> tuple[_Taken, Outcome | None]:
         """Plan a call, and give the answer that needs no waiting. A guest pays for the call, whoever answers it.
 
         Whether the call is refused is asked first: the params of a refused call are not read, and no plan is
         remembered. That a method with a rule is accepted is asked once for each path and revision of the settings.
         """
-        network, engine = route.network, self._engine
+        network, engine, guest = route.network, self._engine, caller.guest
         accepted = route.accepted.get(call.method)
         if accepted is not None:
             rule, refused = accepted[0], None
@@ -199,17 +189,20 @@ class Calls:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:
                 route.accepted[call.method] = accepted
-        return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch), outcome
+            elif not rule.known:
+                self.errors.called(plan.network, method)
+        return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
 
-    def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
+    def fetch(self, taken: _Taken, route: PathRoute) -> Pending[Outcome]:
         """The outcome of a call that misses.
 
-        At `ends`, when the client wants its answer, the wait ends as if the client left: the fetch goes on for others.
+        When the client wants its answer, the wait ends as if the client left: the fetch goes on for others.
         """
         taken.cell.missed(miss_reason(taken.plan))
-        pending = self._engine.fetch(route.network, taken.plan, client)
-        if ends is not None:
-            pending.within(ends - self.clock(), out_of_time(taken.plan.head))
+        caller = taken.caller
+        pending = self._engine.fetch(route.network, taken.plan, caller.address.encode())
+        if caller.ends is not None:
+            pending.within(caller.ends - self.clock(), out_of_time(taken.plan.head))
         return pending
 
     def _single(self, taken: _Taken, outcome: Outcome) -> Answered:
@@ -228,9 +221,9 @@ class Calls:
         if outcome.error is None:
             taken.cell.done(outcome.source, seconds, size, steps=outcome.steps)
         else:
-            by_client = is_client_error(taken.plan, outcome)
+            code, fault = self.errors.note(taken.caller, taken.plan, outcome, seconds)
+            by_client = fault == "client"
             taken.cell.done(outcome.source, seconds, 0, failed=True, by_client=by_client, steps=outcome.steps)
-            code, _message = error_parts(outcome.error)
             bump(self._engine.tally.network(taken.plan.network).codes, str(code))
         if self.access is not None:
             self.access.answered(taken.plan.network, taken.plan, outcome, seconds)
@@ -239,17 +232,13 @@ class Calls:
 class _BatchFetch:
     """Fetches the items of one batch that must be waited for, at most http.batch_at_once of them at a time."""
 
-    __slots__ = ("_batch", "_calls", "_client", "_ends", "_going_on", "_guest", "_pending", "_route", "_under_way")
+    __slots__ = ("_batch", "_caller", "_calls", "_going_on", "_pending", "_route", "_under_way")
 
-    def __init__(
-        self, calls: Calls, batch: _Batch, route: PathRoute, client: bytes, guest: Client | None, ends: float | None
-    ) -> None:
+    def __init__(self, calls: Calls, batch: _Batch, route: PathRoute, caller: Caller) -> None:
         self._calls = calls
         self._batch = batch
         self._route = route
-        self._client = client
-        self._guest = guest
-        self._ends = ends
+        self._caller = caller
         self._under_way: set[Pending[Outcome]] = set()
         self._going_on = False
         """Is `_go_on` beginning items? An item that is answered within that leaves the next one to the same loop."""
@@ -271,7 +260,7 @@ class _BatchFetch:
     def _read_on(self) -> None:
         if self._pending.done():
             return
-        self._calls.take_turn(self._batch, self._route, self._guest)
+        self._calls.take_turn(self._batch, self._route, self._caller)
         if not self._batch.read:
             asyncio.get_running_loop().call_soon(self._read_on)
         self._go_on()
@@ -284,14 +273,14 @@ class _BatchFetch:
         while batch.misses and len(self._under_way) < calls.settings.batch_at_once and not self._pending.done():
             position, taken = batch.misses.popleft()
             if batch.full:
-                batch.turn_away(position, taken.id)
+                batch.turn_away(position, taken.id, taken.plan.method)
             elif calls.access is None:
                 self._fetch(position, taken)
             else:
                 copy_context().run(self._fetch, position, taken)  # so that each call has a trace of its own
         self._going_on = False
         if batch.settled and not self._under_way and not self._pending.done():
-            self._pending.land(calls.whole(batch))
+            self._pending.land(calls.whole(batch, self._route, self._caller))
 
     def _fetch(self, position: int, taken: _Taken) -> None:
         if self._calls.access is not None:
@@ -300,7 +289,7 @@ class _BatchFetch:
         network, plan = self._route.network, taken.plan
         if network.sight.view.fork_epoch != taken.fork_epoch:  # by the old plan, a node on a left branch might be asked
             taken.plan = network.plan(plan.method, plan.asked)
-        pending = self._calls.fetch(taken, self._route, self._client, self._ends)
+        pending = self._calls.fetch(taken, self._route)
         self._under_way.add(pending)
         pending.listen(partial(self._landed, position, taken))
 
@@ -311,7 +300,7 @@ class _BatchFetch:
         try:
             outcome = pending.result()
             self._calls.count(taken, outcome)
-            self._batch.settle(position, taken.id, outcome)
+            self._batch.settle(position, taken, outcome)
         except (Exception, asyncio.CancelledError) as error:
             self.leave(pending)
             self._pending.land(None, error)
@@ -322,7 +311,7 @@ class _BatchFetch:
 class _Batch:
     """A batch while its items are answered."""
 
-    __slots__ = ("full", "members", "misses", "most", "next", "outcomes", "replies", "room", "size")
+    __slots__ = ("full", "members", "misses", "most", "next", "outcomes", "replies", "room", "size", "turned")
 
     def __init__(self, members: list[Raw], most: int) -> None:
         """`most`: bytes of results and errors that the reply may have."""
@@ -334,6 +323,8 @@ class _Batch:
         """Bytes of results and errors for which there is still room."""
         self.full = False
         """Was there no room for an answer? No further item is begun then; small answers under way may still fit."""
+        self.turned: dict[str, int] = {}
+        """Items whose answers found no room, by method."""
         self.replies: list[tuple[bytes, bytes, bytes] | None] = [None] * self.size
         """The replies by position, as jsonrpc.batch_reply takes them."""
         self.outcomes: list[Outcome | None] = [None] * self.size
@@ -351,25 +342,31 @@ class _Batch:
         """Is there nothing left to wait for?"""
         return self.read and not self.misses
 
-    def settle(self, position: int, call_id: bytes | None, outcome: Outcome) -> None:
+    @property
+    def too_large(self) -> str:
+        """The sentence for an item whose answer finds no room."""
+        return f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
+
+    def settle(self, position: int, taken: _Taken, outcome: Outcome) -> None:
         """Take the outcome of one item: its reply where there is room, none for a notification."""
+        call_id = taken.id
         if call_id is None:
             self.outcomes[position] = replace(outcome, result=b"", error=None)
             return
         found = outcome.result is not None
         value = (outcome.result if found else outcome.error) or b"null"
         if len(value) > max(self.room, SHORT):
-            self.turn_away(position, call_id)
+            self.turn_away(position, call_id, taken.plan.method)
             return
         self.room -= len(value)
         self.outcomes[position] = outcome
         self.replies[position] = call_id, jsonrpc.RESULT if found else jsonrpc.ERROR, value
 
-    def turn_away(self, position: int, call_id: bytes | None) -> None:
+    def turn_away(self, position: int, call_id: bytes | None, method: str) -> None:
         """Refuse one item because there is no room for its answer. No further item is begun."""
         self.full = True
-        message = f"response too large: the answers of a batch have {self.most} bytes at the most; ask for less at once"
-        error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, message)
+        self.turned[method] = self.turned.get(method, 0) + 1
+        error = jsonrpc.error_object(jsonrpc.RESPONSE_TOO_LARGE, self.too_large)
         self.outcomes[position] = Outcome(source=AnswerSource.REFUSED, error=error)
         if call_id is not None:
             self.replies[position] = call_id, jsonrpc.ERROR, error

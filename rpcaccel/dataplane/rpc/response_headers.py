@@ -66,7 +66,7 @@ def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
     steps = ""
     for name, taken in outcome.steps:
         steps += f"{name};dur={taken * 1000:.2f}, "
-    for leg in outcome.legs if steps else ():
+    for leg in outcome.legs if steps and len(outcome.legs) > 1 else ():
         steps += f'attempt;desc="{leg.node} {leg.end}";start={leg.start * 1000:.2f};dur={leg.seconds * 1000:.2f}, '
     return f"{told}{TIMING}: {steps}total;dur={seconds * 1000:.2f}\r\n"
 

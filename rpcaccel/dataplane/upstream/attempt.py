@@ -16,12 +16,15 @@ from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind, policy
 from rpcaccel.core.replies.result_check import judge_result
 from rpcaccel.core.stats.counters import NodeCell
+from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.pool import NodePool, UnderWay
 from rpcaccel.dataplane.upstream.trace_context import CURRENT as TRACED
 from rpcaccel.dataplane.upstream.trace_context import TracedAttempt
 
 CutAs = Literal["cancelled", "overtaken", "hung"]
 """Why an attempt is given up before its reply: the call ended, another attempt was quicker, or the node hangs."""
+LONGEST_SAID = 200
+"""Characters kept of the words of a node that failed."""
 _LIGHT = Bulkhead.LIGHT  # looked up once (core.plan.planner)
 
 
@@ -34,7 +37,7 @@ class Attempt:
     request carries."""
 
     __slots__ = ("_over", "_span", "asked", "began", "cell", "end", "ended", "head", "method", "node", "params",
-                 "permit", "plan", "pool", "request", "span")  # fmt: skip
+                 "permit", "plan", "pool", "request", "said", "span")  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +62,8 @@ class Attempt:
         """When the attempt was over; None while it is under way."""
         self.end = "cancelled"
         """How the attempt ended, in the words of `Leg`."""
+        self.said = ""
+        """The words of the node, or of the failure on the way to it; empty unless the attempt failed."""
         self.span = ""
         """The header that names the attempt to the node (a traceparent); empty when the call is not traced."""
         self.request: UnderWay | None = None
@@ -107,7 +112,7 @@ class Attempt:
     def leg(self, since: float) -> Leg:
         """How an attempt that is over went, in seconds from the moment `since`."""
         ended = self.began if self.ended is None else self.ended
-        return Leg(self.node.id, self.began - since, ended - self.began, self.end)
+        return Leg(self.node.id, self.began - since, ended - self.began, self.end, self.said)
 
     @staticmethod
     def settle(attempts: Sequence[Attempt], replies: Sequence[Answer | Failure]) -> None:
@@ -177,6 +182,7 @@ class Attempt:
             elif verdict == "success":
                 pool.balancer.succeeded(node)
         self.end = kind.value
+        self.said = _words(reply)
         self.cell.failed(kind)
         if isinstance(reply, Answer):
             self.cell.answered(reply.elapsed, 0 if reply.result is None else len(reply.result))
@@ -269,9 +275,17 @@ def concluded(end: Settle, machine: Machine, attempts: Sequence[Attempt], *, cou
         attempts=count,
         tried=tuple(machine.tried),
         steps=tuple(machine.steps),
-        legs=tuple([one.leg(made[0].began) for one in made]) if len(made) > 1 else (),
+        legs=tuple([one.leg(made[0].began) for one in made]) if len(made) > 1 or (made and made[0].said) else (),
         forced=forced,
     )
+
+
+def _words(reply: Answer | Failure) -> str:
+    """The words of a reply that is not good."""
+    error, text = reply.error, "" if isinstance(reply, Answer) else reply.text
+    if error is not None:
+        text = error_parts(error)[1]
+    return printable((text or "a result that cannot be")[:LONGEST_SAID])[:LONGEST_SAID]
 
 
 def _began(attempt: Attempt) -> float:

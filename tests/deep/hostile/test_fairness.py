@@ -38,7 +38,7 @@ async def test_a_batch_of_hits_holds_the_loop_for_a_fraction_of_its_work() -> No
         items = [{"id": n, "method": BLOCK, "params": [26, {}]} for n in range(5000)]
         route = proxy.worker._front.routes["/"]
         # Time of this thread alone, one part of it against another: what other programs do meanwhile does not count.
-        batch = asyncio.create_task(proxy.worker._calls.answer(orjson.dumps(items), route, b""))
+        batch = asyncio.create_task(proxy.worker._calls.answer(orjson.dumps(items), route))
         holds, started = [], time.thread_time()
         last = started
         while not batch.done():

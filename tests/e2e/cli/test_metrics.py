@@ -29,7 +29,8 @@ async def test_traffic_shows_in_every_family_that_it_touches(serve: Serve, redis
         } == {metric.name for metric in EXPOSED}
         block = NET | {"method": "hmyv2_getBlockByNumber"}
         assert told.sum("rpcaccel_calls_total", outcome="ok", **block) == 30
-        assert told.sum("rpcaccel_calls_total", outcome="error", **block) == 1
+        assert told.sum("rpcaccel_calls_total", outcome="client_error", **block) == 1
+        assert told.sum("rpcaccel_calls_total", outcome="error") == 0
         assert told.sum("rpcaccel_call_seconds_count", source="node", **block) == 11
         assert told.sum("rpcaccel_call_seconds_count", source="memory", **block) == 20
         assert told.sum("rpcaccel_cache_answers_total", **NET, **{"class": "by-number"}, source="memory") == 20

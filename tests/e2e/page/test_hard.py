@@ -17,7 +17,7 @@ HEADINGS = {
     "nodes": "Nodes",
     "cache": "Tiers",
     "explain": "Explain a call",
-    "errors": "Errors no rule knows",
+    "errors": "Errors that clients got",
     "changes": "In force",
     "clients": "Clients",
     "settings": "Settings",

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rpcaccel.config.sections import ErrorsSettings
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
+from rpcaccel.core.replies.failure import FailureKind, is_node_fault
 from tests.support.services import ROOT, Process, require
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboard.json"
@@ -122,6 +124,16 @@ def test_every_alert_says_what_follows_and_how_urgent_it_is() -> None:
         assert rule["annotations"].keys() == {"summary", "description"}
 
 
+def test_the_alert_about_failing_nodes_counts_what_is_their_own_fault() -> None:
+    (kinds,) = (re.findall(r'kind=~"([^"]+)"', expression) for expression in alerts() if "kind=~" in expression)
+    assert kinds[0].split("|") == [kind.value for kind in FailureKind if is_node_fault(kind.value)]
+
+
+def test_the_alerts_about_failing_calls_have_the_shares_of_the_settings() -> None:
+    shares = [float(share) for expression in alerts() for share in re.findall(r'"refused".*> ([0-9.]+)', expression)]
+    assert shares == [ErrorsSettings().warn, ErrorsSettings().bad]
+
+
 def promtool(*arguments: str) -> str:
     """What promtool says; AssertionError when it is not content."""
     with Process([require("promtool"), *arguments], cwd=PROMETHEUS) as tool:
@@ -130,7 +142,7 @@ def promtool(*arguments: str) -> str:
 
 
 def test_prometheus_accepts_the_rules() -> None:
-    assert "10 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "11 rules found" in promtool("check", "rules", "alerts.yml")
 
 
 def test_alerts_ring_when_they_should_and_only_then() -> None:

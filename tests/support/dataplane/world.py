@@ -25,6 +25,7 @@ from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.worker_state import WorkerState
+from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
@@ -241,7 +242,7 @@ class Host:
     async def ask(self, network: str, body: bytes, client: bytes = b"") -> Answered:
         """A client's request."""
         served = self.state.networks[network]
-        return await self.calls.answer(body, PathRoute(served, KnownCalls(served)), client)
+        return await self.calls.answer(body, PathRoute(served, KnownCalls(served)), Caller(client.decode()))
 
     async def close(self) -> None:
         await self.engine.flights.close()

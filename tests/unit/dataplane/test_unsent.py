@@ -136,7 +136,7 @@ async def test_what_waits_for_many_is_kept_once() -> None:
         front = lanes.front
         visit = front.enter(asked, "")
         assert isinstance(visit, Visit)
-        reply = front.reply(visit, await front.calls.answer(body, visit.route, b""))
+        reply = front.reply(visit, await front.calls.answer(body, visit.route))
         front.leave(visit)
         assert isinstance(reply, HttpAnswer)
         assert reply.parts[1] is result

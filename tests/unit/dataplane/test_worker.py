@@ -157,7 +157,7 @@ async def test_answers_and_what_is_remembered_of_calls_have_one_bound_whatever_p
                 worker.engine.memory.put(key, entry, 0.0)
                 for path in front.routes:
                     if "hmy" not in path:
-                        await worker._calls.answer(call % number, front.routes[path], b"")
+                        await worker._calls.answer(call % number, front.routes[path])
             (tier,) = (tier for tier in worker.report().tally.tiers if tier.name == "memory")
             assert tier.limit == (size or LEAST)
             assert tier.bytes <= tier.limit

@@ -13,6 +13,7 @@ from rpcaccel.controlplane.admin.problems import TITLES
 from rpcaccel.controlplane.admin.settings_api import LARGEST
 from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.sample_control import SampleControl
+from tests.support.sample_errors import TIMEOUT
 from tests.support.sample_view import SampleView
 
 FILES = {
@@ -69,7 +70,9 @@ async def next_look(view: FailingView) -> None:
 
 def path_of(route: AdminRoute) -> str:
     """A path that this route serves."""
-    return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
+    return re.sub(r"\{file.*", "", route.path).format(
+        network="harmony-s0", id=TIMEOUT.id if "errors" in route.path else "a"
+    )
 
 
 async def test_every_route_answers_with_the_strict_headers(client: aiohttp.ClientSession) -> None:
@@ -129,7 +132,7 @@ async def test_the_api_tells_the_sampled_traffic(
 
 async def test_errors_that_no_rule_knew_are_told_and_rules_can_be_tried(client: aiohttp.ClientSession) -> None:
     async with client.get("/api/v1/errors") as reply:
-        (error,) = (await reply.json())["errors"]
+        (error,) = (await reply.json())["unclassed"]
     assert (error["text"], error["count"], error["node"]) == ("shard # is on holiday", 1, "c")
     question = {"network": error["network"], "message": error["message"], "code": error["code"]}
     async with client.post("/api/v1/errors/try", json=question) as reply:
@@ -142,6 +145,40 @@ async def test_errors_that_no_rule_knew_are_told_and_rules_can_be_tried(client: 
     async with client.post("/api/v1/errors/try", json={**question, "network": "mars"}) as reply:
         assert reply.status == 400
         assert "no network is called 'mars'" in (await reply.json(content_type=None))["detail"]
+
+
+async def test_errors_that_clients_got_are_told_and_opened_to_their_samples(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/errors?minutes=1&network=harmony-s0") as reply:
+        told = await reply.json()
+    groups = {(group["fault"], group["method"]): group for group in told["groups"]}
+    assert groups["service", "hmyv2_getBlockByNumber"]["lately"] == 40
+    assert told["codes"] == {"-32000": 40, "-32601": 7, "-32005": 3}
+    assert [one["method"] for one in told["unknown_methods"]] == ["hmyv2_nope"]
+    async with client.get(f"/api/v1/errors/{TIMEOUT.id}") as reply:
+        (sample,) = (await reply.json())["samples"]
+    assert (sample["client"], sample["request"], sample["attempts"][0]["said"]) == (
+        "shop",
+        "abc-1",
+        "no answer within 10 s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("?minutes=0", 422, "minutes: found '0', expected a whole number from 1 to 60"),
+        ("?minutes=61", 422, "expected a whole number from 1 to 60"),
+        ("?minutes=%D9%A3", 422, "expected a whole number from 1 to 60"),
+        ("?network=mars", 404, "no network is called 'mars'"),
+        ("/nothing", 404, "no such group of errors is known"),
+    ],
+)
+async def test_what_is_asked_wrongly_about_errors_is_said(
+    client: aiohttp.ClientSession, path: str, status: int, said: str
+) -> None:
+    async with client.get(f"/api/v1/errors{path}") as reply:
+        assert reply.status == status
+        assert said in (await reply.json(content_type=None))["detail"]
 
 
 async def test_the_page_and_its_files_are_served_by_name(client: aiohttp.ClientSession) -> None:

@@ -22,6 +22,7 @@ from rpcaccel.controlplane.admin.auth import LINES, FailedLogins
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.sockets import ListenError
 from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_errors import TIMEOUT
 from tests.support.sample_view import SampleView
 from tests.support.services import SUPPORT
 
@@ -57,7 +58,9 @@ async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 def path_of(route: AdminRoute) -> str:
-    return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
+    return re.sub(r"\{file.*", "", route.path).format(
+        network="harmony-s0", id=TIMEOUT.id if "errors" in route.path else "a"
+    )
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment, unclassed
+from rpcaccel.controlplane.stats.error_documents import errors, opened, refused_requests
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
+from rpcaccel.core.stats.error_log import ErrorLog
 from tests.support.described_answers import problems
 from tests.support.sample_control import sample_settings
+from tests.support.sample_errors import sample_log
 from tests.support.sample_view import NETWORK, SampleView
 
 DESCRIPTION = describe(ROUTES, lambda _: None)
 
 
-def test_errors_nobody_knows_are_as_they_are_described() -> None:
-    assert problems(DESCRIPTION, "GET", "/api/v1/errors", unclassed(SampleView().errors())) == []
+def sent(document: Any) -> Any:
+    """A document as it comes to a client."""
+    return msgspec.json.decode(msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize("log", [ErrorLog(), sample_log(1000.0)])
+@pytest.mark.parametrize("minutes", [1, 5, 60])
+def test_errors_are_as_they_are_described(log: ErrorLog, minutes: int) -> None:
+    refusals = refused_requests(SampleView().frame().snapshot, None)
+    made = errors(log, SampleView().errors(), refusals, minutes=minutes, now=1000.0, at=2e9)
+    assert problems(DESCRIPTION, "GET", "/api/v1/errors", sent(made)) == []
+    for group in log.groups():
+        assert problems(DESCRIPTION, "GET", "/api/v1/errors/{id}", sent(opened(group, 1000.0))) == []
 
 
 @pytest.mark.parametrize(

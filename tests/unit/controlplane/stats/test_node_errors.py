@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from rpcaccel.config.model import NetworkSettings
-from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment, unclassed
+from rpcaccel.controlplane.stats.node_errors import ErrorQuestion, treatment
 from rpcaccel.core.replies.unknown_errors import Unclassed, together
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import proxying
@@ -47,11 +48,11 @@ def test_a_rule_that_is_none_is_named(rules: tuple[dict[str, Any], ...], said: s
     assert str(caught.value).startswith(said)
 
 
-def test_the_document_holds_everything_collected() -> None:
+def test_everything_about_an_error_is_collected() -> None:
     found = Unclassed()
     found.note("s0", "a", "m", 1, "text", 200, at=5.0)
-    (error,) = unclassed(found.all())["errors"]
-    assert error == {
+    (error,) = found.all()
+    assert asdict(error) == {
         **{"network": "s0", "code": 1, "text": "text", "count": 1, "first_seen": 5.0, "last_seen": 5.0},
         **{"http_status": 200, "node": "a", "method": "m", "message": "text"},
     }

@@ -20,7 +20,7 @@ async def test_a_hit_is_answered_at_once_and_a_miss_is_waited_for() -> None:
         for at_once in (False, True):
             visit = front.enter(RequestHead("/", NO_HEADERS), "127.0.0.1")
             assert isinstance(visit, Visit)
-            answered = front.calls.begin(body, visit.route, b"", visit.guest)
+            answered = front.calls.begin(body, visit.route, visit.caller)
             assert isinstance(answered, Answered) == at_once
             reply = front.reply(visit, answered if isinstance(answered, Answered) else await answered)
             assert isinstance(reply, HttpAnswer)

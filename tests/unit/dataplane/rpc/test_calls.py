@@ -60,7 +60,7 @@ async def test_a_batch_has_only_so_many_items_at_the_nodes_at_once() -> None:
             assert isinstance(batcher, Batcher)
             batcher.client = Watched(batcher.client)
         items = [{"id": n, "method": "hmyv2_getBlockByNumber", "params": [n % 200, {}]} for n in range(150)]
-        answered = await answering.answer(json.dumps(items).encode(), routes["/"], b"")  # type: ignore[arg-type]
+        answered = await answering.answer(json.dumps(items).encode(), routes["/"])  # type: ignore[arg-type]
         assert len(json.loads(answered.body)) == 150
         assert 1 < most <= 20
 
@@ -70,8 +70,8 @@ async def test_what_failed_towards_the_nodes_sets_the_http_status_of_a_single_ca
         answering, routes = calls(proxy)
         await nodes[0].kill()
         one = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[5,{}]}'
-        assert (await answering.answer(one, routes["/"], b"")).http == 502  # type: ignore[arg-type]
-        batch = await answering.answer(b"[" + one + b"]", routes["/"], b"")  # type: ignore[arg-type]
+        assert (await answering.answer(one, routes["/"])).http == 502  # type: ignore[arg-type]
+        batch = await answering.answer(b"[" + one + b"]", routes["/"])  # type: ignore[arg-type]
         assert batch.http == 200
         assert json.loads(batch.body)[0]["error"]["code"] == -32603
 
@@ -83,7 +83,7 @@ async def test_a_long_batch_lets_others_have_their_turn() -> None:
         answering = Calls(proxy.worker.engine, lambda: next(ticks) * TURN / 10, HttpSettings())
         routes = proxy.worker._front.routes
         item = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
-        batch = asyncio.create_task(answering.answer(b"[" + b",".join([item] * 1000) + b"]", routes["/"], b""))
+        batch = asyncio.create_task(answering.answer(b"[" + b",".join([item] * 1000) + b"]", routes["/"]))
         turns = 0
         while not batch.done():
             await asyncio.sleep(0)
@@ -98,7 +98,7 @@ async def test_the_steps_of_a_call_are_counted_for_its_method_and_a_hit_has_none
         body = b'{"jsonrpc":"2.0","id":1,"method":"hmyv2_getBlockByNumber","params":[7,{}]}'
 
         async def spent() -> dict[str, int]:
-            await answering.answer(body, routes["/"], b"")  # type: ignore[arg-type]
+            await answering.answer(body, routes["/"])  # type: ignore[arg-type]
             cells = proxy.worker.engine.tally.snapshot().cells
             return next(cell.spent for cell in cells if cell.method == "hmyv2_getBlockByNumber")
 
@@ -159,7 +159,7 @@ def batch_of(numbers: Sequence[int], first: int = 0) -> bytes:
 
 async def sizes(answering: Calls, route: PathRoute) -> int:
     """Bytes of one block, as a node has just said it."""
-    answered = await answering.answer(BLOCK % (1, 26), route, b"")
+    answered = await answering.answer(BLOCK % (1, 26), route)
     return len(answered.outcomes[0].result or b"")
 
 
@@ -175,7 +175,7 @@ async def test_what_a_batch_has_no_room_for_is_answered_with_an_error_each_in_or
         size = await sizes(answering, route)
         answering, _ = calls(proxy, max_batch_answer=3 * size + 10)
         for _ in range(3):  # the long way, and by what is known since
-            answered = await answering.answer(batch_of([26] * 10), route, b"")
+            answered = await answering.answer(batch_of([26] * 10), route)
             assert ends(answered.body) == [(n, 0) for n in range(3)] + [(n, -32003) for n in range(3, 10)]
         assert "response too large" in json.loads(answered.body)[-1]["error"]["message"]
         assert proxy.worker.report().tally.refusals == {"batch-answer-too-large": 3}
@@ -188,7 +188,7 @@ async def test_nothing_more_is_fetched_for_a_batch_that_has_no_room() -> None:
         size = await sizes(answering, route)
         answering, _ = calls(proxy, max_batch_answer=size * 2, batch_at_once=2)
         before = proxy.asked("hmyv2_getBlockByNumber")
-        answered = await answering.answer(batch_of(range(100, 150)), route, b"")
+        answered = await answering.answer(batch_of(range(100, 150)), route)
         told = ends(answered.body)
         assert [call_id for call_id, _ in told] == list(range(50))
         assert 0 < sum(not code for _, code in told) <= 3
@@ -203,7 +203,7 @@ async def test_what_was_done_is_told_though_the_batch_has_no_room_left() -> None
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         answering, routes = calls(proxy, max_batch_answer=1)
         ask = b'[{"id":1,"method":"net_peerCount"},{"id":2,"method":"net_peerCount"}]'
-        answered = await answering.answer(ask, routes["/"], b"")  # type: ignore[arg-type]
+        answered = await answering.answer(ask, routes["/"])  # type: ignore[arg-type]
         assert ends(answered.body) == [(1, 0), (2, 0)]
 
 
@@ -214,7 +214,7 @@ async def test_answers_that_nobody_is_shown_are_not_held_and_take_no_room() -> N
         size = await sizes(answering, route)
         answering, _ = calls(proxy, max_batch_answer=size + 10)
         silent = [(BLOCK % (1, number)).replace(b'"id":1,', b"") for number in (26, 27, 28)]
-        answered = await answering.answer(b"[%b]" % b",".join([*silent, BLOCK % (9, 26)]), route, b"")
+        answered = await answering.answer(b"[%b]" % b",".join([*silent, BLOCK % (9, 26)]), route)
         assert ends(answered.body) == [(9, 0)]
         assert [outcome.result for outcome in answered.outcomes[:3]] == [b""] * 3
 
@@ -229,7 +229,7 @@ async def test_a_batch_of_kept_answers_is_put_together_in_one_copy() -> None:
         proxy.worker.engine.memory.put(plan.key, entry, 0.0)
         body = batch_of([26] * 300)
         tracemalloc.start()
-        answered = answering.begin(body, route, b"")
+        answered = answering.begin(body, route)
         while not isinstance(answered, Answered):
             answered = await answered
         peak = tracemalloc.get_traced_memory()[1]
@@ -246,7 +246,7 @@ async def test_items_that_are_answered_at_once_while_others_wait_are_as_many_as_
             {"id": n, "method": "hmyv2_getBlockByNumber", "params": [n, {}]} for n in range(64)
         ]
         items += [{"id": n, "method": "eth_getFilterChanges", "params": [gone]} for n in range(64, 964)]
-        answered = await answering.answer(json.dumps(items).encode(), routes["/"], b"")  # type: ignore[arg-type]
+        answered = await answering.answer(json.dumps(items).encode(), routes["/"])  # type: ignore[arg-type]
         assert sorted(reply["id"] for reply in json.loads(answered.body)) == list(range(964))
 
 
@@ -255,7 +255,7 @@ async def test_an_item_that_waited_for_others_over_a_reorganisation_is_planned_a
         answering, routes = calls(proxy, batch_at_once=1)
         nodes[0].hold("eth_gasPrice")
         body = b'[{"id":1,"method":"eth_gasPrice"},{"id":2,"method":"hmyv2_gasPrice"}]'
-        answer = asyncio.create_task(answering.answer(body, routes["/"], b""))  # type: ignore[arg-type]
+        answer = asyncio.create_task(answering.answer(body, routes["/"]))  # type: ignore[arg-type]
         await nodes[0].arrived.wait()
         nodes[0].chain.advance()
         proxy.see(fork_epoch=1)

@@ -1,0 +1,91 @@
+// Errors of one cause as rows; a row opens to samples: whose call it was, its params, and what each node said.
+
+import { read } from "../api.js";
+import { h, redraw, refresh, state } from "../dom.js";
+import { NONE, count, duration, joined, moment, plural } from "../format.js";
+import { FAILED, facts, methodName } from "../parts.js";
+import { Table, numbers } from "../table.js";
+
+const SAMPLES_EVERY = 4000;
+
+/** Whose doing an error is: level and word. */
+export const WORDS = { service: ["bad", "failed"], client: ["idle", "by callers"], refused: ["warn", "refused"] };
+
+const fault = ({ fault: whose }) => state(...WORDS[whose]);
+/** The name that most come from, or how many there are. */
+const mostly = (name, counts) => name ?? (Object.keys(counts).length ? `${Object.keys(counts).length} of them` : NONE);
+const NAMELESS = { "": "several methods", other: "methods no rule names" };
+const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method));
+
+function attempts(sample) {
+  if (!sample.attempts.length) return null;
+  const row = ({ node, start, seconds, end, said }) => h("tr", {}, h("td", {}, node), h("td", { class: "right" }, start ? joined(duration(start)) : "at once"), h("td", { class: "right" }, joined(duration(seconds))),
+    h("td", { class: "words" }, FAILED[end] ?? end), h("td", { class: "words" }, said || NONE));
+  return h("div", { class: "attempts", tabindex: "0", role: "region", "aria-label": "Attempts" }, h("table", {}, h("thead", {}, h("tr", {}, [["Node"], ["Asked after", "right"], ["Took", "right"], ["Ended"], ["What it said"]].map(([title, side]) => h("th", { scope: "col", class: side }, h("span", {}, title))))),
+    h("tbody", {}, sample.attempts.map(row))));
+}
+
+function sampleOf(sample) {
+  const about = [["client", `${sample.client}${sample.address ? ` (${sample.address})` : ""}`], ["request", sample.request || NONE], ["answered after", joined(duration(sample.seconds))]];
+  return h("li", {}, h("div", { class: "sample-head" }, h("b", {}, moment(sample.at)), about.map(([name, value]) => h("span", {}, h("span", { class: "quiet" }, `${name} `), value))),
+    h("p", { class: "words" }, sample.message),
+    sample.params ? h("pre", { class: "answer params", tabindex: "0", "aria-label": "Params" }, sample.params) : null,
+    sample.params_note ? h("p", { class: "quiet" }, `Params: ${sample.params_note}.`) : null, attempts(sample));
+}
+
+const counted = (title, counts) => (Object.keys(counts).length ? facts(title, Object.entries(counts).sort(([, one], [, two]) => two - one).map(([name, number]) => [name, joined(count(number))])) : null);
+
+function detail(first) {
+  const told = h("div", { class: "facts" });
+  const list = h("ul", { class: "samples" });
+  let askedAt = -Infinity;
+  const ask = async () => {
+    askedAt = performance.now();
+    const opened = await read(`errors/${first.id}`).catch(() => null);
+    if (opened) refresh(list, JSON.stringify(opened.samples), () => (opened.samples.length ? opened.samples.map(sampleOf) : h("li", { class: "quiet" }, "No call of it was kept whole.")));
+  };
+  return {
+    element: h("div", {}, told, h("h3", {}, "The latest that were kept whole"), list),
+    update: (group) => {
+      if (performance.now() - askedAt > SAMPLES_EVERY) ask();
+      refresh(told, JSON.stringify(group), () => [
+        facts("In all", [["errors", joined(count(group.count))], ["first", moment(group.first_seen)], ["last", moment(group.last_seen)], ["kind", group.kind || NONE]]),
+        counted("By client", group.clients), counted("By node", group.nodes),
+      ]);
+    },
+  };
+}
+
+export function groupTable(severalNetworks, minutes) {
+  return new Table({
+    label: "Errors that clients got", key: (group) => group.id, detail, sort: severalNetworks ? 4 : 3,
+    find: (group) => `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
+    columns: [
+      { title: "Method", sort: (group) => group.method, text: (group) => group.method, cell: method },
+      ...(severalNetworks ? [{ title: "Network", sort: (group) => group.network, text: (group) => group.network, cell: (group) => group.network }] : []),
+      { title: "Whose doing", sort: (group) => group.fault, text: (group) => group.fault, cell: fault },
+      numbers("Last minute", (group) => group.minute, count),
+      { ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }), text: (group) => `${count(group.lately)} ${minutes()}` },
+      numbers("Code", (group) => group.code, (value) => [String(value), ""]),
+      { title: "Text, numbers and hashes folded", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
+      { title: "Node", hint: "that most of the latest come from", sort: (group) => mostly(group.node, group.nodes), text: (group) => mostly(group.node, group.nodes), cell: (group) => mostly(group.node, group.nodes) },
+      { title: "Client", hint: "that most of the latest come from", sort: (group) => mostly(group.client, group.clients), text: (group) => mostly(group.client, group.clients), cell: (group) => mostly(group.client, group.clients) },
+      { title: "Last", sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
+    ],
+  });
+}
+
+/** The errors of one method in short, with a link to all of them; asked for while its row is open. */
+export function errorsOf({ network, method: name }) {
+  const hold = h("div", { class: "method-errors" });
+  let askedAt = -Infinity;
+  const ask = async () => {
+    askedAt = performance.now();
+    const found = await read(`errors?${new URLSearchParams({ network, method: name })}`).catch(() => null);
+    const groups = (found?.groups ?? []).filter((group) => group.lately).sort((one, two) => two.lately - one.lately);
+    redraw(hold, JSON.stringify(groups.map(({ id, lately }) => [id, lately])), () => (groups.length ? [h("h3", {}, "Its errors, last hour"),
+      h("ul", { class: "notices" }, groups.slice(0, 3).map((group) => h("li", {}, fault(group), h("span", { class: "words" }, `${plural(group.lately, "time")} ${group.code}: ${group.text}`)))),
+      h("p", {}, h("a", { href: `#/errors/${encodeURIComponent(name)}` }, groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them"))] : ""));
+  };
+  return { element: hold, update: () => performance.now() - askedAt > SAMPLES_EVERY && ask() };
+}

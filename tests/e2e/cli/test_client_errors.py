@@ -1,0 +1,126 @@
+"""The log of errors that clients get, over the real program: of all workers, whatever becomes of them, and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from rpcaccel.core import client_limits
+from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.fleet import Fleet
+from tests.support.running import Running, Serve, until
+
+BLOCK = "hmyv2_getBlockByNumber"
+KEY = client_limits.make(b"s" * 32)
+
+
+async def group(proxy: Running, **wanted: Any) -> dict[str, Any] | None:
+    """The group of errors with these members."""
+    for found in (await proxy.api("errors"))["groups"]:
+        if wanted.items() <= found.items():
+            return dict(found)
+    return None
+
+
+async def until_counted(proxy: Running, count: int, **wanted: Any) -> dict[str, Any]:
+    """The group with these members, once it has this count."""
+
+    async def counted() -> bool:
+        found = await group(proxy, **wanted)
+        return found is not None and found["count"] == count
+
+    await until(f"{count} errors", counted)
+    found = await group(proxy, **wanted)
+    assert found is not None
+    return found
+
+
+async def ask_anew(proxy: Running, times: int) -> None:
+    """So many calls with a block that is none, each on a connection of its own: they come to every worker."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": BLOCK, "params": ["not a block", {}]}).encode()
+    for _ in range(times):
+        assert "error" in (await proxy.post(body, Connection="close")).json
+
+
+async def test_errors_of_several_workers_are_one_log_that_outlives_them(serve: Serve) -> None:
+    async with harmony_nodes(1) as nodes:
+        proxy = await serve(nodes, "--workers", "2")
+        mistakes = {"method": BLOCK, "fault": "client", "code": -32602}
+        await ask_anew(proxy, 20)
+        await until_counted(proxy, 20, **mistakes)
+        before = {worker["pid"] for worker in (await proxy.api("workers"))["workers"]}
+        proxy.program.signal(signal.SIGHUP)
+
+        async def renewed() -> bool:
+            workers = (await proxy.api("workers"))["workers"]
+            return len(workers) == 2 and not before & {worker["pid"] for worker in workers}
+
+        await until("other workers", renewed)
+        await ask_anew(proxy, 5)
+        found = await until_counted(proxy, 25, **mistakes)
+        assert found["client"] == "anonymous"
+        samples = (await proxy.api(f"errors/{found['id']}"))["samples"]
+        assert samples[0]["params"] == '["not a block", {}]'
+        assert (samples[0]["attempts"][0]["node"], samples[0]["attempts"][0]["end"]) == (
+            nodes[0].name,
+            "invalid-params",
+        )
+
+
+async def test_failed_calls_are_told_with_the_node_the_method_and_the_client(fleet: Fleet) -> None:
+    proxy = fleet.proxy
+    keys = {"shop": {"hashes": [client_limits.hashed(KEY)]}}
+    await proxy.changed({"clients": {"keys": keys}, "networks": {"harmony-s0": {"attempts": 1}}})
+    bad = fleet.nodes[1]
+    bad.knobs.turn({"faults": {"error": 1.0}, "error_text": "the shop is shut", "fault_methods": [BLOCK]})
+
+    async def told() -> bool:
+        for number in range(100, 130):
+            await proxy.call(BLOCK, number, {}, path=f"/key/{KEY}")
+        await fleet.proxy.change({"all": True}, "purge", "POST")
+        notices = (await proxy.api("overview"))["attention"]
+        return any(f"most from node {bad.name}" in notice["text"] for notice in notices)
+
+    await until("attention", told)
+    (notice,) = (one for one in (await proxy.api("overview"))["attention"] if "failed" in one["text"])
+    assert notice["subject"] == "harmony-s0"
+    assert f"method {BLOCK}, client shop" in notice["text"]
+    found = await group(proxy, text="the shop is shut")
+    assert found is not None
+    assert (found["fault"], found["node"], found["client"]) == ("service", bad.name, "shop")
+    assert (await proxy.nodes())[bad.name]["failed"] > 0
+
+
+@pytest.mark.parametrize("size", [40])
+async def test_a_flood_of_invented_names_params_and_keys_stays_bounded(fleet: Fleet, size: int) -> None:
+    proxy = fleet.proxy
+
+    async def flood(first: int) -> None:
+        for number in range(first, first + size):
+            items = [
+                {"jsonrpc": "2.0", "id": i, "method": f"flood{number}_{i}\n\x1b[2J" * 3, "params": ["x" * 3000, number]}
+                for i in range(50)
+            ]
+            await proxy.post(json.dumps(items).encode())
+            await proxy.post(b"{}", f"/key/invented{number}", X_Request_ID="n" * 1000)
+
+    await asyncio.gather(*(flood(start) for start in range(0, 4 * size, size)))
+
+    async def counted() -> bool:
+        now = await proxy.api("errors")
+        named = sum(one["calls"] for one in now["unknown_methods"] if one["method"].startswith("flood"))
+        return bool(named) and sum(one["count"] for one in now["groups"]) + now["forgotten_errors"] >= 4 * size * 50
+
+    await until("the flood in the log", counted)
+    now = await proxy.api("errors")
+    assert len(now["groups"]) <= 300
+    assert len(now["unknown_methods"]) <= 50
+    assert len(json.dumps(now)) < 1_000_000
+    assert all(one["method"].isprintable() and len(one["method"]) <= 64 for one in now["groups"])
+    assert "\x1b" not in json.dumps(now, ensure_ascii=False)
+    metrics = (await proxy.get(f"{proxy.admin}/metrics")).body.decode()
+    assert "flood" not in metrics

@@ -1,0 +1,144 @@
+"""The view Errors: who got which errors, over time and by cause, with samples; what no rule knows or names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+from playwright.async_api import Locator, Page, expect
+
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.core import client_limits
+from rpcaccel.core.stats.error_log import ErrorNews, UnknownMethod
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.fleet import Fleet
+from tests.support.sample_control import SampleControl
+from tests.support.sample_errors import INVENTED, TIMEOUT, sample_of, seen_of
+
+KEY = client_limits.make(b"s" * 32)
+BLOCK = "hmyv2_getBlockByNumber"
+
+
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    return await visitor.open(admin.address, "errors")
+
+
+def groups(page: Page) -> Locator:
+    return page.get_by_role("region", name="Errors that clients got").locator("tr.row")
+
+
+async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page) -> None:
+    await expect(groups(page)).to_have_count(3)
+    await expect(page.locator("main")).to_contain_text("in the last hour: 40 failed · 7 by callers · 3 refused")
+    await page.get_by_role("button", name="failed", exact=True).click()
+    await expect(groups(page)).to_have_count(1)
+    await expect(groups(page)).to_contain_text("no answer within # s")
+    await page.get_by_role("button", name="refused", exact=True).click()
+    await expect(groups(page)).to_contain_text("too many calls")
+    await page.get_by_role("button", name="all", exact=True).click()
+    await page.get_by_label("client", exact=True).select_option("shop")
+    await expect(groups(page)).to_have_count(2)
+    await page.get_by_label("client", exact=True).select_option("all")
+    await page.get_by_label("Filter errors by name").fill("nope")
+    await expect(groups(page).locator("visible=true")).to_have_count(1)
+
+
+async def test_a_group_opens_to_whose_call_it_was_and_what_the_node_said(page: Page) -> None:
+    await groups(page).get_by_role("button", name=TIMEOUT.method).click()
+    sample = page.locator(".samples > li")
+    await expect(sample).to_contain_text("client shop (10.0.0.9)")
+    await expect(sample).to_contain_text("request abc-1")
+    await expect(sample.locator(".params")).to_have_text('[26,{"a":1}]')
+    await expect(sample.locator(".attempts tbody tr")).to_contain_text("no answer within 10 s")
+
+
+async def test_what_a_client_sent_is_text_and_nothing_else(page: Page, control: SampleControl) -> None:
+    evil = '<img src=x onerror="document.title=1">'
+    key = TIMEOUT._replace(method=evil, text=evil)
+    sample = sample_of(params=evil, message=evil, request=evil)
+    control.errors.take(ErrorNews((seen_of(key, 99, samples=[sample]),)), asyncio.get_running_loop().time())
+    await groups(page).get_by_role("button", name="<img").click()
+    await expect(page.locator(".samples .params")).to_have_text(evil)
+    assert await page.locator("main img").count() == 0
+
+
+async def test_errors_are_drawn_over_time_by_code(page: Page) -> None:
+    chart = page.locator(".error-chart")
+    await expect(chart.locator(".key")).to_have_count(3)
+    await expect(chart.get_by_role("img")).to_have_attribute("aria-label", "Errors over time: 40 of code -32000, "
+                                                             "7 of code -32601, 3 of code -32005")  # fmt: skip
+    await page.get_by_role("button", name="5 min", exact=True).click()
+    await expect(page.locator("main")).to_contain_text("in the last 5 min: 40 failed")
+    await page.get_by_role("button", name="by callers", exact=True).click()
+    await expect(chart.locator(".key")).to_have_count(1)
+
+
+async def test_a_method_without_a_rule_is_refused_by_its_very_name(page: Page, control: SampleControl) -> None:
+    odd = UnknownMethod(INVENTED.network, "odd *name", 3, 3, 1.0)
+    control.errors.take(ErrorNews((), (odd,)), 0.0)
+    rows = page.get_by_role("region", name="Methods no rule names").locator("tr.row")
+    await expect(rows.filter(has_text="odd *name")).to_contain_text("no name that a rule can have")
+    await page.get_by_role("button", name="Refuse it: hmyv2_nope").click()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator(".bar")).to_contain_text("r2")
+    assert control.ledger.settings.http.deny == ("hmyv2_nope",)
+    await expect(rows.filter(has_text="hmyv2_nope")).to_contain_text("refused")
+
+
+async def test_a_method_shows_its_errors_and_leads_to_their_samples(
+    visitor: Visitor, admin: Admin, control: SampleControl
+) -> None:
+    key = TIMEOUT._replace(method="hmyv2_call")
+    control.errors.take(ErrorNews((seen_of(key, 5),)), asyncio.get_running_loop().time())
+    page = await visitor.open(admin.address, "methods")
+    await page.get_by_role("button", name="hmyv2_call", exact=True).click()
+    await expect(page.locator(".method-errors")).to_contain_text("5 times -32000: no answer within # s")
+    await page.get_by_role("link", name="Samples of them").click()
+    await expect(page.get_by_label("method", exact=True)).to_have_value("hmyv2_call")
+    await expect(groups(page).first).to_contain_text("hmyv2_call")
+
+
+# -- over the real program ---------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def calls_of_a_shop(fleet: Fleet) -> AsyncIterator[None]:
+    """Calls of one client for blocks that nobody has kept, without pause."""
+    stop, numbers = asyncio.Event(), count(1)
+
+    async def client() -> None:
+        while not stop.is_set():
+            await fleet.proxy.call(BLOCK, next(numbers), {}, path=f"/key/{KEY}")
+            await asyncio.sleep(0.02)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(client())
+        try:
+            yield
+        finally:
+            stop.set()
+
+
+async def test_with_three_calls_in_ten_failing_the_page_says_who_and_what(visitor: Visitor, fleet: Fleet) -> None:
+    keys = {"shop": {"hashes": [client_limits.hashed(KEY)]}}
+    await fleet.proxy.changed({"clients": {"keys": keys}, "networks": {"harmony-s0": {"attempts": 1}}})
+    bad = fleet.nodes[2]
+    bad.knobs.turn({"faults": {"error": 0.9}, "error_text": "leveldb: closed", "fault_methods": [BLOCK]})
+    async with calls_of_a_shop(fleet):
+        page = await visitor.open(fleet.proxy.admin.removeprefix("http://"))
+        notice = page.locator(".notices li", has_text="of the calls failed")
+        await expect(notice.first).to_contain_text(f"most from node {bad.name}")
+        await expect(notice.first).to_contain_text(f"method {BLOCK}, client shop")
+        await page.evaluate("location.hash = '#/errors'")
+        row = groups(page).filter(has_text="leveldb: closed")
+        await expect(row).to_contain_text("failed")
+        await expect(row).to_contain_text(bad.name)
+        await expect(row).to_contain_text("shop")
+        await row.get_by_role("button").click()
+        sample = page.locator(".samples > li").first
+        await expect(sample).to_contain_text("client shop")
+        await expect(sample.locator(".attempts tbody tr")).to_contain_text("leveldb: closed")

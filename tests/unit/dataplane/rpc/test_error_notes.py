@@ -1,0 +1,225 @@
+"""What a worker notes of errors that clients get: of each cause the count, and of a few calls the whole story."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+
+from rpcaccel.core import client_limits
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Kind, Rule
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.stats.error_log import ErrorGroup, ErrorLog, ErrorNews, ErrorSample, ErrorsSeen
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.dataplane.rpc.admission import NOBODY
+from rpcaccel.dataplane.rpc.error_notes import (
+    HASHED,
+    LONGEST_PARAMS,
+    MOST_GROUPS,
+    MOST_METHODS,
+    MOST_SAMPLES,
+    OFF,
+    SAMPLES_EACH,
+    UNREAD,
+    ErrorNotes,
+)
+from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.sim_server import SimNode
+from tests.support.proxy import Proxy, proxying
+
+KEY = client_limits.make(bytes(32))
+READ = Rule(method="hmyv2_call", cache=CacheClass.HEAD)
+SECRET = "s3cretkey1234567"
+
+
+def plan_of(method: str = "hmyv2_call", params: bytes = b'["0x1"]', rule: Rule = READ) -> Plan:
+    return Plan(network="s0", method=method, rule=rule, params=params, asked=params, cache=CacheClass.HEAD)
+
+
+def failed(message: str = "no answer", code: int = -32000, **more: Any) -> Outcome:
+    about: dict[str, Any] = {"source": AnswerSource.NODE, "kind": FailureKind.TIMEOUT, "node": "b"}
+    return Outcome(error=jsonrpc.error_object(code, message), **{**about, **more})
+
+
+def noted(notes: ErrorNotes) -> tuple[ErrorsSeen, ...]:
+    news = notes.take()
+    return () if news is None else news.groups
+
+
+def test_nothing_is_said_when_no_call_ended_in_an_error() -> None:
+    assert ErrorNotes().take() is None
+
+
+def test_errors_of_one_cause_are_counted_together_and_only_a_few_are_kept_whole() -> None:
+    notes = ErrorNotes(lambda: 5.0)
+    for number in range(100):
+        notes.note(NOBODY, plan_of(), failed(f"no answer within {number} s"), 0.5)
+    (group,) = noted(notes)
+    assert (group.count, group.key.text, group.clients, group.nodes) == (
+        *(100, "no answer within # s"),
+        *({"anonymous": 100}, {"b": 100}),
+    )
+    assert len(group.samples) == SAMPLES_EACH
+    assert noted(notes) == ()
+
+
+def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_last() -> None:
+    notes, log = ErrorNotes(), ErrorLog()
+    for number in range(3000):
+        name = f"invented\n{number}" * 50
+        notes.called("s0", name)
+        notes.note(NOBODY, plan_of(name, b'["%b"]' % (b"x" * 10_000), UNKNOWN), failed(name), 0.0)
+    news = notes.take()
+    assert news is not None
+    assert len(news.groups) <= MOST_GROUPS + 1
+    assert sum(len(group.samples) for group in news.groups) <= MOST_SAMPLES
+    assert sum(group.count for group in news.groups) == 3000
+    assert len(news.methods) == MOST_METHODS
+    assert sum(method.calls for method in news.methods) + news.unnamed == 3000
+    assert all(group.key.method.isprintable() and len(group.key.method) <= 64 for group in news.groups)
+    log.take(news, 0.0)
+    assert log.size < 300_000
+
+
+def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
+    notes = ErrorNotes()
+    notes.params = on
+    rule = Rule(method="m", cache=CacheClass.NEVER, kind=kind, **more)
+    notes.note(NOBODY, plan_of("m", params, rule), failed(), 0.5)
+    (group,) = noted(notes)
+    return group.samples[0]
+
+
+@pytest.mark.parametrize(
+    ("sample", "params", "note"),
+    [
+        (sampled(), '["0x1"]', ""),
+        (sampled(on=False), "", OFF),
+        (sampled("write"), "", UNREAD),
+        (sampled(deny=True), "", UNREAD),
+        (sampled(params=b'["a\n\x1b\xff"]'), '["a\\n\\x1b\ufffd"]', ""),
+    ],
+)
+def test_params_are_shown_where_a_rule_says_what_they_hold(sample: ErrorSample, params: str, note: str) -> None:
+    assert (sample.params, sample.params_note) == (params, note)
+
+
+def test_long_params_are_cut() -> None:
+    sample = sampled(params=b'["%b"]' % (b"\x00" * 5000))
+    assert len(sample.params) == LONGEST_PARAMS
+    assert sample.params.endswith("…")
+
+
+def test_a_signed_transaction_is_shown_as_a_hash() -> None:
+    sample = sampled("send", b'["0xf86c0a85"]')
+    assert "f86c" not in sample.params
+    assert sample.params_note == HASHED
+    assert len(orjson.loads(sample.params)[0]) == 64
+
+
+def test_params_of_a_method_without_a_rule_are_left_out() -> None:
+    notes = ErrorNotes()
+    notes.note(NOBODY, plan_of("personal_x", b'["password"]', UNKNOWN), failed(), 0.5)
+    (group,) = noted(notes)
+    assert (group.samples[0].params, group.samples[0].params_note) == ("", UNREAD)
+
+
+# -- a whole worker --------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def noting(nodes: Sequence[SimNode], **more: Any) -> AsyncIterator[tuple[Proxy, ErrorLog]]:
+    """A worker, and the log of what it tells of errors."""
+    log = ErrorLog()
+    hear = partial(_hear, log)
+    async with proxying(nodes, on_hint=hear, **more) as proxy:
+        yield proxy, log
+
+
+def _hear(log: ErrorLog, word: object) -> None:
+    if isinstance(word, ErrorNews):
+        log.take(word, 0.0)
+
+
+def seen(proxy: Proxy, log: ErrorLog) -> dict[tuple[str, str], ErrorGroup]:
+    """The groups that a worker noted so far, by fault and method."""
+    proxy.worker._tell_errors()
+    return {(group.key.fault, group.key.method): group for group in log.groups()}
+
+
+async def test_a_sample_tells_whose_call_it_was_and_what_each_node_said() -> None:
+    clients = {"keys": {"shop": {"hashes": [client_limits.hashed(KEY)]}}}
+    async with harmony_nodes(2) as nodes, noting(nodes, clients=clients) as (proxy, log):
+        for node in nodes:
+            node.knobs.turn({"faults": {"error": 1.0}, "error_text": "shard 9 is on holiday"})
+        body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [26, {}]}
+        await proxy.post(orjson.dumps(body), f"/key/{KEY}", X_Request_Id="abc-1")
+        group = seen(proxy, log)["service", "hmyv2_getBlockByNumber"]
+    assert (group.count, group.clients, group.key.text) == (1, {"shop": 1}, "shard # is on holiday")
+    (sample,) = group.samples
+    assert (sample.client, sample.request, sample.params) == ("shop", "abc-1", "[26,{}]")
+    assert sample.message == "shard 9 is on holiday"
+    assert group.nodes == {sample.node: 1}
+    assert [(attempt.end, attempt.said) for attempt in sample.attempts] == [("unknown", "shard 9 is on holiday")] * 2
+    assert {attempt.node for attempt in sample.attempts} == {node.name for node in nodes}
+
+
+async def test_the_only_attempt_of_a_call_is_told_when_it_failed() -> None:
+    async with harmony_nodes(1) as nodes, noting(nodes) as (proxy, log):
+        reply = await proxy.call("hmyv2_getBlockByNumber", "not a block", {})
+        assert "attempt" not in reply.headers["Server-Timing"]
+        group = seen(proxy, log)["client", "hmyv2_getBlockByNumber"]
+        (attempt,) = group.samples[0].attempts
+    assert (attempt.end, attempt.said) == ("invalid-params", group.samples[0].message)
+
+
+async def test_no_secret_of_a_nodes_address_is_noted() -> None:
+    async with harmony_nodes(1) as nodes:
+        nodes[0].knobs.turn({"faults": {"error": 1.0}, "error_text": f"no quota for {SECRET} today"})
+        own = {"nodes": [{"id": nodes[0].name, "url": f"{nodes[0].url}/?key={SECRET}"}]}
+        async with noting(nodes, net=own) as (proxy, log):
+            await proxy.call("hmyv2_getBlockByNumber", 26, {})
+            group = seen(proxy, log)["service", "hmyv2_getBlockByNumber"]
+    assert SECRET not in str(group)
+    assert "***" in group.key.text
+    assert "***" in group.samples[0].attempts[0].said
+
+
+async def test_refused_calls_are_noted_by_what_refused_them() -> None:
+    clients = {"anonymous": {"deny": ["hmyv2_call"]}}
+    http = {"deny": ["hmyv2_getBalance"], "max_batch_answer": 400}
+    async with harmony_nodes(1) as nodes, noting(nodes, clients=clients, http=http) as (proxy, log):
+        for method in ("hmyv2_call", "hmyv2_getBalance", "hmyv2_setNodeToBackupMode"):
+            await proxy.call(method)
+        block = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [26, {}]}
+        await proxy.post(orjson.dumps([block] * 3))
+        found = seen(proxy, log)
+    assert {method for fault, method in found if fault == "refused"} == {
+        *("hmyv2_call", "hmyv2_getBalance", "hmyv2_setNodeToBackupMode", "hmyv2_getBlockByNumber")
+    }
+    assert "not allowed for you" in found["refused", "hmyv2_call"].key.text
+    assert found["refused", "hmyv2_getBlockByNumber"].count == 3
+
+
+async def test_methods_without_a_rule_are_counted_by_name() -> None:
+    async with harmony_nodes(1) as nodes, noting(nodes) as (proxy, log):
+        for _ in range(3):
+            await proxy.call("hmyv2_nope")
+        await proxy.call("hmyv2_blockNumber")
+        proxy.worker._tell_errors()
+    (method,) = log.methods()
+    assert (method.method, method.calls, method.errors) == ("hmyv2_nope", 3, 3)
+
+
+async def test_the_setting_keeps_params_out() -> None:
+    async with harmony_nodes(1) as nodes, noting(nodes, errors={"params": False}) as (proxy, log):
+        await proxy.call("hmyv2_getBlockByNumber", "not a block", {})
+        sample = seen(proxy, log)["client", "hmyv2_getBlockByNumber"].samples[0]
+    assert (sample.params, sample.params_note) == ("", OFF)
