@@ -10,23 +10,27 @@ const STATES = {
   "wrong-chain": ["bad", "wrong chain"], cordoned: ["idle", "cordoned"], drained: ["idle", "drained"], unknown: ["idle", "not known yet"],
 };
 
-export const failed = (node) => Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
+/** Attempts in the last minute that failed by the node's fault; where the server does not say, those of no other kind. */
+export const failed = (node) => node.failed ?? Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
 
+/** "▲ behind", its colour and word by the state of a node. */
+export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.state]));
+
+const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
+
+/** The name, state and head of a node; with its network where rows of several stand among each other. */
 export const identity = (severalNetworks) => [
-  { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name" }, node.id) },
+  nameColumn,
   ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
   {
-    title: "State", sort: (node) => node.state,
+    title: "State", sort: (node) => node.state, look: "elastic",
     text: (node) => `${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
-    cell: (node) => [
-      state(...(STATES[node.state] ?? ["idle", node.state])),
-      node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since)}`),
-      node.why ? h("span", { class: "why" }, node.why) : "",
-    ],
+    cell: (node) => h("div", { class: "line", title: node.why || null }, stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
+      node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {
     title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
-    cell: (node) => [block(node.head), node.lag > 0 ? h("span", { class: "lag iswarn" }, ` −${node.lag}`) : ""],
+    cell: (node) => [h("span", { class: "lag iswarn" }, node.lag > 0 ? `−${node.lag}` : ""), block(node.head)],
   },
 ];
 
@@ -41,10 +45,10 @@ export const share = {
 
 export const figures = () => [
   numbers("Calls", (node) => node.calls_per_second, rate),
-  numbers("p50", (node) => node.latency?.p50, duration),
+  numbers("p50", (node) => node.latency?.p50, duration, { fold: 2 }),
   numbers("p99", (node) => node.latency?.p99, duration),
-  numbers("In flight", (node) => node.in_flight, count),
-  { ...numbers("Failed", failed, count, { hint: "attempts in the last minute" }), cell: (node) => errorFigure(failed(node)) },
+  numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
+  { ...numbers("Failed", failed, count, { hint: "attempts in the last minute, by the node's fault" }), cell: (node) => errorFigure(failed(node)) },
 ];
 
 export function nodeTable(severalNetworks) {

@@ -79,7 +79,7 @@ export function routesGroup(network) {
   const { form, open, update: offer } = routeForm(network, (made) => set([...routes(), made]));
   const none = h("p", { class: "route quiet" });
   const box = h("div", { class: "settings" }, hold, none, form);
-  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", { tabindex: "-1" }, "Routes"), quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
+  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h3", { tabindex: "-1" }, "Routes"), quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
     h("span", { class: "end" }, open)), box);
   let rows = [];
   const draw = () => {
