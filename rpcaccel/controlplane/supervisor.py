@@ -91,6 +91,7 @@ class Supervisor:
         self.shared = self._hosts.shown
         self.purged = self._hosts.purged
         self.probe = self._probers.probe_now
+        self.try_node = self._probers.try_node
 
     @property
     def settings(self) -> Settings:

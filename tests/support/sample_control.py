@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rpcaccel.config.model import Settings
+from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
 NODES = ["https://u:s3cret-token@a.example/key,weight=5,id=a", "https://b.example,id=b", "http://10.0.0.7:9500,id=c"]
@@ -63,3 +64,8 @@ class SampleControl:
         return (
             NodeHead(id="a", head=7, chain_ok=True, answering=True) if (network, node) == ("harmony-s0", "a") else None
         )
+
+    async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
+        """Every node has block 7 of the right chain."""
+        served = network in self.ledger.settings.networks
+        return NodeTrial(answering=True, chain_ok=True, head=7, chain_id=1666600000, lag=0) if served else None

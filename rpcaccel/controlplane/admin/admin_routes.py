@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.admin import api_types as types
 from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
 from rpcaccel.controlplane.admin.diagnostics import CallRequest
@@ -17,6 +18,7 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
 from rpcaccel.controlplane.stats.series import MethodPast, Past
 from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
+from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
 HEADERS = {
@@ -91,6 +93,7 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", types.Changes, query=_LIMIT),
     AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", types.SettingsNow),
     AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/probe", "change_routes.probe", "change", types.ProbeOutcome),
+    AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, types.NodeTrialRequest),
     AdminRoute("GET", f"{_API}/session", "session.show", "open", types.Session),
     AdminRoute("POST", f"{_API}/session", "session.begin", "login", types.Session, LoginRequest),
     AdminRoute("DELETE", f"{_API}/session", "session.end", "login", content=""),
@@ -128,4 +131,8 @@ class Control(Protocol):
 
     async def probe(self, network: str, node: str) -> NodeHead | None:
         """Probe a node at once; None when there is no such node."""
+        ...
+
+    async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
+        """Probe a node that is not in the settings; None when there is no such network."""
         ...

@@ -262,6 +262,14 @@ class ProbeOutcome(TypedDict):
     note: Annotated[str, Meta(description="A sentence when something is wrong.")]
 
 
+class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that is to be tried before it is added."""
+
+    network: Annotated[str, Meta(description="The network it would be part of.")]
+    url: Annotated[str, Meta(description="Its address, as in the settings.")]
+    headers: Annotated[dict[str, str], Meta(description="Sent to it, as in the settings.")] = {}
+
+
 class Difference(TypedDict):
     """The difference from the config file, environment and flags."""
 

@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
+from pydantic import ValidationError
 
+from rpcaccel.config.errors import from_pydantic
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_routes import Control
-from rpcaccel.controlplane.admin.api_types import UndoRequest
+from rpcaccel.controlplane.admin.api_types import NodeTrialRequest, UndoRequest
 from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.export import to_toml
@@ -30,6 +33,7 @@ from rpcaccel.controlplane.settings.ledger import (
 )
 from rpcaccel.controlplane.workers.operations import read
 from rpcaccel.core import client_limits
+from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 
 T = TypeVar("T")
@@ -52,9 +56,11 @@ AUTHOR = web.RequestKey("author", Author)
 class ChangeRoutes:
     """The handlers of settings, audit, workers, probes and events."""
 
-    def __init__(self, control: Control, stalled: float = STALLED) -> None:
+    def __init__(self, control: Control, stalled: float = STALLED, probe_within: float = PROBE_WITHIN) -> None:
+        """In seconds: the bound of a reader that takes nothing, and of a probe."""
         self.control = control
         self._stalled = stalled
+        self._probe_within = probe_within
 
     def __repr__(self) -> str:
         return f"<ChangeRoutes {self.control!r}>"
@@ -127,15 +133,32 @@ class ChangeRoutes:
         """Probe a node now."""
         network, node = request.match_info["network"], request.match_info["id"]
         try:
-            async with asyncio.timeout(PROBE_WITHIN):
+            async with asyncio.timeout(self._probe_within):
                 head = await self.control.probe(network, node)
         except TimeoutError:
-            head = NodeHead(id=node, note=f"it did not answer within {PROBE_WITHIN:g} s")
+            head = NodeHead(id=node, note=f"it did not answer within {self._probe_within:g} s")
         if head is None:
             raise ProblemError(404, "not-found", f"there is no node {node} in {network}")
         number = head.head if head.head >= 0 else None
         about = {"network": network, "id": node, "head": number, "chain_ok": head.chain_ok}
         return json_response({**about, "answering": head.answering, "latency": head.latency, "note": head.note})
+
+    async def test_node(self, request: web.Request) -> web.Response:
+        """Probe a node that is not in the settings, and compare it with a network that it may be added to."""
+        asked = await _body(request, NodeTrialRequest)
+        try:
+            node = NodeSettings.model_validate({"url": asked.url, "headers": asked.headers})
+        except ValidationError as error:
+            faults = from_pydantic(error.errors(include_url=False), NodeSettings, {})
+            raise ProblemError(422, "invalid-settings", "\n".join(map(str, faults)), faults=faults) from None
+        try:
+            async with asyncio.timeout(self._probe_within):
+                found = await self.control.try_node(asked.network, node)
+        except TimeoutError:
+            found = NodeTrial(answering=False, note=f"it did not answer within {self._probe_within:g} s")
+        if found is None:
+            raise ProblemError(404, "not-found", f"no network is called {asked.network!r}")
+        return json_response(msgspec.to_builtins(found))
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """The stream of events, until the reader leaves."""

@@ -18,10 +18,11 @@ from rpcaccel import chains
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
-from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions
+from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
 from rpcaccel.controlplane.stats.notices import LEVELS, changes
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
+from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Hint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
@@ -151,6 +152,21 @@ class Prober:
         probed.claims = None
         await self._probe(probed)
         return self._node_head(probed, self._clock())
+
+    async def try_node(self, settings: NodeSettings) -> NodeTrial:
+        """Probe a node that need not be one of the network, once, and compare it with the network. Each call may take
+        as long as in any other probe."""
+        asker = self._connect(settings)
+        try:
+            look, claims = await asyncio.gather(
+                self._questions.look(asker, again=None, hashes=False, final=False), self._questions.claims(asker)
+            )
+        finally:
+            await asker.close()
+        wanted, served = self._wanted(), self._last.served.head if self._last else -1
+        if isinstance(look, Unseen):
+            return tried(claims, wanted, served=served, fault=look.text)
+        return tried(claims, wanted, head=look.sighting.number, latency=look.latency, served=served)
 
     def heads(self) -> NetworkHeads:
         """The heads of all nodes at this moment."""
@@ -356,6 +372,11 @@ class Probers:
         """Probe a node at once; None when there is no such node."""
         known = self._probers.get(network)
         return None if known is None else await known[1].probe_now(node)
+
+    async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
+        """Probe a node that is not in the settings; None when there is no such network."""
+        known = self._probers.get(network)
+        return None if known is None else await known[1].try_node(node)
 
     async def stop(self) -> None:
         """End all probing."""

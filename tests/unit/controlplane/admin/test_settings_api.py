@@ -12,16 +12,18 @@ import aiohttp
 import orjson
 import pytest
 
-from rpcaccel.config.model import Settings
+from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import LARGEST, ChangeRoutes
 from rpcaccel.controlplane.settings.ledger import Origin
 from rpcaccel.controlplane.settings.state_file import StateFile
 from rpcaccel.core import client_limits
+from rpcaccel.core.heads.node_trial import NodeTrial
 from tests.support.sample_control import SampleControl, sample_settings
 from tests.support.sample_view import SampleView
 
 SETTINGS = "/api/v1/settings"
+TRY = "/api/v1/nodes/test"
 PAGE = {"X-Rpcaccel-Request": "page"}
 WEIGHT = {"networks": {"harmony-s0": {"nodes": {"b": {"weight": 4}}}}}
 
@@ -257,3 +259,50 @@ async def test_a_reader_that_takes_nothing_is_let_go(control: SampleControl) -> 
             await asyncio.sleep(0.01)
     writer.close()
     await admin.close()
+
+
+async def test_a_node_is_tried_before_it_is_added(client: aiohttp.ClientSession, control: SampleControl) -> None:
+    status, told, _ = await sent(client, "POST", TRY, {"network": "harmony-s0", "url": "http://127.0.0.1:1"})
+    assert (status, told) == (
+        200,
+        {"answering": True, "chain_ok": True, "head": 7, "chain_id": 1666600000, "latency": None, "lag": 0, "note": ""},
+    )
+    assert control.ledger.revision == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "path"),
+    [
+        ({"network": "harmony-s0", "url": "ftp://s3cret-token@a"}, 422, "url"),
+        ({"network": "harmony-s0", "url": "http://a", "headers": {"X-Key": "s3cret-\ntoken"}}, 422, "headers.X-Key"),
+        (
+            {"network": "harmony-s0", "url": "http://a", "headers": {"Content-Length": "1"}},
+            422,
+            "headers.Content-Length",
+        ),
+        ({"network": "nowhere", "url": "http://s3cret-token@a"}, 404, None),
+        ({"network": "harmony-s0"}, 400, None),
+        ({"network": "harmony-s0", "url": "http://a", "weight": 2}, 400, None),
+    ],
+)
+async def test_a_node_that_cannot_be_tried_is_refused_by_the_field_and_without_its_secrets(
+    client: aiohttp.ClientSession, body: Any, status: int, path: str | None
+) -> None:
+    got, told, _ = await sent(client, "POST", TRY, body)
+    assert (got, [fault["path"] for fault in told.get("errors", ())]) == (status, [path] if path else [])
+    assert "s3cret" not in str(told)
+
+
+async def test_a_node_that_hangs_is_not_waited_for_for_ever(control: SampleControl) -> None:
+    class Hanging(SampleControl):
+        async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
+            return await asyncio.Event().wait() and None
+
+    routes = ChangeRoutes(Hanging(), probe_within=0.01)
+    admin = Admin(SampleView(), "127.0.0.1:0", control=control, files={})
+    admin.change_routes = routes
+    await admin.start()
+    async with aiohttp.ClientSession(f"http://{admin.address}", headers=PAGE) as client:
+        status, told, _ = await sent(client, "POST", TRY, {"network": "harmony-s0", "url": "http://a"})
+    await admin.close()
+    assert (status, told["answering"], told["note"]) == (200, False, "it did not answer within 0.01 s")

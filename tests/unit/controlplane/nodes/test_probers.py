@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.nodes.prober import Probers
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Hint
-from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
 
@@ -101,4 +102,60 @@ async def test_a_final_block_that_is_replaced_under_a_head_that_only_grows_is_no
             await look()
         served = probers.heads["chain"].served
         assert (served.head, served.doubted > 0) == (chain.head, True)
+        await probers.stop()
+
+
+def untried(url: str, **headers: str) -> NodeSettings:
+    """A node that is not in the settings."""
+    return NodeSettings.model_validate({"url": url, "headers": headers})
+
+
+async def test_a_node_of_the_right_chain_is_tried_without_becoming_one_of_the_network() -> None:
+    async with harmony_nodes(2) as (node, other):
+        probers = Probers(lambda _heads: None)
+        await probers.adopt(settings_for([node]))
+        await until_heard(probers, "harmony-s0")
+        other.knobs.lag = 3
+        found = await probers.try_node("harmony-s0", untried(other.url))
+        assert found is not None
+        assert (found.answering, found.chain_ok, found.chain_id, found.note) == (True, True, 1666700000, "")
+        assert (found.head, found.lag) == (node.head - 3, 3)
+        assert found.latency is not None
+        assert [known.id for known in probers.heads["harmony-s0"].nodes] == [node.name]
+        assert await probers.try_node("nowhere", untried(other.url)) is None
+        await probers.stop()
+
+
+async def test_a_node_of_another_chain_or_shard_is_told_as_wrong() -> None:
+    async with harmony_nodes(1) as (node,), ethereum_nodes(1) as (foreign,), SimNode(harmony_chain(9, shard=1)) as far:
+        probers = Probers(lambda _heads: None)
+        await probers.adopt(settings_for([node]))
+        await until_heard(probers, "harmony-s0")
+        ethereum = await probers.try_node("harmony-s0", untried(foreign.url))
+        shard = await probers.try_node("harmony-s0", untried(far.url))
+        assert ethereum is not None
+        assert shard is not None
+        assert (ethereum.chain_ok, shard.chain_ok, shard.answering) == (False, False, True)
+        assert ethereum.note.startswith(f"it serves chain id {ethereum.chain_id}, not ")
+        await probers.stop()
+
+
+async def test_a_node_that_fails_is_told_with_the_reason_and_without_its_secrets() -> None:
+    secret = "k3y-0f-this-node-4711"
+    async with harmony_nodes(2) as (node, other):
+        probers = Probers(lambda _heads: None)
+        await probers.adopt(settings_for([node]))
+        await until_heard(probers, "harmony-s0")
+        for fault, word in (("html", "502"), ("reset", "closed"), ("garbage", "JSON")):
+            other.knobs.turn({"faults": {fault: 1.0}})
+            found = await probers.try_node("harmony-s0", untried(f"{other.url}/{secret}", **{"X-Key": secret}))
+            assert found is not None
+            assert (found.answering, found.chain_ok, found.head, found.lag) == (False, None, None, None), fault
+            assert word in found.note
+            assert secret not in repr(found)
+        silent = await probers.try_node("harmony-s0", untried(f"http://user:{secret}@127.0.0.1:1/{secret}"))
+        assert silent is not None
+        assert not silent.answering
+        assert "no connection to http://127.0.0.1:1" in silent.note
+        assert secret not in silent.note
         await probers.stop()
