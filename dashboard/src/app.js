@@ -61,6 +61,7 @@ function show(documents) {
   showRevision(documents.overview, documents.settings);
   if (documents.settings && documents.settings.revision < documents.overview.revision) feed.stale("settings", "changes");
   store.adopt(documents.settings, feed.readAt.settings);
+  store.hear(documents.changes?.changes);
   if (setMarks(documents.changes?.changes)) remark();
   if (made !== servedBy(documents)) shut();
   if (open === null) {

@@ -29,7 +29,7 @@ export const identity = (severalNetworks) => [
       node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {
-    title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
+    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
     cell: (node) => [h("span", { class: "lag iswarn" }, node.lag > 0 ? `−${node.lag}` : ""), block(node.head)],
   },
 ];
@@ -44,9 +44,9 @@ export const share = {
 };
 
 export const figures = () => [
-  numbers("Calls", (node) => node.calls_per_second, rate),
+  numbers("Calls", (node) => node.calls_per_second, rate, { fold: 5 }),
   numbers("p50", (node) => node.latency?.p50, duration, { fold: 2 }),
-  numbers("p99", (node) => node.latency?.p99, duration),
+  numbers("p99", (node) => node.latency?.p99, duration, { fold: 3 }),
   numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
   { ...numbers("Failed", failed, count, { hint: "attempts in the last minute, by the node's fault" }), cell: (node) => errorFigure(failed(node)) },
 ];

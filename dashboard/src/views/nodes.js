@@ -107,7 +107,7 @@ export const nodes = {
       columns: [
         ...identity(false),
         { title: "Weight", hint: "and the share of the calls that it means", sort: (node) => node.weight, build: (node) => weightControl(node, () => last) },
-        share, ...figures(),
+        { ...share, fold: 4 }, ...figures(),
         ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (node) => actions(node, () => table.open(keyOf(node)).probe()) }] : []),
       ],
     });

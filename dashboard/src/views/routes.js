@@ -45,7 +45,7 @@ function routeForm(network, add) {
   const [methods, tag] = [methodsField("Methods of a new route"), tagField("Tag of a new route")];
   methods.required = true;
   const form = h("form", { class: "route", hidden: true }, h("label", { class: "grow" }, "methods", methods), h("label", {}, "go to nodes tagged", tag.select),
-    h("div", { class: "buttons tight" }, h("button", { type: "submit", class: "plain" }, "Collect"), button("Cancel", () => show(false))));
+    h("div", { class: "buttons tight" }, h("button", { type: "submit", class: "plain" }, "Add to the pending changes"), button("Cancel", () => show(false))));
   const open = button("Add a route", () => show(true));
   const show = (shown) => {
     form.hidden = !shown;

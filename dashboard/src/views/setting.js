@@ -68,7 +68,7 @@ export function setting(path) {
   const element = h("div", { class: "setting" },
     h("label", { for: id, title: dotted(path) }, label.name),
     h("div", { class: "setting-value" }, h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back), fault),
-    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`), " ", pathOf(path)));
+    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""} · `), pathOf(path)));
   /** What is in the field while it is being written in is let be. */
   const show = (settled = false) => {
     const now = value();
