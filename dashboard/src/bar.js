@@ -6,7 +6,7 @@ import { h, redraw, setText, state } from "./dom.js";
 import { button } from "./parts.js";
 import { weightsAfter } from "./shares.js";
 import { store } from "./store.js";
-import { danger, sentence } from "./wording.js";
+import { WAYS, danger, sentence } from "./wording.js";
 
 const NOBODY = "local"; // the author of changes where there are no accounts
 const STAYS = 20000;
@@ -95,7 +95,7 @@ export class Bar {
   byOthers(line) {
     const keys = store.against(line);
     const theirs = button("Take theirs", () => store.yield(keys));
-    return h("p", {}, state(keys.length ? "warn" : "idle", ""), h("b", {}, line.by && line.by !== NOBODY ? line.by : "Somebody"), ` changed ${WAYS[line.via] ?? `by ${line.via}`}: `,
+    return h("p", {}, state(keys.length ? "warn" : "idle", ""), h("b", {}, line.by && line.by !== NOBODY ? line.by : "Somebody"), ` changed ${line.via === "page" ? "on another page" : WAYS[line.via] ?? `by ${line.via}`}: `,
       line.difference.map(({ path, before, after }) => sentence(named(path), before, after)).join("; ") || line.text, h("span", { class: "quiet" }, ` · revision ${line.revision} `),
       keys.length ? ["Your change of it is not applied yet; applied, it replaces theirs. ", theirs] : null);
   }
@@ -118,8 +118,6 @@ export class Bar {
     return said;
   }
 }
-
-const WAYS = { page: "on another page", cli: "by a command", api: "through the API", signal: "by a signal", shared: "on another host" };
 
 function refusal(problem) {
   if (problem.code === "changed-meanwhile") return "Somebody changed the settings meanwhile, so this was not applied. Look again, and apply once more.";

@@ -15,7 +15,7 @@ const passed = (found) => found.answering && found.chain_ok !== false;
 /** What a test found, in words. */
 function verdict(found) {
   const lag = found.lag ? `, ${plural(found.lag, "block")} behind the network` : found.lag === 0 ? ", level with the network" : "";
-  const chain = found.chain_id === null ? "" : ` It says chain id ${found.chain_id}.`;
+  const chain = found.chain_id === null || found.note ? "" : ` It says chain id ${found.chain_id}.`;
   if (!found.answering) return [state("bad", "It does not answer"), found.note ? `: ${found.note}.` : "."];
   const head = `head ${block(found.head)}${lag}, in ${joined(duration(found.latency))}.`;
   if (found.chain_ok === false) return [state("bad", "It serves another chain"), found.note ? `: ${found.note}.` : ".", chain];

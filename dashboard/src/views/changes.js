@@ -8,7 +8,7 @@ import { moment, plural } from "../format.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
-import { routesText } from "../wording.js";
+import { WAYS, routesText } from "../wording.js";
 
 const SHORT = 40;
 const empty = (value) => value === null || value === "" || value === 0 || (typeof value === "object" && !Object.keys(value).length);
@@ -59,7 +59,7 @@ function changesTable() {
     columns: [
       { title: "What", text: (line) => line.text || line.action, cell: (line) => h("span", { class: "words" }, line.text || line.action) },
       { title: "When", sort: (line) => line.at, text: (line) => moment(line.at), cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)) },
-      { title: "Who", sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` by ${line.via}` : "")] },
+      { title: "Who", sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")] },
       { title: "Revision", right: true, text: (line) => String(line.revision), cell: (line) => String(line.revision) },
       { title: "Outcome", text: (line) => line.outcome, cell: (line) => (line.outcome === "adopted" ? state("good", line.action === "undo" ? "undone" : "adopted") : state("bad", line.outcome)) },
     ],
@@ -113,7 +113,7 @@ export const changes = {
       elements: [now.element, section("Record of changes", note, table.element)],
       update: ({ changes: { changes: lines }, settings }) => {
         table.update(lines);
-        setText(note, `the last ${lines.length}, newest first`);
+        setText(note, `${plural(lines.length, "line")}, newest first`);
         if (settings) now.update(settings);
       },
       drafted: () => {},

@@ -18,13 +18,13 @@ function fieldFor({ kind, choices }, id) {
 export function pathOf(path) {
   const name = dotted(path);
   if (!navigator.clipboard) return h("code", { class: "path" }, name);
-  const copy = h("button", { type: "button", class: "path", title: "Copy this path, as the config file and the commands name it", onclick: async () => {
+  const copy = h("button", { type: "button", class: "copies", title: "Copy this path, as the config file and the commands name it", onclick: async () => {
     const copied = await navigator.clipboard.writeText(name).then(() => true, () => false);
     setText(word, copied ? "copied" : "the browser does not let this page copy");
     setTimeout(() => setText(word, ""), COPIED);
   } }, name);
   const word = h("span", { class: "quiet", role: "status" });
-  return h("span", {}, copy, " ", word);
+  return h("span", { class: "path" }, copy, " ", word);
 }
 
 const COPIED = 3000; // milliseconds that the word stays
@@ -68,7 +68,7 @@ export function setting(path) {
   const element = h("div", { class: "setting" },
     h("label", { for: id, title: dotted(path) }, label.name),
     h("div", { class: "setting-value" }, h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back), fault),
-    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""} · `), pathOf(path)));
+    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`), pathOf(path)));
   /** What is in the field while it is being written in is let be. */
   const show = (settled = false) => {
     const now = value();

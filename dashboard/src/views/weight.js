@@ -1,6 +1,6 @@
 // A weight: a slider and a number that mirror each other, and the share it means.
 
-import { h, setAttribute, setText } from "../dom.js";
+import { h, redraw, setAttribute, setText } from "../dom.js";
 import { meaning } from "../shares.js";
 import { store } from "../store.js";
 
@@ -10,8 +10,10 @@ const HIGHEST = 1000;
 export function weightControl(node, nodes) {
   const share = h("span", { class: "means" });
   const tellShare = (now) => {
-    setText(share, meaning(store, nodes(), now));
-    setAttribute(share, "title", share.textContent);
+    const said = meaning(store, nodes(), now);
+    const then = said.split(", then ").at(-1);
+    redraw(share, said, () => [h("span", { class: "before" }, said.slice(0, said.length - then.length)), then]);
+    setAttribute(share, "title", said);
   };
   if (!store.writable) {
     const figure = h("b");

@@ -1,6 +1,7 @@
-"""The page for those who listen to it or see it badly: axe finds nothing serious in any view, and headings are in order."""
+"""The page for those who listen to it or see it badly: axe finds nothing serious in any view; headings are in order."""
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -89,4 +90,4 @@ async def test_each_view_has_one_first_heading_and_leaves_out_no_level(visitor: 
         levels = await page.evaluate(LEVELS)
         assert levels[0] == 1, view
         assert levels.count(1) == 1, view
-        assert all(below - above <= 1 for above, below in zip(levels, levels[1:], strict=False)), (view, levels)
+        assert all(below - above <= 1 for above, below in pairwise(levels)), (view, levels)

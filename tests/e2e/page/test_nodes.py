@@ -190,7 +190,7 @@ async def test_a_node_that_failed_its_test_is_added_by_a_second_click_alone(
     await expect(page.locator(".bar")).to_contain_text("node d: add https://e.example")
 
 
-async def test_the_path_of_each_setting_can_be_copied(page: Page, visitor: Visitor, admin: Admin) -> None:
+async def test_the_path_of_each_setting_can_be_copied(page: Page) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     detail = await opened(page, "a")
     wanted = [f"networks.{NETWORK}.nodes.a.{name}" for name in ("weight", "drain", "timeout")]
@@ -200,5 +200,5 @@ async def test_the_path_of_each_setting_can_be_copied(page: Page, visitor: Visit
         assert await page.evaluate("navigator.clipboard.readText()") == path
     await page.evaluate("location.hash = '#/settings'")
     await expect(page.locator(".setting").first).to_be_visible()
-    paths = await page.locator(".setting .path").all_inner_texts()
+    paths = await page.locator(".setting button.copies").all_inner_texts()
     assert paths == await page.locator(".setting > label").evaluate_all("all => all.map((one) => one.title)")

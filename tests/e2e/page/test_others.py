@@ -1,4 +1,4 @@
-"""Two who change the settings at once: each page says who changed what, from what to what, and what stands against it."""
+"""Two who change the settings at once: each page says who changed what, from what to what, and what is against it."""
 
 import pytest
 from playwright.async_api import Page, expect

@@ -30,7 +30,7 @@ async def test_no_view_has_a_control_that_would_be_refused(page: Page) -> None:
         await expect(page.locator("main :is(select, input, textarea):disabled")).to_have_count(0)
 
 
-async def test_what_a_reader_does_anywhere_is_refused_nowhere(page: Page, visitor: Visitor) -> None:
+async def test_what_a_reader_does_anywhere_is_refused_nowhere(page: Page) -> None:
     refused: list[str] = []
     page.on("response", lambda reply: refused.append(reply.url) if reply.status in (401, 403) else None)
     for view in VIEWS:
