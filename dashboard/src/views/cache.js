@@ -52,6 +52,7 @@ export const cache = {
   needs: { cache: { path: "cache" }, methods: { path: "methods", every: 5000 } },
   build: (documents, feed) => {
     const tiers = tierTable();
+    tiers.element.classList.add("cards");
     const classes = classTable();
     const health = notices();
     const empty = h("div");

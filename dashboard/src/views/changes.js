@@ -59,8 +59,8 @@ function changesTable() {
     columns: [
       { title: "What", text: (line) => line.text || line.action, cell: (line) => h("span", { class: "words" }, line.text || line.action) },
       { title: "When", sort: (line) => line.at, text: (line) => moment(line.at), cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)) },
-      { title: "Who", sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")] },
-      { title: "Revision", right: true, text: (line) => String(line.revision), cell: (line) => String(line.revision) },
+      { title: "Who", fold: 2, sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")] },
+      { title: "Revision", right: true, fold: 1, text: (line) => String(line.revision), cell: (line) => String(line.revision) },
       { title: "Outcome", text: (line) => line.outcome, cell: (line) => (line.outcome === "adopted" ? state("good", line.action === "undo" ? "undone" : "adopted") : state("bad", line.outcome)) },
     ],
   });

@@ -16,6 +16,10 @@ export const failed = (node) => node.failed ?? Object.entries(node.failures).red
 /** "▲ behind", its colour and word by the state of a node. */
 export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.state]));
 
+/** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another, so only a
+ *  node that is behind is warned of. */
+const lag = (node) => h("span", { class: node.state === "behind" ? "lag iswarn" : "lag quiet", title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment" }, node.lag > 0 ? `−${node.lag}` : "");
+
 const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
 
 /** The name, state and head of a node; with its network where rows of several stand among each other. */
@@ -29,8 +33,8 @@ export const identity = (severalNetworks) => [
       node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {
-    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag}`,
-    cell: (node) => [h("span", { class: "lag iswarn" }, node.lag > 0 ? `−${node.lag}` : ""), block(node.head)],
+    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state}`,
+    cell: (node) => [lag(node), block(node.head)],
   },
 ];
 

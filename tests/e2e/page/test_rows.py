@@ -142,3 +142,23 @@ async def test_a_menu_at_the_end_of_the_window_is_seen_whole(fleets: Admin, visi
     await expect(page.get_by_role("menu")).to_be_in_viewport(ratio=1)
     await page.mouse.click(2, 2)
     await expect(page.get_by_role("menu")).to_have_count(0)
+
+
+FIGURES = """async ({ errors, client_errors, failed, failures }) => {
+    const { methodTable } = await import("/src/views/method_table.js");
+    const { figures } = await import("/src/views/node_table.js");
+    const shown = (columns, row) => {
+        const column = columns.find(({ title }) => ["Errors", "Failed"].includes(title));
+        const cell = document.createElement("div");
+        cell.append(...[column.cell(row)].flat());
+        return [cell.textContent, cell.querySelector(".isbad")?.textContent ?? ""];
+    };
+    return [shown(methodTable(false).columns, { errors, client_errors }), shown(figures(), { failed, failures })];
+}"""
+
+
+async def test_mistakes_of_callers_stand_beside_the_errors_and_are_not_red(page: Page) -> None:
+    many = {"errors": 3, "client_errors": 120, "failed": 2, "failures": {"timeout": 2, "revert": 90}}
+    assert await page.evaluate(FIGURES, many) == [["3 · 120 by callers", "3"], ["2", "2"]]
+    none = {"errors": 0, "client_errors": 0, "failed": 0, "failures": {"timeout": 7}}
+    assert await page.evaluate(FIGURES, none) == [["0", ""], ["0", ""]]
