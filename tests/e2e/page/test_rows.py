@@ -135,9 +135,9 @@ async def test_a_probe_from_the_menu_opens_the_row_and_tells_what_the_node_said(
 
 
 async def test_a_menu_at_the_end_of_the_window_is_seen_whole(fleets: Admin, visitor: Visitor) -> None:
-    page = await visitor.open(fleets.address, "nodes", width=390)
-    opener = page.get_by_role("button", name="Actions for node n29")
-    await opener.scroll_into_view_if_needed()
+    page = await visitor.open(fleets.address, "nodes", width=800)
+    opener = page.get_by_role("button", name="Actions for node n19")
+    await opener.evaluate("button => button.scrollIntoView({ block: 'end' })")
     await opener.click()
     await expect(page.get_by_role("menu")).to_be_in_viewport(ratio=1)
     await page.mouse.click(2, 2)
