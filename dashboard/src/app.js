@@ -7,7 +7,7 @@ import { Feed } from "./feed.js";
 import { setMarks } from "./marks.js";
 import { loginForm, logOut, session } from "./session.js";
 import { store } from "./store.js";
-import { liveButton, measureStrip, showLost, showNetworks, showNobody, showRevision, themeButton } from "./strip.js";
+import { liveButton, measureStrip, othersButton, showLost, showNetworks, showNobody, showRevision, themeButton } from "./strip.js";
 import { VIEWS } from "./views/index.js";
 
 const always = () => ({
@@ -39,7 +39,6 @@ function choose() {
   name = chosen();
   shut();
   for (const link of document.querySelectorAll(".rail a")) setAttribute(link, "aria-current", link.dataset.view === name ? "page" : null);
-  document.querySelector(".rail a[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${VIEWS[name].title} · rpcaccel`;
   scrollTo(0, 0);
   if (user || !feed.paused) feed.turn(...Object.keys(needs())); // nothing is asked for while somebody logs in
@@ -62,12 +61,13 @@ function show(documents) {
   showRevision(documents.overview, documents.settings);
   if (documents.settings && documents.settings.revision < documents.overview.revision) feed.stale("settings", "changes");
   store.adopt(documents.settings, feed.readAt.settings);
+  store.hear(documents.changes?.changes);
   if (setMarks(documents.changes?.changes)) remark();
   if (made !== servedBy(documents)) shut();
   if (open === null) {
     made = servedBy(documents);
     open = VIEWS[name].build(documents, feed);
-    main.replaceChildren(...open.elements);
+    main.replaceChildren(h("h1", { class: "unseen" }, VIEWS[name].title), ...open.elements); // its sections stand below it
     if (place()) open.at?.(place());
   }
   open.update(documents);
@@ -132,6 +132,7 @@ store.listen(() => open?.drafted?.());
 store.answered = () => feed.stale("settings", "changes", "overview"); // whoever has changed them, and with or without a stream
 
 measureStrip();
+othersButton();
 themeButton(recolour);
 document.getElementById("leave").addEventListener("click", () => {
   store.discard();

@@ -1,12 +1,14 @@
 // The bar at the bottom: what is collected, to be applied together or discarded; and then who has it, with Undo in reach.
 
-import { describe } from "./described.js";
+import { describe, named } from "./described.js";
 import { confirm } from "./dialog.js";
 import { h, redraw, setText, state } from "./dom.js";
+import { button } from "./parts.js";
 import { weightsAfter } from "./shares.js";
 import { store } from "./store.js";
-import { danger, sentence } from "./wording.js";
+import { WAYS, danger, sentence } from "./wording.js";
 
+const NOBODY = "local"; // the author of changes where there are no accounts
 const STAYS = 20000;
 
 export class Bar {
@@ -32,9 +34,7 @@ export class Bar {
 
   hide() {
     clearTimeout(this.timer);
-    store.applied = null;
-    store.problem = null;
-    this.show();
+    store.letGo();
   }
 
   async send() {
@@ -64,23 +64,24 @@ export class Bar {
   show() {
     const edits = store.edits();
     if (edits.length && !this.described) this.describe();
-    const open = store.writable && (edits.length > 0 || store.problem !== null || store.applied !== null);
+    const open = store.writable && (edits.length > 0 || store.problem !== null || store.applied !== null || store.others.length > 0);
     this.element.hidden = !open;
     document.body.classList.toggle("barred", open);
     if (!open) return;
     this.apply.hidden = this.discard.hidden = !edits.length;
     this.undo.hidden = edits.length > 0 || store.applied === null;
-    this.close.hidden = edits.length > 0;
+    this.close.hidden = edits.length > 0 && !store.others.length;
     this.apply.title = "Ctrl+Enter";
     for (const button of [this.apply, this.discard, this.undo]) button.disabled = store.busy;
     if (store.faults.length) this.apply.disabled = true;
     setText(this.apply, store.busy ? "Applying …" : "Apply");
-    const signature = JSON.stringify([this.described, edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.current?.adopted, store.current?.workers?.map(({ revision }) => revision)]);
+    const signature = JSON.stringify([this.described, edits, store.problem?.message, store.problem?.errors, store.faults, store.applied, store.others.map(({ revision }) => revision), store.current?.adopted, store.current?.workers?.map(({ revision }) => revision)]);
     redraw(this.text, signature, () => this.words(edits));
-    if (store.applied !== this.said) {
-      this.said = store.applied;
+    const passing = store.applied ?? store.others[0] ?? null;
+    if (passing !== this.said) {
+      this.said = passing;
       clearTimeout(this.timer);
-      if (store.applied) this.timer = setTimeout(() => this.pass(), STAYS);
+      if (passing) this.timer = setTimeout(() => this.pass(), STAYS);
     }
   }
 
@@ -90,11 +91,21 @@ export class Bar {
     else this.hide();
   }
 
+  /** Who changed what, from what to what; and what this page holds against it. */
+  byOthers(line) {
+    const keys = store.against(line);
+    const theirs = button("Take theirs", () => store.yield(keys));
+    return h("p", {}, state(keys.length ? "warn" : "idle", ""), h("b", {}, line.by && line.by !== NOBODY ? line.by : "Somebody"), ` changed ${line.via === "page" ? "on another page" : WAYS[line.via] ?? `by ${line.via}`}: `,
+      line.difference.map(({ path, before, after }) => sentence(named(path), before, after)).join("; ") || line.text, h("span", { class: "quiet" }, ` · revision ${line.revision} `),
+      keys.length ? ["Your change of it is not applied yet; applied, it replaces theirs. ", theirs] : null);
+  }
+
   words(edits) {
     const said = [];
     if (store.problem) {
       said.push(h("p", { class: "isbad" }, state("bad", ""), refusal(store.problem)));
     }
+    for (const line of store.others) said.push(this.byOthers(line));
     for (const { text } of store.faults) said.push(h("p", { class: "isbad" }, text));
     if (edits.length) {
       said.push(h("p", {}, h("b", {}, `${edits.length} ${edits.length === 1 ? "change" : "changes"}`), h("span", { class: "quiet" }, " not applied yet")),
@@ -102,14 +113,14 @@ export class Bar {
     } else if (store.applied) {
       const { revision, adopted, workers, note } = store.current;
       const late = workers.filter((worker) => worker.revision < revision).map(({ id }) => id);
-      said.push(h("p", {}, state("good", ""), h("b", {}, `r${revision}`), ` ${store.applied.text} `, h("span", { class: "quiet" }, `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`)));
+      said.push(h("p", {}, state("good", ""), h("b", {}, `Revision ${revision}: `), `${store.applied.text} `, h("span", { class: "quiet" }, `· ${adopted} of ${workers.length} ${workers.length === 1 ? "worker has" : "workers have"} it${late.length ? `, not yet ${late.join(", ")}` : ""}${note ? ` · ${note}` : ""}`)));
     }
     return said;
   }
 }
 
 function refusal(problem) {
-  if (problem.code === "changed-meanwhile") return "Somebody changed the settings meanwhile; look again, and apply once more.";
+  if (problem.code === "changed-meanwhile") return "Somebody changed the settings meanwhile, so this was not applied. Look again, and apply once more.";
   if (problem.status === 0) return "The server did not answer; nothing is known to have changed.";
   return `Not applied: ${problem.message}`;
 }

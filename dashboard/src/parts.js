@@ -16,7 +16,7 @@ export const MEANING = {
   refused: "refused",
 };
 
-export const section = (title, note, ...children) => h("section", {}, h("div", { class: "head" }, h("h1", {}, title), note), ...children);
+export const section = (title, note, ...children) => h("section", {}, h("div", { class: "head" }, h("h2", {}, title), note), ...children);
 export const quiet = (text = "") => h("span", { class: "quiet" }, text);
 export const button = (text, onclick, more = {}) => h("button", { type: "button", class: "plain", onclick, ...more }, text);
 

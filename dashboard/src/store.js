@@ -1,9 +1,11 @@
 // The settings in force, the changes collected and not yet applied, and the way from one to the other.
 
 import { change } from "./api.js";
+import { named } from "./described.js";
 
 const CHECK_AFTER = 300; // milliseconds in which nothing more is written
 
+const TOLD = 5; // changes by others that are told at once
 const KEY = "\u0000";
 const NOTHING = Symbol("nothing");
 
@@ -24,6 +26,7 @@ export class Store {
   constructor() {
     Object.assign(this, { current: null, role: "admin", drafts: new Map(), busy: false, problem: null, applied: null, heard: new Set() });
     Object.assign(this, { faults: [], checking: null, changedAt: -Infinity, answered: () => {} });
+    Object.assign(this, { others: [], mine: new Set(), heardOf: null });
   }
 
   /** Call `hear()` after every change of anything here. */
@@ -60,6 +63,39 @@ export class Store {
       if ([was, mine, now].every(Array.isArray) && !same(was, now)) this.drafts.set(key, rebased(was, mine, now));
     }
     this.forget();
+    this.tell();
+  }
+
+  /** News of the record of changes, newest first: those that this page did not make are told until they are let go. */
+  hear(lines) {
+    if (!lines || this.busy) return; // while a change of ours is on its way it cannot be told from theirs
+    const adopted = lines.filter(({ outcome }) => outcome === "adopted");
+    const newest = Math.max(0, ...adopted.map(({ revision }) => revision));
+    const known = this.heardOf;
+    this.heardOf = newest; // a server that began anew counts from one
+    if (known === null) return;
+    const fresh = adopted.filter(({ revision, action }) => revision > known && action !== "start" && !this.mine.has(revision));
+    if (!fresh.length) return;
+    this.others = [...fresh, ...this.others].slice(0, TOLD);
+    this.tell();
+  }
+
+  /** The collected changes, as keys, of what `line` of the record changed, too. */
+  against({ difference }) {
+    const paths = difference.map(({ path }) => named(path).join(KEY));
+    return [...this.drafts.keys()].filter((key) => paths.some((path) => key === path || path.startsWith(key + KEY) || key.startsWith(path + KEY)));
+  }
+
+  /** What was told need not be told any more, but for what stands against a collected change. */
+  letGo() {
+    Object.assign(this, { applied: null, problem: null, others: this.others.filter((line) => this.against(line).length) });
+    this.tell();
+  }
+
+  /** Others' value instead of those collected under these keys. */
+  yield(keys) {
+    for (const key of keys) this.drafts.delete(key);
+    if (!this.drafts.size) this.faults = [];
     this.tell();
   }
 
@@ -156,7 +192,8 @@ export class Store {
     this.tell();
     try {
       const { change: line, ...settings } = await request();
-      Object.assign(this, { current: settings, applied: line ?? null, changedAt: performance.now() });
+      Object.assign(this, { current: settings, applied: line ?? null, changedAt: performance.now(), others: [] });
+      this.mine.add(settings.revision);
       for (const [key, value] of sent) if (this.drafts.get(key) === value) this.drafts.delete(key);
       this.forget();
       this.faults = [];

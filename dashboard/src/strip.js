@@ -31,9 +31,28 @@ export function showNetworks(networks) {
   if (shown.length !== list.children.length || shown.some((chip, index) => chip !== list.children[index])) list.replaceChildren(...shown);
 }
 
+/** On a phone, the views that have no place in the bar at the bottom. */
+export function othersButton() {
+  const button = byId("others");
+  const rail = button.parentElement;
+  const show = (open) => {
+    rail.classList.toggle("open", open);
+    setAttribute(button, "aria-expanded", String(open));
+  };
+  button.addEventListener("click", () => show(!rail.classList.contains("open")));
+  addEventListener("hashchange", () => show(false));
+  addEventListener("pointerdown", (event) => rail.contains(event.target) || show(false));
+  rail.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !rail.classList.contains("open")) return;
+    show(false);
+    button.focus();
+  });
+}
+
 /** Nobody is logged in: nothing is told about what runs. */
 export function showNobody() {
   redraw(byId("revision"), "", () => []);
+  byId("revision").hidden = true; // a link without a word says nothing to who listens
   byId("revision").removeAttribute("title");
   byId("leave").hidden = true;
 }
@@ -42,9 +61,10 @@ export function showRevision({ revision, workers }, settings) {
   const there = settings ? settings.adopted : workers.filter((worker) => worker.revision === revision).length;
   const all = settings ? settings.workers.length : workers.length;
   const line = byId("revision");
-  redraw(line, `${revision} ${there} ${all}`, () => (workers.length ? [`r${revision} · ${there}/${all}`, h("span", { class: "wide" }, all === 1 ? " worker" : " workers")] : "no worker"));
+  line.hidden = false;
+  redraw(line, `${revision} ${there} ${all}`, () => (workers.length ? [`revision ${revision}`, h("span", { class: there < all ? null : "wide" }, ` · ${there} of ${plural(all, "worker")}`)] : "no worker"));
   line.classList.toggle("iswarn", there < all);
-  setAttribute(line, "title", `settings revision ${revision}, in force in ${there} of ${all}`);
+  setAttribute(line, "title", `The settings have revision ${revision}; ${there} of ${plural(all, "worker")} ${there === 1 ? "has" : "have"} it. Opens the changes.`);
 }
 
 /** Whether the figures go on, are held, or cannot: `lost(true)` and `shown(false)` say so, `paused` is what was chosen. */

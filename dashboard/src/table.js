@@ -3,47 +3,81 @@
 
 import { h, refresh, setAttribute, setText } from "./dom.js";
 
-// A table that fits lets its header stick to the page; one that does not is scrolled inside its frame.
+// Columns are folded away until the table fits, so that its head sticks to the page; what does not fit even then is scrolled
+// in a frame no higher than the window, with the head at its top.
+const framed = new WeakMap();
 const widths = new ResizeObserver((entries) => {
-  for (const { target } of entries) {
-    const frame = target.closest(".scroll");
-    if (!frame) continue;
-    frame.classList.toggle("fits", frame.querySelector("table").offsetWidth <= frame.clientWidth);
-    setAttribute(frame, "tabindex", frame.classList.contains("fits") ? null : "0"); // a stop for the keyboard where it scrolls
-    showEnd(frame);
-  }
+  const tables = new Set(entries.map(({ target }) => framed.get(target)));
+  requestAnimationFrame(() => tables.forEach((table) => table.fit())); // folding changes widths, which may not happen in here
 });
 
 const MANY = 60; // rows: beyond, one that is far out of sight is drawn when it comes near
 const NEAR = { rootMargin: "50% 0px" };
 
-/** Is there more to the right than is seen? */
-function showEnd(frame) {
-  frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"));
-}
-
 export class Table {
   /**
-   * `columns`: [{ title, sort?(row), cell(row) -> nodes, text(row) -> signature, right?, hint?, name? }], the first is the row's
-   * name; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is never redrawn.
-   * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find?(row) -> text` for the filter.
+   * `columns`: [{ title, sort?(row), cell(row) -> nodes, text(row) -> signature, right?, hint?, name?, look?, fold? }], the first
+   * is the row's name; a column of controls has `build(row) -> { element, update(row) }` instead of `cell` and is never redrawn;
+   * one with `fold` (1..9) is left out where there is no room, the lowest first, and told in the opened row.
+   * `key(row)`; `detail?(row) -> { element, update(row), gone?() }`, opened in place; `find?(row) -> text` for the filter;
+   * `group?: { of(row) -> name, head(name) -> { element, update(rows) } }`: rows of one name stand together below its head.
    */
-  constructor({ label, columns, key, detail = null, find = null, sort = null, down = true }) {
+  constructor({ label, columns, key, detail = null, find = null, sort = null, down = true, group = null }) {
     Object.assign(this, { columns, key, detail, find: find ?? ((row) => columns[0].text(row)), sorted: sort, down, needle: "", rows: new Map(), opened: new Set(), data: [] });
+    Object.assign(this, { group, groups: new Map(), width: 0, folded: 0, folds: [...new Set(columns.map(({ fold }) => fold).filter(Boolean))].sort((one, two) => one - two) });
     this.lines = new WeakMap();
     this.near = new IntersectionObserver((entries) => entries.forEach((entry) => this.came(this.lines.get(entry.target), entry.isIntersecting)), NEAR);
     this.heads = columns.map((column, index) => this.head(column, index));
     this.body = h("tbody", { onkeydown: (event) => this.walk(event) });
-    const table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
+    this.table = h("table", {}, h("thead", {}, h("tr", {}, this.heads)), this.body);
     this.none = h("p", { class: "note", hidden: true });
-    this.element = h("div", { class: "scroll", role: "region", "aria-label": label, onscroll: () => showEnd(this.element) }, table, this.none);
-    this.observed = [table, this.element];
-    for (const one of this.observed) widths.observe(one);
+    this.left = h("p", { class: "left", hidden: true });
+    this.element = h("div", { class: "scroll", role: "region", "aria-label": label, onscroll: () => this.showEnd() }, this.table, this.none, this.left);
+    this.observed = [this.table, this.element];
+    for (const one of this.observed) {
+      framed.set(one, this);
+      widths.observe(one);
+    }
     this.showSort();
   }
 
+  /** Fold away what there is no room for. */
+  fit() {
+    const { element: frame, table } = this;
+    const room = frame.clientWidth;
+    if (!room) return;
+    const before = this.folded;
+    if (room !== this.width) this.fold(0);
+    this.width = room;
+    while (table.offsetWidth > room && this.folded < this.folds.length) this.fold(this.folded + 1);
+    const fits = table.offsetWidth <= room;
+    frame.classList.toggle("fits", fits);
+    setAttribute(frame, "tabindex", fits ? null : "0"); // a stop for the keyboard where it scrolls
+    this.showEnd();
+    const left = this.columns.filter((column) => this.isFolded(column)).map((column) => column.name ?? column.title);
+    this.left.hidden = !left.length;
+    setText(this.left, `No room here for ${left.join(", ")}: ${this.detail ? "open a row, or widen the window" : "widen the window"}.`);
+    if (this.folded !== before) for (const item of this.data) if (this.opened.has(this.key(item))) this.draw(this.rows.get(this.key(item)), item);
+  }
+
+  isFolded({ fold }) {
+    return this.folds.slice(0, this.folded).includes(fold);
+  }
+
+  fold(many) {
+    this.folded = many;
+    setAttribute(this.table, "class", this.folds.slice(0, many).map((fold) => `folded-${fold}`).join(" ") || null);
+  }
+
+  /** Is there more to the right than is seen? */
+  showEnd() {
+    const { element: frame } = this;
+    frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1 && !frame.classList.contains("fits"));
+  }
+
   head(column, index) {
-    const attributes = { scope: "col", class: column.right ? "right" : null, title: column.hint };
+    const attributes = { scope: "col", class: looks(column), title: column.hint, "data-fold": column.fold };
+    if (!column.title) return h("th", attributes, h("span", {}, h("span", { class: "unseen" }, column.name)));
     if (!column.sort) return h("th", attributes, h("span", {}, column.title));
     return h("th", attributes, h("button", { type: "button", "aria-label": column.name, onclick: () => this.sortBy(index) },
       column.right ? [h("span", { class: "arrow", "aria-hidden": "true" }), column.title] : [column.title, h("span", { class: "arrow", "aria-hidden": "true" })]));
@@ -106,16 +140,16 @@ export class Table {
   }
 
   row(key, item) {
-    const cells = this.columns.map((column) => h("td", { class: column.right ? "right" : null, "data-title": column.title }));
+    const cells = this.columns.map((column) => h("td", { class: looks(column), "data-title": column.title, "data-fold": column.fold }));
     const built = this.columns.map((column, index) => {
       const control = column.build?.(item);
       if (control) cells[index].append(control.element);
       return control;
     });
-    const row = { cells, built, line: h("tr", { class: "row" }, cells), hold: h("div"), inside: null, far: false, late: null };
+    const row = { cells, built, line: h("tr", { class: "row" }, cells), hold: h("div"), rest: h("p", { class: "rest", hidden: true }), inside: null, far: false, late: null };
     this.lines.set(row.line, row);
     this.near.observe(row.line);
-    row.more = h("tr", { class: "detail", hidden: true }, h("td", { colspan: String(this.columns.length) }, row.hold));
+    row.more = h("tr", { class: "detail", hidden: true }, h("td", { colspan: String(this.columns.length) }, h("div", {}, row.rest, row.hold)));
     if (this.detail) {
       row.opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: () => this.toggle(key) });
       cells[0].append(row.opener);
@@ -126,6 +160,12 @@ export class Table {
   toggle(key) {
     if (!this.opened.delete(key)) this.opened.add(key);
     this.draw(this.rows.get(key), this.data.find((item) => this.key(item) === key));
+  }
+
+  /** What a row opens to, opened if it was not. */
+  open(key) {
+    if (!this.opened.has(key)) this.toggle(key);
+    return this.rows.get(key).inside;
   }
 
   /** A row came near what is seen, or went far from it. */
@@ -162,17 +202,27 @@ export class Table {
       row.inside = this.detail(item);
       row.hold.replaceChildren(row.inside.element);
     }
+    this.tellFolded(row, item);
     return row.inside.update(item);
+  }
+
+  /** The columns that there is no room for, in the opened row. */
+  tellFolded(row, item) {
+    const left = this.columns.filter((column) => column.cell && this.isFolded(column));
+    row.rest.hidden = !left.length;
+    refresh(row.rest, JSON.stringify(left.map(({ title, text }) => [title, text(item)])), () => left.map((column) => h("span", {}, h("span", { class: "quiet" }, `${column.name ?? column.title} `), column.cell(item))));
   }
 
   /** Put the rows in order; nothing moves under the pointer unless the reader asked for it. */
   place(asked) {
     const still = !asked && (this.body.matches(":hover") || this.body.contains(document.activeElement));
     const wanted = still ? this.placed().concat(this.data.filter((item) => !this.rows.get(this.key(item)).line.isConnected)) : this.ordered();
-    const lines = wanted.filter((item) => this.matches(item)).flatMap((item) => {
+    const shown = wanted.filter((item) => this.matches(item));
+    const linesOf = (item) => {
       const row = this.rows.get(this.key(item));
       return [row.line, row.more];
-    });
+    };
+    const lines = this.group ? this.grouped(shown).flatMap(([line, items]) => [line, ...items.flatMap(linesOf)]) : shown.flatMap(linesOf);
     const same = lines.length === this.body.children.length && lines.every((line, index) => this.body.children[index] === line);
     if (!same) {
       // Moving an element would lose the focus inside it.
@@ -180,9 +230,22 @@ export class Table {
       this.body.replaceChildren(...lines);
       if (focused?.isConnected) focused.focus();
     }
-    this.shown = lines.length / 2;
+    this.shown = shown.length;
     this.none.hidden = this.shown > 0 || !this.needle;
     setText(this.none, this.none.hidden ? "" : `Nothing here has “${this.needle}”.`);
+  }
+
+  /** [head, rows] of each group, in the order of the data. */
+  grouped(shown) {
+    return [...new Set(this.data.map(this.group.of))].map((name) => [name, shown.filter((item) => this.group.of(item) === name)]).filter(([, items]) => items.length).map(([name, items]) => {
+      if (!this.groups.has(name)) {
+        const head = this.group.head(name);
+        this.groups.set(name, { head, line: h("tr", { class: "group" }, h("td", { colspan: String(this.columns.length) }, head.element)) });
+      }
+      const { head, line } = this.groups.get(name);
+      head.update(this.data.filter((item) => this.group.of(item) === name));
+      return [line, items];
+    });
   }
 
   placed() {
@@ -207,6 +270,8 @@ export class Table {
     return !this.needle || this.find(item).toLowerCase().includes(this.needle);
   }
 }
+
+const looks = ({ right, look }) => [right ? "right" : null, look].filter(Boolean).join(" ") || null;
 
 /** A column of one figure. */
 export function numbers(title, value, format, more = {}) {

@@ -4,6 +4,9 @@ import { inWords, nameOf } from "./described.js";
 import { joined, percent, rate } from "./format.js";
 import { ruleWords } from "./views/rule.js";
 
+/** The way that a change came, by its name in the record of changes. */
+export const WAYS = { page: "on the page", cli: "by a command", api: "through the API", signal: "by a signal", shared: "on another host", start: "at the start" };
+
 const NAMES = { balancer: "balancer", hash_key: "hash key", weight: "weight", drain: "drain" };
 
 /** "alice: rate 0 → 5" of the holders of keys. */

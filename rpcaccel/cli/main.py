@@ -17,8 +17,8 @@ from rpcaccel import __version__
 from rpcaccel.cli import bench, completion
 from rpcaccel.cli.admin_client import CaCert, RemoteError
 from rpcaccel.cli.check import check
-from rpcaccel.cli.clients import clients
 from rpcaccel.cli.client_errors import errors
+from rpcaccel.cli.clients import clients
 from rpcaccel.cli.credentials import key, passwd
 from rpcaccel.cli.demo import demo
 from rpcaccel.cli.explain import explain

@@ -55,13 +55,14 @@ export const cache = {
   needs: { cache: { path: "cache" }, methods: { path: "methods", every: 5000 } },
   build: (documents, feed) => {
     const tiers = tierTable();
+    tiers.element.classList.add("cards");
     const classes = classTable();
     const health = notices();
     const empty = h("div");
     const colours = legend();
     const note = quiet();
     const purge = purgePanel(documents, () => feed.stale("cache"));
-    const memory = documents.settings ? groupSoon("Memory", "in force at once; what no longer fits is let go", [["memory", "size"], ["memory", "max_entry"]]) : null;
+    const memory = documents.settings ? groupSoon("Memory", "in force at once; entries that no longer fit are removed", [["memory", "size"], ["memory", "max_entry"]]) : null;
     const warnings = h("div", { class: "below" }, health.element);
     return {
       elements: [section("Tiers", quiet("since the start"), tiers.element, warnings), section("Classes", note, empty, classes.element, colours), purge.element, memory?.element ?? ""],

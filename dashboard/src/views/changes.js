@@ -8,7 +8,7 @@ import { moment, plural } from "../format.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
-import { routesText } from "../wording.js";
+import { WAYS, routesText } from "../wording.js";
 
 const SHORT = 40;
 const empty = (value) => value === null || value === "" || value === 0 || (typeof value === "object" && !Object.keys(value).length);
@@ -38,9 +38,9 @@ export function differenceTable(edits) {
 function detail() {
   const element = h("div");
   let line = null;
-  const back = button("Go back to before this", async () => {
+  const back = button("Go back to before this change", async () => {
     const to = line.before ?? line.revision - 1;
-    const agreed = await confirm({ title: `Go back to r${to}?`, text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`, yes: "Go back" });
+    const agreed = await confirm({ title: `Go back to revision ${to}?`, text: `The settings as they were before “${line.text}” come into force as a new revision; every change made since is taken back.`, yes: "Go back" });
     if (agreed) await store.undo(to);
   });
   const hold = h("div");
@@ -59,8 +59,8 @@ function changesTable() {
     columns: [
       { title: "What", text: (line) => line.text || line.action, cell: (line) => h("span", { class: "words" }, line.text || line.action) },
       { title: "When", sort: (line) => line.at, text: (line) => moment(line.at), cell: (line) => h("time", { datetime: new Date(line.at * 1000).toISOString() }, moment(line.at)) },
-      { title: "Who", sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` by ${line.via}` : "")] },
-      { title: "Revision", right: true, text: (line) => String(line.revision), cell: (line) => `r${line.revision}` },
+      { title: "Who", fold: 2, sort: (line) => line.by, text: (line) => line.by + line.via, cell: (line) => [line.by, h("span", { class: "quiet" }, line.via ? ` ${WAYS[line.via] ?? `by ${line.via}`}` : "")] },
+      { title: "Revision", right: true, fold: 1, text: (line) => String(line.revision), cell: (line) => String(line.revision) },
       { title: "Outcome", text: (line) => line.outcome, cell: (line) => (line.outcome === "adopted" ? state("good", line.action === "undo" ? "undone" : "adopted") : state("bad", line.outcome)) },
     ],
   });
@@ -73,13 +73,14 @@ function settingsSection() {
   const exported = h("a", { class: "plain", href: "/api/v1/settings/export", download: "rpcaccel.toml" }, "Export as TOML");
   const reload = button("Read the config file again", async () => {
     try {
-      const { change: line } = await change("POST", "reload", {}, { expected: store.current.revision });
-      setText(word, line ? "Read, and adopted." : "Read: nothing differs.");
+      const { change: line, revision } = await change("POST", "reload", {}, { expected: store.current.revision });
+      store.mine.add(revision);
+      setText(word, line ? "Read: it differed, and is in force now." : "Read: nothing differs.");
     } catch (problem) {
       setText(word, problem.message);
     }
   });
-  const element = section("In force", word, hold, h("div", { class: "buttons" }, undo, exported, reload));
+  const element = section("Settings in force", word, hold, h("div", { class: "buttons" }, undo, exported, reload));
   let asked = null;
   let base = { difference: [], base: null };
   return { element, update: (settings) => {
@@ -90,9 +91,9 @@ function settingsSection() {
     undo.hidden = settings.undo === null || !store.writable;
     reload.hidden = !store.writable || base.base === null;
     redraw(hold, JSON.stringify([settings.revision, settings.waiting, settings.note, settings.persisted, settings.shared, settings.adopted, base]), () => [
-      h("p", {}, h("b", {}, `r${settings.revision}`), ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
-        settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "not kept beyond a restart"),
-      settings.shared ? h("p", {}, state(settings.shared.up ? "good" : "warn", settings.shared.up ? "shared with the other hosts through Redis" : "Redis is away: changes stay on this host until it is back")) : null,
+      h("p", {}, h("b", {}, `Revision ${settings.revision}`), ` · ${settings.adopted} of ${settings.workers.length} ${settings.workers.length === 1 ? "worker has" : "workers have"} it · `,
+        settings.persisted ? ["kept in ", h("code", {}, settings.persisted)] : settings.note || "lost at a restart"),
+      settings.shared ? h("p", {}, state(settings.shared.up ? "good" : "warn", settings.shared.up ? "shared with the other hosts through Redis" : "Redis cannot be reached: changes stay on this host until it can")) : null,
       settings.waiting.length ? h("p", {}, state("warn", ""), "These wait for a restart: ", settings.waiting.map((path) => h("code", {}, `${path} `))) : null,
       h("h3", {}, base.base ? `What differs from ${base.base}` : "What differs from the start"), differenceTable(base.difference),
     ]);
@@ -109,10 +110,10 @@ export const changes = {
     const now = settingsSection();
     const note = quiet();
     return {
-      elements: [now.element, section("Changes", note, table.element)],
+      elements: [now.element, section("Record of changes", note, table.element)],
       update: ({ changes: { changes: lines }, settings }) => {
         table.update(lines);
-        setText(note, `${lines.length} since the beginning of the record, newest first`);
+        setText(note, `${plural(lines.length, "line")}, newest first`);
         if (settings) now.update(settings);
       },
       drafted: () => {},

@@ -4,6 +4,7 @@ import { change } from "../api.js";
 import { h, redraw, setText } from "../dom.js";
 import { NONE, block, bytes, count, duration, joined, span } from "../format.js";
 import { button, facts, quiet, section } from "../parts.js";
+import { store } from "../store.js";
 import { waterfall } from "./waterfall.js";
 
 const EXAMPLES = {
@@ -24,10 +25,10 @@ function told(plan) {
     h("div", { class: "facts" },
       facts("Call", [
         ["rule from", plan.origin],
-        ["asked", code(plan.asked)],
-        ["forwarded", code(plan.forwarded)],
-        ["answered here", plan.local === null ? "no" : code(plan.local)],
-        ["the same call is under way", plan.in_flight ? "yes" : "no"],
+        ["as the client sent it", code(plan.asked)],
+        ["as a node gets it", code(plan.forwarded)],
+        ["answered by the proxy itself", plan.local === null ? "no" : code(plan.local)],
+        ["the same call is on its way to a node", plan.in_flight ? "yes" : "no"],
       ]),
       facts("Block", [
         ["head", plan.head < 0 ? NONE : block(plan.head)],
@@ -35,12 +36,12 @@ function told(plan) {
         ["final", plan.final ? "yes" : "no"],
         ["a node must be at", plan.min_head < 0 ? "any head" : block(plan.min_head)],
       ])),
-    list("Keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), plan.shared.includes(key) ? " also in Redis" : ""])),
-    list("Held", plan.held.map((held) => `${held.tier === "redis" ? "Redis" : held.tier} of ${held.worker}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
-    list("Keeping", plan.keeping),
-    list(plan.forced ? "Nodes, though none is well" : "Nodes, in the order they would be asked",
+    list("Cache keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), plan.shared.includes(key) ? " also in Redis" : ""])),
+    list("Cached now", plan.held.map((held) => `${held.tier === "redis" ? "Redis" : held.tier} of ${held.worker}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
+    list("What of its answer is cached", plan.keeping),
+    list(plan.forced ? "Nodes that are asked though none is well" : "Nodes, in the order they would be asked",
       plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`]), "ol"),
-    list("Not asked", plan.refused.map((node) => [h("b", {}, node.id), node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`])),
+    list("Nodes left out", plan.refused.map((node) => [h("b", {}, node.id), node.why.startsWith(`node ${node.id} `) ? node.why.slice(`node ${node.id}`.length) : `: ${node.why}`])),
   ];
 }
 
@@ -80,7 +81,8 @@ export const explain = {
         say(problem.status === 404 && !problem.code ? "This server cannot do that." : problem.message, true);
       }
     };
-    const buttons = h("div", { class: "buttons" }, button("Explain", () => ask("explain", plan, told), { class: "primary" }), button("Run it", () => ask("run", ran, waterfall)), word);
+    const run = button("Run it", () => ask("run", ran, waterfall), { hidden: store.role !== "admin" });
+    const buttons = h("div", { class: "buttons" }, button("Explain", () => ask("explain", plan, told), { class: "primary" }), run, word);
     field.addEventListener("input", () => { pasted = field.value; });
     field.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
@@ -88,7 +90,7 @@ export const explain = {
       ask("explain", plan, told);
     });
     return {
-      elements: [section("Explain a call", quiet("its rule, its key, what is held, and who would be asked; Ctrl+Enter"),
+      elements: [section("Explain a call", quiet("its cache rule, its cache key, what is cached of it, and the nodes it would go to; Ctrl+Enter"),
         h("div", { class: "inline" }, h("label", {}, "network", network)), field, buttons), plan, ran],
       update: () => {},
       gone: () => {},

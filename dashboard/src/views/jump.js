@@ -22,7 +22,7 @@ export function jumpList(home, label) {
   const go = (group) => {
     const covered = document.querySelector(".strip").offsetHeight + element.offsetHeight + 8;
     scrollTo({ top: group.element.getBoundingClientRect().top + scrollY - covered });
-    group.element.querySelector("h2").focus({ preventScroll: true });
+    group.element.querySelector("h3").focus({ preventScroll: true });
     mark(group);
   };
   return {

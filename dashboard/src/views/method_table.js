@@ -9,26 +9,30 @@ const tier = (source) => (row) => (row.calls - row.refused > 0 ? (row.sources[so
 
 export const traffic = ({ brief = false, tiers = false } = {}) => [
   numbers("Calls", (row) => row.calls_per_second, rate),
-  ...(brief ? [] : [numbers("Share", (row) => row.share, percent, { hint: "of all calls in the last minute" })]),
-  { title: "Answered by", text: (row) => JSON.stringify(row.sources), cell: (row) => mix(row.sources) },
+  ...(brief ? [] : [numbers("Share", (row) => row.share, percent, { hint: "of all calls in the last minute", fold: 5 })]),
+  { title: "Answered by", fold: 6, text: (row) => JSON.stringify(row.sources), cell: (row) => mix(row.sources) },
   {
     ...numbers("Hit ratio", (row) => row.hit_ratio, percent, { hint: "answered by the proxy itself, in the last minute" }),
     text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
-    cell: (row) => [joined(percent(row.hit_ratio)), h("span", { class: "unit" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`)],
+    cell: (row) => [joined(percent(row.hit_ratio)), h("span", { class: "unit of" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`)],
   },
   ...(!tiers ? [] : [{
-    title: "Memory / Redis", right: true, sort: tier("redis"), hint: "the hit ratio by tier",
+    title: "Memory / Redis", right: true, fold: 2, sort: tier("redis"), hint: "the hit ratio by tier",
     text: (row) => `${percent(tier("memory")(row))}${percent(tier("redis")(row))}`,
     cell: (row) => [joined(percent(tier("memory")(row))), h("span", { class: "unit" }, ` / ${joined(percent(tier("redis")(row)))}`)],
   }]),
-  numbers("Hit p50", (row) => row.hit?.p50, duration),
-  ...(brief ? [] : [numbers("p90", (row) => row.hit?.p90, duration, { name: "Hit p90" })]),
-  numbers(brief ? "Hit p99" : "p99", (row) => row.hit?.p99, duration, { name: "Hit p99" }),
-  numbers("Miss p50", (row) => row.miss?.p50, duration),
-  ...(brief ? [] : [numbers("p90", (row) => row.miss?.p90, duration, { name: "Miss p90" })]),
-  numbers(brief ? "Miss p99" : "p99", (row) => row.miss?.p99, duration, { name: "Miss p99" }),
-  { ...numbers("Errors", (row) => row.errors, count), cell: (row) => errorFigure(row.errors) },
-  numbers("Sent", (row) => row.bytes_per_second, bytesPerSecond),
+  numbers("Hit p50", (row) => row.hit?.p50, duration, { fold: 7 }),
+  ...(brief ? [] : [numbers("Hit p90", (row) => row.hit?.p90, duration, { fold: 3 })]),
+  numbers("Hit p99", (row) => row.hit?.p99, duration, { fold: 8 }),
+  numbers("Miss p50", (row) => row.miss?.p50, duration, { fold: 7 }),
+  ...(brief ? [] : [numbers("Miss p90", (row) => row.miss?.p90, duration, { fold: 3 })]),
+  numbers("Miss p99", (row) => row.miss?.p99, duration),
+  {
+    ...numbers("Errors", (row) => row.errors, count, { hint: "calls that failed in the last minute; mistakes of callers apart" }),
+    text: (row) => `${row.errors} ${row.client_errors ?? 0}`,
+    cell: (row) => [errorFigure(row.errors), row.client_errors ? h("span", { class: "unit" }, ` · ${joined(count(row.client_errors))} by callers`) : ""],
+  },
+  numbers("Sent", (row) => row.bytes_per_second, bytesPerSecond, { fold: 4 }),
 ];
 
 export function methodTable(severalNetworks, { brief = false, tiers = false, detail = null } = {}) {
@@ -38,9 +42,9 @@ export function methodTable(severalNetworks, { brief = false, tiers = false, det
     find: (method) => `${method.method} ${method.classes.join(" ")}`,
     columns: [
       { title: "Method", sort: (method) => method.method, text: (method) => method.method, cell: (method) => methodName(method.method) },
-      ...(severalNetworks ? [{ title: "Network", sort: (method) => method.network, text: (method) => method.network, cell: (method) => method.network }] : []),
+      ...(severalNetworks ? [{ title: "Network", fold: 9, sort: (method) => method.network, text: (method) => method.network, cell: (method) => method.network }] : []),
       ...traffic({ brief, tiers }),
-      { title: "Class", sort: (method) => method.classes.join(), text: (method) => method.classes.join(), cell: (method) => method.classes.join(", ") },
+      { title: "Class", fold: 1, sort: (method) => method.classes.join(), text: (method) => method.classes.join(), cell: (method) => method.classes.join(", ") },
     ],
   });
 }

@@ -19,8 +19,8 @@ const latency = (title, figures) => facts(title, ["p50", "p90", "p99"].map((name
 function detail(first) {
   const charts = [
     new Chart({ label: "Latency", log: true, height: 140, series: [
-      { key: "miss_p99", label: "miss p99", format: duration, colour: "node" }, { key: "miss_p50", label: "p50", format: duration, colour: "node", dash: [4, 3] },
-      { key: "hit_p99", label: "hit p99", format: duration, colour: "accent" }, { key: "hit_p50", label: "p50", format: duration, colour: "accent", dash: [4, 3] }] }),
+      { key: "miss_p99", label: "miss p99", format: duration, colour: "node" }, { key: "miss_p50", label: "miss p50", format: duration, colour: "node", dash: [4, 3] },
+      { key: "hit_p99", label: "hit p99", format: duration, colour: "accent" }, { key: "hit_p50", label: "hit p50", format: duration, colour: "accent", dash: [4, 3] }] }),
     new Chart({ label: "Calls", height: 140, series: [{ key: "calls_per_second", label: "", format: rate, colour: "accent", area: true }] }),
     new Chart({ label: "Hit ratio", height: 140, floor: 1, series: [{ key: "hit_ratio", label: "", format: percent, colour: "redis", area: true }] }),
   ];

@@ -5,7 +5,8 @@ import { h, redraw, refresh, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, moment, percent, span } from "../format.js";
 import { button, facts, failures } from "../parts.js";
 import { store } from "../store.js";
-import { groupSoon } from "./setting.js";
+import { stateOf } from "./node_table.js";
+import { groupSoon, pathOf } from "./setting.js";
 
 const SETTINGS = ["tier", "tags", "roles", "quota.second", "quota.day", "quota.month", "quota.heavy", "timeout", "connect_timeout", "max_connections", "max_heavy", "keepalive", "warm", "max_answer", "gather"];
 
@@ -13,7 +14,8 @@ export function nodeDetail(first) {
   const path = ["networks", first.network, "nodes", first.id];
   const told = h("div", { class: "facts" });
   const word = h("span", { class: "quiet", role: "status" });
-  const probe = button("Probe now", async () => {
+  const why = h("p", { class: "reason" });
+  const ask = async () => {
     probe.disabled = true;
     setText(word, "asking …");
     try {
@@ -23,8 +25,8 @@ export function nodeDetail(first) {
       setText(word, problem.status === 404 ? "This server cannot probe on demand." : problem.message);
     }
     probe.disabled = false;
-  });
-  const remove = button("Remove", () => store.set(path, store.value(path) === null ? store.inForce(path) : null), { class: "plain danger" });
+  };
+  const probe = button("Probe now", ask);
   const draw = (node) => [
     facts("Node", [
       ["address", h("code", {}, node.address || NONE)],
@@ -34,6 +36,7 @@ export function nodeDetail(first) {
       ["calls since the start", joined(count(node.calls_total))],
       ["retried, last minute", joined(count(node.retries))],
       ...(node.tier ? [["tier", String(node.tier)]] : []),
+      ...(settings ? [["weight in the settings", pathOf([...path, "weight"])], ["drain in the settings", pathOf([...path, "drain"])]] : []),
       ...(node.limit ? [["calls at once, at most", joined(count(node.limit))]] : []),
     ]),
     facts("Latency, last minute", ["p50", "p90", "p99"].map((name) => [name, joined(duration(node.latency?.[name]))])
@@ -52,12 +55,13 @@ export function nodeDetail(first) {
   ];
   const settings = store.inForce(path) ? groupSoon("Settings of this node", null, SETTINGS.map((name) => [...path, ...name.split(".")])) : null;
   return {
-    element: h("div", {}, told, h("div", { class: "buttons" }, probe, remove, word), settings?.element ?? ""),
+    element: h("div", {}, why, told, h("div", { class: "buttons" }, probe, word), settings?.element ?? ""),
+    probe: ask,
     update: (node) => {
       settings?.update();
+      refresh(why, node.state + node.why, () => [stateOf(node), node.why ? `: ${node.why}` : ""]);
       refresh(told, JSON.stringify(node), () => draw(node));
-      probe.hidden = remove.hidden = !store.writable;
-      setText(remove, store.value(path) === null ? "Do not remove" : "Remove");
+      probe.hidden = !store.writable;
     },
   };
 }

@@ -10,26 +10,31 @@ const STATES = {
   "wrong-chain": ["bad", "wrong chain"], cordoned: ["idle", "cordoned"], drained: ["idle", "drained"], unknown: ["idle", "not known yet"],
 };
 
-export const failed = (node) => Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
+/** Attempts in the last minute that failed by the node's fault; where the server does not say, those of no other kind. */
+export const failed = (node) => node.failed ?? Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
 
-/** Blocks that a node lacks; a new block reaches one node before another, so only a node that is behind is warned of. */
-const lag = (node) => h("span", { class: node.state === "behind" ? "lag iswarn" : "lag quiet", title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment" }, ` −${node.lag}`);
+/** "▲ behind", its colour and word by the state of a node. */
+export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.state]));
 
+/** Blocks that a node lacks, with their place kept when it lacks none. A new block reaches one node before another, so only a
+ *  node that is behind is warned of. */
+const lag = (node) => h("span", { class: node.state === "behind" ? "lag iswarn" : "lag quiet", title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment" }, node.lag > 0 ? `−${node.lag}` : "");
+
+const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
+
+/** The name, state and head of a node; with its network where rows of several stand among each other. */
 export const identity = (severalNetworks) => [
-  { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name" }, node.id) },
+  nameColumn,
   ...(severalNetworks ? [{ title: "Network", sort: (node) => node.network, text: (node) => node.network, cell: (node) => node.network }] : []),
   {
-    title: "State", sort: (node) => node.state,
+    title: "State", sort: (node) => node.state, look: "elastic",
     text: (node) => `${node.state} ${node.why} ${node.since === null ? "" : span(node.since)}`,
-    cell: (node) => [
-      state(...(STATES[node.state] ?? ["idle", node.state])),
-      node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since)}`),
-      node.why ? h("span", { class: "why" }, node.why) : "",
-    ],
+    cell: (node) => h("div", { class: "line", title: node.why || null }, stateOf(node), node.since === null ? "" : h("span", { class: "quiet" }, ` for ${span(node.since).split(" ")[0]}`),
+      node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {
-    title: "Head", right: true, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state}`,
-    cell: (node) => [block(node.head), node.lag > 0 ? lag(node) : ""],
+    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state}`,
+    cell: (node) => [lag(node), block(node.head)],
   },
 ];
 
@@ -43,11 +48,11 @@ export const share = {
 };
 
 export const figures = () => [
-  numbers("Calls", (node) => node.calls_per_second, rate),
-  numbers("p50", (node) => node.latency?.p50, duration),
-  numbers("p99", (node) => node.latency?.p99, duration),
-  numbers("In flight", (node) => node.in_flight, count),
-  { ...numbers("Failed", failed, count, { hint: "attempts in the last minute" }), cell: (node) => errorFigure(failed(node)) },
+  numbers("Calls", (node) => node.calls_per_second, rate, { fold: 5 }),
+  numbers("p50", (node) => node.latency?.p50, duration, { fold: 2 }),
+  numbers("p99", (node) => node.latency?.p99, duration, { fold: 3 }),
+  numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
+  { ...numbers("Failed", failed, count, { hint: "attempts in the last minute, by the node's fault" }), cell: (node) => errorFigure(failed(node)) },
 ];
 
 export function nodeTable(severalNetworks) {

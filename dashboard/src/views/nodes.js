@@ -1,8 +1,9 @@
 // Nodes: how each is, what it carries, and what it should carry.
 
 import { Chart } from "../chart.js";
-import { h, redraw, setAttribute, setText } from "../dom.js";
-import { duration, lately, rate } from "../format.js";
+import { h, redraw, setText, state } from "../dom.js";
+import { block, duration, lately, rate, span } from "../format.js";
+import { menuButton } from "../menu.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
@@ -13,25 +14,22 @@ import { weightControl } from "./weight.js";
 
 const LINES = ["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"];
 
-/** Drain and cordon: each a button that says what it will do. */
-function switches(node) {
+/** What can be done to a node, each with what it will do. `probe()` asks the node and shows what it says. */
+function actions(node, probe) {
   const path = ["networks", node.network, "nodes", node.id];
-  const drain = button("", () => store.set([...path, "drain"], !store.value([...path, "drain"])));
-  const cordon = button("", () => store.set([...path, "weight"], store.value([...path, "weight"]) === 0 ? store.inForce([...path, "weight"]) || 1 : 0));
-  return {
-    element: h("div", { class: "buttons tight" }, drain, cordon),
-    update: () => {
-      const [draining, cordoned] = [store.value([...path, "drain"]), store.value([...path, "weight"]) === 0];
-      setText(drain, draining ? "End drain" : "Drain");
-      setText(cordon, cordoned ? "Uncordon" : "Cordon");
-      setAttribute(drain, "title", draining ? "Let it take calls again" : "It finishes what it has and takes no new calls");
-      setAttribute(cordon, "title", cordoned ? "Give it a weight again" : "Weight 0: it is probed and takes no calls");
-      setAttribute(drain, "aria-label", `${drain.textContent} node ${node.id}`);
-      setAttribute(cordon, "aria-label", `${cordon.textContent} node ${node.id}`);
-      drain.classList.toggle("drafted", store.changed([...path, "drain"]));
-      drain.disabled = cordon.disabled = store.value(path) === null;
-    },
+  const [drain, weight] = [[...path, "drain"], [...path, "weight"]];
+  const offered = () => {
+    const [removed, draining, cordoned] = [store.value(path) === null, store.value(drain), store.value(weight) === 0];
+    return [
+      { text: "Probe now", hint: "ask for its head and its chain", run: probe },
+      { text: draining ? "End the drain" : "Drain", hint: draining ? "let it take calls again" : "it finishes what it has and takes no new calls", disabled: removed, run: () => store.set(drain, !draining) },
+      { text: cordoned ? "Uncordon" : "Cordon", hint: cordoned ? "give it its weight back" : "weight 0: it is probed and takes no calls", disabled: removed, run: () => store.set(weight, cordoned ? store.inForce(weight) || 1 : 0) },
+      removed ? { text: "Do not remove", hint: "keep it in the settings", run: () => store.set(path, store.inForce(path)) }
+        : { text: "Remove", hint: "out of the settings, with its connections", danger: true, run: () => store.set(path, null) },
+    ];
   };
+  const { element, button: opener } = menuButton(`Actions for node ${node.id}`, offered);
+  return { element, update: () => opener.classList.toggle("drafted", store.changed(drain) || store.changed(path)) };
 }
 
 const SAYS = {
@@ -41,10 +39,12 @@ const SAYS = {
   hash_key: { method: "by method", params: "by method and params", "first-param": "by first param", client: "by client" },
 };
 
+const spoken = (name, value) => `${value.replaceAll("_", " ")}${SAYS[name][value] ? ` – ${SAYS[name][value]}` : ""}`;
+
 function pickOne(network, name, values) {
   const path = ["networks", network, name];
   const select = h("select", { class: "field", "aria-label": `${name.replace("_", " ")} of ${network}`, onchange: () => store.set(path, select.value) },
-    values.map((value) => h("option", { value }, `${value.replaceAll("_", " ")}${SAYS[name][value] ? ` – ${SAYS[name][value]}` : ""}`)));
+    values.map((value) => h("option", { value }, spoken(name, value))));
   return { select, update: () => {
     const value = store.value(path);
     if (value && select.value !== value) select.value = value;
@@ -52,22 +52,23 @@ function pickOne(network, name, values) {
   } };
 }
 
-/** How the calls of each network are spread. */
-function balancing(overview) {
-  const rows = overview.networks.map(({ network }) => {
-    const [balancer, key] = [pickOne(network, "balancer", overview.balancers ?? Object.keys(SAYS.balancer)), pickOne(network, "hash_key", Object.keys(SAYS.hash_key))];
-    const keyed = h("label", {}, "hash key", key.select);
-    const element = h("div", { class: "inline" }, h("b", {}, network), h("label", {}, "balancer", balancer.select), keyed);
-    return { element, update: () => {
-      balancer.update();
-      key.update();
-      keyed.hidden = store.value(["networks", network, "balancer"]) !== "consistent_hash";
-    } };
-  });
-  const element = h("div", { class: "balancing" }, rows.map((row) => row.element));
-  return { element, update: () => {
-    element.hidden = !store.writable;
-    for (const row of rows) row.update();
+/** The head of a network's nodes: its block, how many take calls, and how calls are spread. */
+function networkHead(network, balancers, known) {
+  const [balancer, key] = [pickOne(network, "balancer", balancers), pickOne(network, "hash_key", Object.keys(SAYS.hash_key))];
+  const keyed = h("label", {}, "hash key", key.select);
+  const figures = h("span", { class: "quiet" });
+  const spread = quiet();
+  const tune = store.writable ? h("div", { class: "inline" }, h("label", {}, "balancer", balancer.select), keyed) : spread;
+  return { element: h("div", { class: "network" }, h("h3", {}, network), figures, tune), update: (nodes) => {
+    const now = known().find((one) => one.network === network);
+    const serving = nodes.filter((node) => node.eligible).length;
+    redraw(figures, JSON.stringify([now?.head, now && span(now.age), serving, nodes.length]), () => [
+      state(serving === nodes.length ? "good" : serving ? "warn" : "bad", `${serving} of ${nodes.length} take calls`),
+      now ? ` · head ${block(now.head)}${now.age === null ? "" : `, ${span(now.age)} old`}` : ""]);
+    setText(spread, now?.balancer ? `balancer: ${spoken("balancer", now.balancer)}` : "");
+    balancer.update();
+    key.update();
+    keyed.hidden = store.value(["networks", network, "balancer"]) !== "consistent_hash";
   } };
 }
 
@@ -97,19 +98,21 @@ export const nodes = {
   needs: { nodes: { path: "nodes" }, history: { path: "history?range=5m", every: 2000 } },
   build: (documents) => {
     let last = documents.nodes.nodes;
+    let known = documents.overview.networks;
+    const keyOf = (node) => `${node.network}/${node.id}`;
     const table = new Table({
-      label: "Nodes", key: (node) => `${node.network}/${node.id}`, detail: nodeDetail,
+      label: "Nodes", key: keyOf, detail: nodeDetail,
+      group: { of: (node) => node.network, head: (network) => networkHead(network, documents.overview.balancers ?? Object.keys(SAYS.balancer), () => known) },
       find: (node) => `${node.id} ${node.network} ${node.state} ${node.address}`,
       columns: [
-        ...identity(documents.overview.networks.length > 1),
+        ...identity(false),
         { title: "Weight", hint: "and the share of the calls that it means", sort: (node) => node.weight, build: (node) => weightControl(node, () => last) },
-        share, ...figures(),
-        ...(store.writable ? [{ title: "", build: switches }] : []),
+        { ...share, fold: 4 }, ...figures(),
+        ...(store.writable ? [{ title: "", name: "Actions", look: "acts", build: (node) => actions(node, () => table.open(keyOf(node)).probe()) }] : []),
       ],
     });
     const note = quiet();
     const charts = nodeCharts();
-    const spread = balancing(documents.overview);
     const form = addNodeForm(documents.overview.networks.map(({ network }) => network), () => {
       form.element.hidden = true;
       add.hidden = false;
@@ -120,18 +123,16 @@ export const nodes = {
       form.focus();
     });
     const why = h("div", { class: "below" });
-    const element = section("Nodes", note, spread.element, form.element, table.element, why);
+    const element = section("Nodes", note, form.element, table.element, why);
     const field = h("input", { class: "filter field", type: "search", placeholder: "Filter (press /)", "aria-label": "Filter nodes", oninput: () => table.filter(field.value) });
     element.querySelector(".head").append(h("span", { class: "end" }, add, field));
     table.element.classList.add("cards");
-    const show = () => {
-      table.update(last);
-      spread.update();
-    };
+    const show = () => table.update(last);
     return {
       elements: [element, charts.element],
-      update: ({ nodes: now, history, settings }) => {
+      update: ({ overview, nodes: now, history, settings }) => {
         last = now.nodes;
+        known = overview.networks;
         setText(note, `${last.filter((node) => node.eligible).length} of ${last.length} take calls${now.minute ? ` · percentiles of the last ${lately(now.minute)}` : ""}`);
         field.hidden = last.length < 8;
         if (!store.writable) add.hidden = true;

@@ -1,8 +1,8 @@
 // Emptying the cache: what is meant is counted before it is removed.
 
-import { change } from "../api.js";
+import { change, read } from "../api.js";
 import { confirm } from "../dialog.js";
-import { h, redraw, setAttribute, setText } from "../dom.js";
+import { h, redraw, setText } from "../dom.js";
 import { joined, count, plural } from "../format.js";
 import { button, choice, quiet, section } from "../parts.js";
 import { store } from "../store.js";
@@ -12,7 +12,16 @@ const inRedis = () => Boolean(store.inForce(["redis", "url"]));
 const found = ({ memory, store: shared, complete }) =>
   `${plural(memory, "entry", "entries")} in memory${inRedis() || shared ? ` and ${joined(count(shared))} in Redis` : ""}${complete ? "" : "; Redis did not answer for all of its own"}`;
 
+/** The options of a choice of methods: those called first, then every other one that the networks have a rule for. */
+function methodOptions(called, known) {
+  const others = known.filter((name) => !called.includes(name));
+  const group = (label, names) => (names.length ? h("optgroup", { label }, names.map((name) => h("option", {}, name))) : null);
+  return [group("called since the start", called), group("not called yet", others)];
+}
+
 export function purgePanel(documents, done) {
+  let known = null; // the methods that have a rule, by network
+  read("methods/known").then((found) => { known = found; }).catch(() => { known = {}; });
   let what = "method";
   const word = h("span", { class: "said", role: "status" });
   const network = h("select", { class: "field", "aria-label": "Network" }, h("option", { value: "" }, "every network"),
@@ -33,7 +42,7 @@ export function purgePanel(documents, done) {
   };
   const named = () => (meant().all ? "every answer kept" : what === "key" ? "this key" : `answers of ${[what === "method" ? method.value : "", network.value].filter(Boolean).join(" on ")}`);
   const run = async () => {
-    if (what === "method" && method.disabled) return setText(word, "No method was called yet: nothing of any is kept.");
+    if (what === "method" && !method.value) return setText(word, "Which method? None is known yet.");
     if (what === "key" && !key.value.trim()) return setText(word, "Which key? Explain shows the keys of a call.");
     const wanted = meant(); // what was counted is what is removed
     start.disabled = true;
@@ -55,11 +64,12 @@ export function purgePanel(documents, done) {
   pick(what);
   return { element, update: (methods) => {
     element.hidden = store.role !== "admin";
-    const names = [...new Set((methods?.methods ?? []).map((one) => one.method))].sort();
-    setAttribute(method, "disabled", names.length ? null : "");
     if (document.activeElement === method) return;
+    const of = (name) => !network.value || name === network.value;
+    const called = [...new Set((methods?.methods ?? []).filter((one) => of(one.network)).map((one) => one.method))].sort();
+    const ruled = [...new Set(Object.entries(known ?? {}).filter(([name]) => of(name)).flatMap(([, names]) => names))].sort();
     const chosen = method.value;
-    redraw(method, names.join(), () => (names.length ? names : ["none was called yet"]).map((name) => h("option", {}, name)));
-    if (names.includes(chosen)) method.value = chosen;
+    redraw(method, JSON.stringify([called, ruled]), () => methodOptions(called, ruled));
+    if (called.includes(chosen) || ruled.includes(chosen)) method.value = chosen;
   } };
 }

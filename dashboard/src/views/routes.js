@@ -45,7 +45,7 @@ function routeForm(network, add) {
   const [methods, tag] = [methodsField("Methods of a new route"), tagField("Tag of a new route")];
   methods.required = true;
   const form = h("form", { class: "route", hidden: true }, h("label", { class: "grow" }, "methods", methods), h("label", {}, "go to nodes tagged", tag.select),
-    h("div", { class: "buttons tight" }, h("button", { type: "submit", class: "plain" }, "Collect"), button("Cancel", () => show(false))));
+    h("div", { class: "buttons tight" }, h("button", { type: "submit", class: "plain" }, "Add to the pending changes"), button("Cancel", () => show(false))));
   const open = button("Add a route", () => show(true));
   const show = (shown) => {
     form.hidden = !shown;
@@ -79,7 +79,7 @@ export function routesGroup(network) {
   const { form, open, update: offer } = routeForm(network, (made) => set([...routes(), made]));
   const none = h("p", { class: "route quiet" });
   const box = h("div", { class: "settings" }, hold, none, form);
-  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", { tabindex: "-1" }, "Routes"), quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
+  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h3", { tabindex: "-1" }, "Routes"), quiet("methods that go to tagged nodes and to no others; the first that fits decides"),
     h("span", { class: "end" }, open)), box);
   let rows = [];
   const draw = () => {

@@ -14,6 +14,20 @@ function fieldFor({ kind, choices }, id) {
   return h("input", { class: `field${kind === "list" || kind === "text" ? " long" : " amount"}`, id, autocomplete: "off", spellcheck: "false" });
 }
 
+/** The path of a setting, as the config file and the commands name it: a click copies it where the browser lets the page. */
+export function pathOf(path) {
+  const name = dotted(path);
+  if (!navigator.clipboard) return h("code", { class: "path" }, name);
+  const copy = h("button", { type: "button", class: "copies", title: "Copy this path, as the config file and the commands name it", onclick: async () => {
+    const copied = await navigator.clipboard.writeText(name).then(() => true, () => false);
+    setText(word, copied ? "copied" : "the browser does not let this page copy");
+    setTimeout(() => setText(word, ""), COPIED);
+  } }, name);
+  const word = h("span", { class: "quiet", role: "status" });
+  return h("span", { class: "path" }, copy, " ", word);
+}
+
+const COPIED = 3000; // milliseconds that the word stays
 const HUGE = 1e5; // a bound that nobody comes near is no help
 
 /** "1 to 100", "more than 0 s, at most 60 s", "any of archive, explorer" */
@@ -54,7 +68,7 @@ export function setting(path) {
   const element = h("div", { class: "setting" },
     h("label", { for: id, title: dotted(path) }, label.name),
     h("div", { class: "setting-value" }, h("span", {}, field, word, label.unit ? h("span", { class: "unit" }, ` ${label.unit}`) : null, back), fault),
-    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`)));
+    h("p", { class: "setting-text" }, text, " ", quiet(`Default: ${sayDefault(about(path))}${range ? ` · ${range}` : ""}${later ? " · in force after a restart" : ""}`), pathOf(path)));
   /** What is in the field while it is being written in is let be. */
   const show = (settled = false) => {
     const now = value();
@@ -78,7 +92,7 @@ export function setting(path) {
 /** Some settings under one heading. */
 export function group(title, note, paths) {
   const all = paths.filter((path) => about(path)).map(setting);
-  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h2", { tabindex: "-1" }, title), note ? quiet(note) : null), h("div", { class: "settings" }, all.map((one) => one.element)));
+  const element = h("section", { class: "group" }, h("div", { class: "head" }, h("h3", { tabindex: "-1" }, title), note ? quiet(note) : null), h("div", { class: "settings" }, all.map((one) => one.element)));
   return {
     title, element, update: () => all.forEach((one) => one.update()),
     /** Show those alone that have these words; how many that are. */

@@ -78,6 +78,7 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/nodes", "nodes", "read", types.Nodes),
     AdminRoute("GET", f"{_API}/methods", "methods", "read", types.Methods),
     AdminRoute("GET", f"{_API}/methods/history", "query_routes.method", "read", MethodPast, query=_METHOD),
+    AdminRoute("GET", f"{_API}/methods/known", "change_routes.known_methods", "read", dict[str, list[str]]),
     AdminRoute("GET", f"{_API}/cache", "cache", "read", types.Cache),
     AdminRoute("POST", f"{_API}/run", "query_routes.run", "change", types.Ran, CallRequest),
     AdminRoute("POST", f"{_API}/explain", "explain", "read", types.ExplainedCall, CallRequest),

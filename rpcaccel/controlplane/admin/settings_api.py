@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 from pydantic import ValidationError
 
+from rpcaccel import chains
 from rpcaccel.config.errors import from_pydantic
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import difference, to_table, touches
@@ -104,6 +105,12 @@ class ChangeRoutes:
     async def described(self, _request: web.Request) -> web.Response:
         """The settings that can be changed, each with kind, explanation, default and bounds."""
         return json_response({"settings": msgspec.to_builtins(described()), "restart": list(RESTART)})
+
+    async def known_methods(self, _request: web.Request) -> web.Response:
+        """The methods that each network has a rule for, called or not."""
+        networks = self.control.ledger.settings.networks
+        rules = {name: chains.load(network.chain).rules for name, network in networks.items()}
+        return json_response({name: sorted(rule.method for rule in table) for name, table in rules.items()})
 
     async def key(self, request: web.Request) -> web.Response:
         """Make an API key and its hash. Neither is stored: the hash is for the settings, the key for its holder."""

@@ -22,8 +22,8 @@ from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
 from rpcaccel.controlplane.stats.notices import LEVELS, changes
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
-from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.lateness import HeadTimes
+from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Hint
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient

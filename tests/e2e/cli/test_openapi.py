@@ -29,7 +29,7 @@ ASKED: dict[tuple[str, str], Any] = {
         for path in (
             *("overview", "nodes", "methods", "cache", "clients", "errors", "workers", "changes", "session"),
             *("history?range=5m", "history?range=24h", "methods/history?network=harmony-s0&method=eth_call"),
-            *("settings", "settings/difference", "settings/described"),
+            *("methods/known", "settings", "settings/difference", "settings/described"),
         )
     },
 }

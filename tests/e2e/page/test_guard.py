@@ -114,7 +114,7 @@ async def test_a_page_that_slept_shows_what_was_changed_meanwhile(
     await control.ledger.change(reweighted(9), Author("ops", "api"))
     await session.send("Page.setWebLifecycleState", {"state": "active"})
     await expect(page.get_by_label("Weight of node a, as a number")).to_have_value("9")
-    await expect(page.locator("#revision")).to_contain_text("r2")
+    await expect(page.locator("#revision")).to_contain_text("revision 2")
     await expect(page.locator("#lost")).to_be_hidden()
 
 

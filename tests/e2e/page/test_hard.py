@@ -4,25 +4,13 @@ a choice."""
 import pytest
 from playwright.async_api import Route, expect
 
+from rpcaccel import chains
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from tests.e2e.page.tuning import weight
-from tests.support.browser import Visitor
+from tests.support.browser import VIEWS, Visitor
 from tests.support.sample_view import NETWORK, SampleView
-
-HEADINGS = {
-    "overview": "Attention",
-    "methods": "Methods",
-    "nodes": "Nodes",
-    "cache": "Tiers",
-    "explain": "Explain a call",
-    "errors": "Errors that clients got",
-    "changes": "In force",
-    "clients": "Clients",
-    "settings": "Settings",
-}
-"""The first heading of each view."""
 
 
 async def test_a_method_chosen_to_be_purged_stays_chosen_when_another_is_called(
@@ -33,8 +21,19 @@ async def test_a_method_chosen_to_be_purged_stays_chosen_when_another_is_called(
     await method.select_option("hmyv2_getBlocks")
     view.tally.know(["eth_aaa"])
     view.tally.cell(NETWORK, "eth_aaa", CacheClass.HEAD).done(AnswerSource.MEMORY, 1e-5, 10)
-    await expect(method.locator("option").first).to_have_text("eth_aaa")
+    await expect(method.locator("optgroup[label='called since the start'] option").first).to_have_text("eth_aaa")
     await expect(method).to_have_value("hmyv2_getBlocks")
+
+
+async def test_methods_that_were_never_called_can_be_purged_too(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "cache")
+    method = page.get_by_label("Method")
+    known = [rule.method for rule in chains.load("harmony").rules]
+    await expect(method.locator("option", has_text="hmyv2_getStakingNetworkInfo")).to_have_count(1)
+    assert set(known) <= set(await method.locator("option").all_inner_texts())
+    called = await method.locator("optgroup").first.locator("option").all_inner_texts()
+    assert "hmyv2_getBlocks" in called
+    assert "hmyv2_getStakingNetworkInfo" not in called
 
 
 async def test_another_view_can_be_opened_while_figures_are_held(visitor: Visitor, admin: Admin) -> None:
@@ -127,9 +126,9 @@ async def test_views_that_were_left_leave_nothing_behind(visitor: Visitor, admin
     await session.send("HeapProfiler.enable")
 
     async def round_trip() -> int:
-        for view, heading in HEADINGS.items():
+        for view in VIEWS:
             await page.evaluate(f"location.hash = '#/{view}'")
-            await expect(page.locator("main h1").first).to_have_text(heading)
+            await expect(page.locator("main h1")).to_have_text(view.capitalize())
             await expect(page.locator(f".rail a[data-view={view}]")).to_have_attribute("aria-current", "page")
         await session.send("HeapProfiler.collectGarbage")
         return int((await session.send("Memory.getDOMCounters"))["nodes"])

@@ -30,7 +30,7 @@ async def reached(page: Page, title: str) -> None:
 async def test_a_group_is_one_press_away(visitor: Visitor, admin: Admin, width: int) -> None:
     page = await visitor.open(admin.address, "settings", width=width)
     await expect(page.locator(".setting").first).to_be_visible()
-    await expect(links(page)).to_have_text(await page.locator(".group h2").all_inner_texts())
+    await expect(links(page)).to_have_text(await page.locator(".group h3").all_inner_texts())
     await links(page).filter(has_text="HTTP").focus()
     await page.keyboard.press("Enter")
     await reached(page, "HTTP")

@@ -3,7 +3,7 @@
 from playwright.async_api import Page, expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
-from tests.e2e.page.tuning import in_force, weight
+from tests.e2e.page.tuning import act, in_force, weight
 from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.sample_control import SampleControl
@@ -29,7 +29,7 @@ async def test_the_key_that_explains_a_call_applies_no_changes(
 
 async def test_what_is_asked_about_is_asked_once(page: Page, control: SampleControl) -> None:
     for node in "ab":
-        await page.get_by_role("button", name=f"Drain node {node}").click()
+        await act(page, node, "Drain")
     await page.keyboard.press("Control+Enter")
     await expect(page.locator("dialog")).to_contain_text("No node of this network would take calls")
     await page.keyboard.press("Control+Enter")

@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from rpcaccel.simnode.server.sim_server import SimNode
+from tests.e2e.page.tuning import act
 from tests.support.browser import VIEWS, Visitor, visiting
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet
@@ -113,7 +114,7 @@ async def test_drain_empties_a_node(visitor: Visitor, proxy: Running, nodes: Seq
     page = await visitor.open(address(proxy), "nodes")
     async with traffic(proxy):
         await until("some traffic", lambda: above(proxy, name, 0.1))
-        await page.get_by_role("button", name=f"Drain node {name}").click()
+        await act(page, name, "Drain")
         await apply(page)
         row = page.locator("tr.row").nth(1)
         await expect(row).to_contain_text("drained")
@@ -215,7 +216,7 @@ async def test_every_worker_has_what_was_applied_and_the_page_counts_them(browse
     proxy = pair.proxy
     async with visiting(browser) as visitor:
         page = await visitor.open(address(proxy), "settings")
-        await expect(page.locator("#revision")).to_contain_text("2/2 workers")
+        await expect(page.locator("#revision")).to_contain_text("2 of 2 workers")
         await page.get_by_role("textbox", name="Memory for answers, per worker").fill("64 MB")
         await page.get_by_role("button", name="Apply").click()
         await expect(page.locator(".bar")).to_contain_text("2 of 2 workers have it")

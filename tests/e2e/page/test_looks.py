@@ -57,17 +57,24 @@ async def test_on_a_phone_the_name_of_a_method_breaks_between_its_words(
     await expect(name).to_have_text("hmyv2_getBalanceByBlockNumber")
 
 
-async def test_a_long_name_of_a_node_is_broken_and_a_short_one_is_not(
+async def test_a_node_is_one_line_and_what_is_shortened_is_told_in_full(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
-    names = ("node-with-a-long-name.eu-central.example.org:9500", "eth-b")
-    view.node_list = [NodeView(network=NETWORK, id=name, state="serving") for name in names]
+    name, why = "node-with-a-long-name.eu-central.example.org:9500", "no connection: it took too long to answer, twice"
+    view.node_list = [
+        NodeView(network=NETWORK, id=name, state="failing", why=why, eligible=False, since=400.0),
+        NodeView(network=NETWORK, id="eth-b", state="serving"),
+    ]
     admin.sample()
-    page = await visitor.open(admin.address, "nodes", width=1280)
-    long, short = page.locator("td .name").nth(0), page.locator("td .name").nth(1)
-    await expect(short).to_have_text("eth-b")
-    assert len((await long.evaluate(LINES)).split("\n")) > 1
-    assert await short.evaluate(LINES) == "eth-b"
+    page = await visitor.open(admin.address, "nodes", width=1366)
+    long, short = page.locator("tr.row").nth(0), page.locator("tr.row").nth(1)
+    await expect(short).to_contain_text("eth-b")
+    assert await long.evaluate("row => row.offsetHeight") == await short.evaluate("row => row.offsetHeight") < 40
+    await expect(long.locator(".name")).to_have_attribute("title", name)
+    await expect(long.locator(".line")).to_have_attribute("title", why)
+    await expect(long.locator(".line")).to_contain_text("failing for 7\u202fmin · no connection")
+    await long.get_by_role("button", name=name, exact=True).click()
+    await expect(page.locator("tr.detail:visible .reason")).to_contain_text(why)
 
 
 LINES = """(name) => {

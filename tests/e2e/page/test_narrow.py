@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from tests.support.browser import Visitor
+from tests.support.browser import VIEWS, Visitor
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
 
@@ -22,7 +22,7 @@ async def test_what_can_be_done_to_a_node_is_in_sight(
         network=NETWORK, id=LONG, eligible=False, state="failing", why="no connection: it took too long to answer"
     )
     page = await visitor.open(admin.address, "nodes", width=width)
-    await expect(page.get_by_role("button", name="Cordon node a", exact=True)).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_role("button", name="Actions for node a", exact=True)).to_be_in_viewport(ratio=1)
     await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_in_viewport()
     await page.locator(".scroll").first.evaluate("frame => frame.scrollTo(1000, 0)")
     await expect(page.get_by_role("button", name=LONG, exact=True)).to_be_in_viewport()
@@ -37,16 +37,34 @@ async def test_a_long_name_fits_a_phone(visitor: Visitor, admin: Admin, view: Sa
 
 
 async def test_a_table_that_goes_on_says_so_until_its_end_is_seen(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, "methods", width=800)
-    table = page.get_by_role("region", name="Methods")
+    page = await visitor.open(admin.address, "cache", width=800)
+    table = page.get_by_role("region", name="Cache tiers")
     torn = "frame => getComputedStyle(frame).maskImage !== 'none'"
-    await expect(table.locator("tr.row").first).to_be_visible()
+    name = table.get_by_role("cell", name="memory", exact=True)
+    await expect(table).to_have_class(re.compile("more"))
     assert await table.evaluate(torn)
-    name = table.get_by_role("button", name="hmyv2_getBlocks", exact=True)
     await table.evaluate("frame => frame.scrollTo(5000, 0)")
     await expect(table).not_to_have_class(re.compile("more"))
     assert not await table.evaluate(torn)
     await expect(name).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [390, 800, 1366])
+async def test_columns_without_room_are_told_in_the_opened_row(visitor: Visitor, admin: Admin, width: int) -> None:
+    page = await visitor.open(admin.address, "methods", width=width)
+    table = page.get_by_role("region", name="Methods")
+    await expect(table).to_have_class(re.compile("fits"))
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await table.get_by_role("button", name="hmyv2_getBlocks", exact=True).click()
+    if width == 1366:
+        await expect(table.locator(".left")).to_be_hidden()
+        return
+    await expect(table.locator(".left")).to_contain_text("No room here for")
+    await expect(table.get_by_role("columnheader", name="Class")).to_be_hidden()
+    await expect(table.locator("tr.detail:visible .rest")).to_contain_text("Class by-number")
+    await page.set_viewport_size({"width": 1600, "height": 900})
+    await expect(table.get_by_role("columnheader", name="Class")).to_be_visible()
+    await expect(table.locator("tr.detail:visible .rest")).to_be_hidden()
 
 
 async def test_without_calls_the_cache_says_how_to_fill_it(visitor: Visitor) -> None:
@@ -54,11 +72,25 @@ async def test_without_calls_the_cache_says_how_to_fill_it(visitor: Visitor) -> 
     await admin.start()
     page = await visitor.open(admin.address, "cache")
     await expect(page.locator("main")).to_contain_text("No call has come in yet")
-    await expect(page.get_by_label("Method")).to_be_disabled()
-    await page.get_by_role("button", name="Count, then remove").click()
-    await expect(page.locator("main")).to_contain_text("No method was called yet")
     await page.close()
     await admin.close()
+
+
+async def test_on_a_phone_every_view_is_two_presses_away(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, width=390)
+    more = page.get_by_role("button", name="More")
+    for view in VIEWS:
+        link = page.locator(f".rail a[data-view={view}]")
+        if not await link.is_visible():
+            await more.click()
+            await expect(more).to_have_attribute("aria-expanded", "true")
+        await expect(link).to_be_in_viewport(ratio=1)
+        await link.click()
+        await expect(page.locator("main h1")).to_have_text(view.capitalize())
+        await expect(more).to_have_attribute("aria-expanded", "false")
+    await more.click()
+    await page.keyboard.press("Escape")
+    await expect(more).to_have_attribute("aria-expanded", "false")
 
 
 async def test_every_field_of_a_form_is_there_on_a_phone(visitor: Visitor, admin: Admin) -> None:

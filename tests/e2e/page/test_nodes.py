@@ -1,5 +1,6 @@
 """What a node may be asked for, on the page: tiers, tags, quotas and times in its row, routes in Settings."""
 
+import pytest
 from playwright.async_api import Page, expect
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
@@ -52,9 +53,9 @@ async def test_settings_of_a_node_are_applied_together_with_its_weight(page: Pag
     detail = await opened(page, "b")
     await field(detail, "Tier").fill("1")
     await field(detail, "Tags").fill("archive, big")
-    await field(detail, "Quota of a month").fill("3000000")
-    await field(detail, "Time for an attempt").fill("2500 ms")
-    await expect(page.locator(".bar")).to_contain_text("node b: Time for an attempt 10 s → 2.5 s")
+    await field(detail, "Quota per month").fill("3000000")
+    await field(detail, "Time limit of an attempt").fill("2500 ms")
+    await expect(page.locator(".bar")).to_contain_text("node b: Time limit of an attempt 10 s → 2.5 s")
     await apply(page)
     found = node(control, "b")
     assert (found.weight, found.tier, found.tags) == (4, 1, {"archive", "big"})
@@ -65,8 +66,8 @@ async def test_settings_of_a_node_are_applied_together_with_its_weight(page: Pag
 async def test_what_is_wrong_with_a_node_is_said_at_its_field(page: Page, visitor: Visitor) -> None:
     visitor.expected = ["422"]
     detail = await opened(page, "c")
-    await field(detail, "Time to connect").fill("0")
-    row = detail.locator(".setting", has=field(page, "Time to connect"))
+    await field(detail, "Time limit to connect").fill("0")
+    row = detail.locator(".setting", has=field(page, "Time limit to connect"))
     await expect(row.get_by_role("alert")).to_contain_text("more than 0")
     await expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
 
@@ -88,7 +89,7 @@ async def test_a_route_is_made_to_a_tag_that_is_given_with_it(page: Page, admin:
     await page.goto(f"http://{admin.address}/#/settings")
     await page.get_by_role("button", name="Add a route").click()
     await page.get_by_label("Methods of a new route").fill("*_getLogs trace_*")
-    await page.get_by_role("button", name="Collect").click()
+    await page.get_by_role("button", name="Add to the pending changes").click()
     await expect(page.locator(".bar")).to_contain_text("routes none → *_getLogs, trace_* to archive")
     await apply(page)
     (route,) = network(control).routes
@@ -124,7 +125,7 @@ async def test_a_route_added_while_another_is_added_elsewhere_leaves_both_once(
     await page.goto(f"http://{admin.address}/#/settings")
     await page.get_by_role("button", name="Add a route").click()
     await page.get_by_label("Methods of a new route").fill("trace_*")
-    await page.get_by_role("button", name="Collect").click()
+    await page.get_by_role("button", name="Add to the pending changes").click()
     await changed(control, {"workers": 2})  # every part of the settings is read anew, the routes as they were
     await page.wait_for_function(f"{KNOWN}.then((known) => known === {control.ledger.revision})")
     theirs = [{"methods": [name], "tag": "archive"} for name in ("eth_getLogs", "debug_*")]
@@ -138,10 +139,66 @@ async def test_a_reader_sees_what_a_node_may_be_asked_for_and_cannot_change_it(v
     async with reader(visitor, "nodes") as (page, _):
         await log_in(page, "guest")
         detail = await opened(page, "a")
-        await expect(detail.locator(".setting", has_text="Time for an attempt")).to_contain_text("10 s")
+        await expect(detail.locator(".setting", has_text="Time limit of an attempt")).to_contain_text("10 s")
         await expect(detail.locator(".setting input")).to_have_count(0)
 
 
 async def test_what_a_node_says_it_is_stands_beside_what_is_set(page: Page) -> None:
     detail = await opened(page, "c")
     await expect(detail.locator(".facts").first).to_contain_text("rolesarchiveby its own wordexplorer, not archive")
+
+
+async def fill_in(page: Page, address: str) -> None:
+    await page.get_by_role("button", name="Add a node").click()
+    await page.get_by_label("Name").fill("d")
+    await page.get_by_label("Address").fill(address)
+
+
+@pytest.mark.smoke
+async def test_a_node_is_tested_before_it_is_added(page: Page, control: SampleControl) -> None:
+    await fill_in(page, "https://d.example")
+    await page.get_by_role("button", name="Test").click()
+    verdict = page.locator("form .said")
+    await expect(verdict).to_contain_text("It answers and serves the right chain: head 7, level with the network")
+    await expect(page.locator(".bar")).to_be_hidden()
+    await page.get_by_role("button", name="Add to the pending changes").click()
+    await expect(page.locator(".bar")).to_contain_text("node d: add https://d.example")
+    await apply(page)
+    assert node(control, "d").weight == 1
+
+
+WRONG = {"answering": True, "chain_ok": False, "head": 9, "chain_id": 1, "latency": 0.02, "lag": None}
+FAILED: list[tuple[dict[str, object], str]] = [
+    ({**WRONG, "note": "it says chain 1, the others 1666600000"}, "It serves another chain: it says chain 1"),
+    ({**WRONG, "answering": False, "chain_ok": None, "chain_id": None, "note": "no connection"}, "It does not answer"),
+]
+
+
+@pytest.mark.parametrize(("found", "said"), FAILED)
+async def test_a_node_that_failed_its_test_is_added_by_a_second_click_alone(
+    page: Page, found: dict[str, object], said: str
+) -> None:
+    await page.route("**/api/v1/nodes/test", lambda route: route.fulfill(status=200, json=found))
+    await fill_in(page, "https://d.example")
+    await page.get_by_role("button", name="Add to the pending changes").click()  # nobody asked for a test
+    await expect(page.locator("form .said")).to_contain_text(said)
+    await expect(page.locator(".bar")).to_be_hidden()
+    await page.get_by_label("Address").fill("https://e.example")  # another node was not tested yet
+    await expect(page.get_by_role("button", name="Add it all the same")).to_be_hidden()
+    await page.get_by_role("button", name="Test").click()
+    await page.get_by_role("button", name="Add it all the same").click()
+    await expect(page.locator(".bar")).to_contain_text("node d: add https://e.example")
+
+
+async def test_the_path_of_each_setting_can_be_copied(page: Page) -> None:
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    detail = await opened(page, "a")
+    wanted = [f"networks.{NETWORK}.nodes.a.{name}" for name in ("weight", "drain", "timeout")]
+    for path in wanted:
+        await detail.get_by_role("button", name=path, exact=True).click()
+        await expect(detail.get_by_text("copied", exact=True).first).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == path
+    await page.evaluate("location.hash = '#/settings'")
+    await expect(page.locator(".setting").first).to_be_visible()
+    paths = await page.locator(".setting button.copies").all_inner_texts()
+    assert paths == await page.locator(".setting > label").evaluate_all("all => all.map((one) => one.title)")

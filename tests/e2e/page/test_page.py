@@ -21,7 +21,7 @@ TOLD = {
     "cache": "by-number",
     "explain": "Explain a call",
     "errors": "is on holiday",
-    "changes": "In force",
+    "changes": "Settings in force",
     "clients": "No API key is in use",
 }
 """A word of each view."""

@@ -58,10 +58,10 @@ async def test_every_described_setting_has_its_field_with_explanation_and_defaul
 
 async def test_settings_of_several_kinds_are_applied_together_and_undone(page: Page, control: SampleControl) -> None:
     await field(page, "Memory for answers, per worker").fill("512 MiB")
-    await field(page, "but not before").fill("250ms")
+    await field(page, "Hedge no earlier than").fill("250ms")
     await field(page, "Nodes asked for one call").fill("5")
     await page.get_by_label("Level", exact=True).select_option("debug")
-    await page.get_by_label("A line for each call", exact=True).check()
+    await page.get_by_label("Log each call", exact=True).check()
     await field(page, "Methods refused").fill("debug_*, trace_call")
     await expect(page.locator(".bar")).to_contain_text("6 changes")
     await expect(page.locator(".bar")).to_contain_text("Memory for answers, per worker 256 MB → 512 MiB")
@@ -82,16 +82,16 @@ async def test_what_is_wrong_is_said_at_its_field_before_it_is_applied(
     page: Page, visitor: Visitor, control: SampleControl
 ) -> None:
     visitor.expected = ["422"]
-    quantile = field(page, "Hedge what is slower than")
+    quantile = field(page, "Hedge calls slower than")
     await quantile.fill("1.5")
-    await field(page, "Patience for a request").fill("soon")
+    await field(page, "Time to receive a request").fill("soon")
     row = page.locator(".setting", has=quantile)
     await expect(row.get_by_role("alert")).to_have_text("expected less than 1.0")
     await expect(quantile).to_have_attribute("aria-invalid", "true")
     await expect(page.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
     await quantile.fill("0.9")
     await expect(row.get_by_role("alert")).to_be_hidden()
-    await field(page, "Patience for a request").fill("20 s")
+    await field(page, "Time to receive a request").fill("20 s")
     await apply(page)
     assert control.ledger.settings.networks[NETWORK].hedge.quantile == 0.9
     assert control.ledger.settings.http.read_timeout == 20
@@ -202,7 +202,7 @@ async def test_what_is_written_while_others_are_applied_or_undone_is_kept(page: 
     await expect(page.locator(".bar")).to_contain_text("12")
     await page.evaluate("location.hash = '#/changes'")
     await page.get_by_role("button", name="Undo the last change").click()
-    await expect(page.locator("main")).to_contain_text("r3")
+    await expect(page.locator("main")).to_contain_text("Revision 3")
     await apply(page)
     network = control.ledger.settings.networks[NETWORK]
     assert (network.attempts, network.finality_depth) == (3, 12)
@@ -232,7 +232,7 @@ async def test_a_reader_sees_values_and_no_controls(visitor: Visitor) -> None:
     async with reader(visitor, "settings") as (page, address):
         await log_in(page, "guest")
         await expect(page.locator(".setting", has_text="Memory for answers")).to_contain_text("256 MB")
-        assert await page.locator(".setting input, .setting select, .setting button:visible").count() == 0
+        assert await page.locator(".setting input, .setting select, .setting-value button:visible").count() == 0
         await expect(page.get_by_role("button", name="Add a route")).to_be_hidden()
         await page.goto(f"http://{address}/#/clients")
         await expect(page.locator("main h1").first).to_have_text("Clients")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
@@ -37,6 +38,12 @@ async def apply(page: Page) -> None:
     await expect(page.locator(".bar")).to_contain_text("worker has it")
 
 
+async def act(page: Page, node: str, action: str) -> None:
+    """Choose what is to be done to a node from its menu."""
+    await page.get_by_role("button", name=f"Actions for node {node}", exact=True).click()
+    await page.get_by_role("menuitem", name=action).click()
+
+
 async def opened(page: Page, node: str) -> Locator:
     """The opened row of a node in Nodes."""
     await page.get_by_role("button", name=node, exact=True).click()
@@ -51,14 +58,16 @@ async def log_in(page: Page, user: str, password: str = PASSWORD) -> None:
 
 
 @asynccontextmanager
-async def reader(visitor: Visitor, view: str) -> AsyncIterator[tuple[Page, str]]:
+async def reader(visitor: Visitor, shows: str, **looks: Any) -> AsyncIterator[tuple[Page, str]]:
     """A view that asks who looks, and its address; `guest` may read, with PASSWORD."""
     visitor.expected = ["401"]
     account = {"password": hash_password(PASSWORD, log_n=4).reveal(), "role": "read"}
     control = SampleControl(sample_settings(admin={"accounts": {"guest": account}}))
-    admin = Admin(SampleView(), "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
+    view = SampleView()
+    admin = Admin(view, "127.0.0.1:0", control=control, settings=lambda: control.ledger.settings.admin)
     await admin.start()
-    page = await visitor.open(admin.address, view)
+    view.advance(1.0, load=0.2)
+    page = await visitor.open(admin.address, shows, **looks)
     try:
         yield page, admin.address
     finally:

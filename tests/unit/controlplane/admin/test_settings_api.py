@@ -12,6 +12,7 @@ import aiohttp
 import orjson
 import pytest
 
+from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.settings_api import LARGEST, ChangeRoutes
@@ -52,6 +53,14 @@ async def sent(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with client.request(method, path, json=body, headers=named) as reply:
         return reply.status, await reply.json(content_type=None), reply.headers
+
+
+async def test_every_method_that_a_network_has_a_rule_for_is_known_before_it_is_called(
+    client: aiohttp.ClientSession,
+) -> None:
+    status, told, _ = await sent(client, "GET", "/api/v1/methods/known")
+    assert (status, list(told)) == (200, ["harmony-s0"])
+    assert told["harmony-s0"] == sorted(rule.method for rule in chains.load("harmony").rules)
 
 
 async def test_the_settings_are_shown_whole_and_without_secrets(client: aiohttp.ClientSession) -> None:

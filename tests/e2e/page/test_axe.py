@@ -1,0 +1,93 @@
+"""The page for those who listen to it or see it badly: axe finds nothing serious in any view; headings are in order."""
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+
+from rpcaccel.controlplane.admin.admin_app import Admin
+from tests.e2e.page.tuning import log_in, reader
+from tests.support.browser import VIEWS, Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl
+from tests.support.sample_view import SampleView
+
+GRAVE = {"serious", "critical"}
+LOOKS = [("light", 1366), ("dark", 1366), ("light", 390), ("dark", 390)]
+LEVELS = """[...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((one) => one.checkVisibility())
+    .map((one) => Number(one.tagName[1]))"""
+
+
+@shared
+async def admin(view: SampleView) -> AsyncIterator[Admin]:
+    ticks = iter(range(10_000))
+    admin = Admin(view, "127.0.0.1:0", control=SampleControl(), interval=3600, clock=lambda: 1000.0 + next(ticks))
+    await admin.start()
+    for _ in range(30):
+        view.advance(1.0, load=0.05)
+        admin.sample()
+    yield admin
+    await admin.close()
+
+
+async def grave(page: Page) -> list[str]:
+    """The findings of axe that keep somebody from using what is shown."""
+    found = (await Axe().run(page)).response["violations"]
+    return [f"{one['id']}: {node['html']}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
+
+
+async def shown(page: Page, view: str) -> None:
+    """Open a view, and the first row of its first table."""
+    await page.evaluate(f"location.hash = '#/{view}'")
+    await expect(page.locator(f".rail a[data-view={view}]")).to_have_attribute("aria-current", "page")
+    await expect(page.locator("main h2").first).to_be_visible()
+    if view == "settings":
+        await expect(page.locator(".setting").first).to_be_visible()
+    if await page.locator("tr.row .open").count():
+        await page.locator("tr.row .open").first.click()
+        await expect(page.locator("tr.detail:visible").first).to_be_visible()
+
+
+@pytest.mark.parametrize(("look", "width"), LOOKS)
+async def test_axe_finds_nothing_serious_in_any_view(visitor: Visitor, admin: Admin, look: str, width: int) -> None:
+    page = await visitor.open(admin.address, width=width, color_scheme=look, reduced_motion="reduce")
+    faults = {}
+    for view in VIEWS:
+        await shown(page, view)
+        faults[view] = await grave(page)
+    assert not any(faults.values()), faults
+
+
+@pytest.mark.parametrize(("look", "width"), LOOKS)
+async def test_axe_finds_nothing_serious_where_somebody_logs_in(visitor: Visitor, look: str, width: int) -> None:
+    async with reader(visitor, "overview", width=width, color_scheme=look) as (page, _):
+        await expect(page.get_by_label("Password")).to_be_visible()
+        assert await grave(page) == []
+        await log_in(page, "guest", "wrong")
+        await expect(page.get_by_role("alert")).to_contain_text("wrong")
+        assert await grave(page) == []
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+async def test_axe_finds_nothing_serious_while_something_is_changed(visitor: Visitor, admin: Admin, look: str) -> None:
+    page = await visitor.open(admin.address, "nodes", color_scheme=look, reduced_motion="reduce")
+    await page.get_by_role("button", name="Add a node").click()
+    await page.get_by_role("button", name="Actions for node a").click()
+    await expect(page.get_by_role("menuitem", name="Probe now")).to_be_focused()
+    assert await grave(page) == []
+    await page.get_by_role("menuitem", name="Remove").click()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog")).to_be_visible()
+    assert await grave(page) == []
+
+
+async def test_each_view_has_one_first_heading_and_leaves_out_no_level(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    for view in VIEWS:
+        await shown(page, view)
+        levels = await page.evaluate(LEVELS)
+        assert levels[0] == 1, view
+        assert levels.count(1) == 1, view
+        assert all(below - above <= 1 for above, below in pairwise(levels)), (view, levels)

@@ -1,0 +1,164 @@
+"""Many nodes and methods as rows: heads stay in sight, nodes stand below their network, and each has a menu."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
+from tests.e2e.page.tuning import act, apply, in_force, weight
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import SampleControl, sample_settings
+from tests.support.sample_view import NETWORK, SampleView
+
+NETWORKS = (NETWORK, "harmony-s1", "ethereum-mainnet")
+TOP = "element => element.getBoundingClientRect().top"
+
+
+class Fleets(SampleView):
+    """Three networks of ten nodes, and three hundred methods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crowd(nodes=30, methods=300)
+        self.networks = list(NETWORKS)
+        self.node_list = [
+            NodeView(network=NETWORKS[number // 10], id=f"n{number}", state="serving", eligible=number != 3)
+            for number in range(30)
+        ]
+
+
+@shared
+async def fleets() -> AsyncIterator[Admin]:
+    view = Fleets()
+    nodes = {
+        name: [f"http://{node.id}.example,id={node.id}" for node in view.node_list if node.network == name]
+        for name in NETWORKS
+    }
+    control = SampleControl(sample_settings(networks={name: {"nodes": found} for name, found in nodes.items()}))
+    admin = Admin(view, "127.0.0.1:0", control=control, interval=3600)
+    await admin.start()
+    yield admin
+    await admin.close()
+
+
+@shared
+async def page(visitor: Visitor, admin: Admin) -> Page:
+    return await visitor.open(admin.address, "nodes")
+
+
+async def below(head: Locator, frame: Locator) -> float:
+    """Pixels from what covers the top of the window to a head."""
+    return float(await head.evaluate(TOP)) - float(
+        await frame.evaluate("frame => frame.getBoundingClientRect().bottom")
+    )
+
+
+@pytest.mark.parametrize("width", [800, 1366, 1920])
+@pytest.mark.parametrize(("shows", "rows"), [("nodes", 30), ("methods", 300)])
+async def test_heads_stay_in_sight_and_nothing_is_cut(
+    fleets: Admin, visitor: Visitor, shows: str, rows: int, width: int
+) -> None:
+    page = await visitor.open(fleets.address, shows, width=width)
+    table = page.get_by_role("region", name=shows.capitalize())
+    await expect(table.locator("tr.row")).to_have_count(rows)
+    await expect(table).to_have_class(re.compile("fits"))
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    assert await table.locator("tr.row").first.evaluate("row => row.offsetHeight") < 40
+    await page.evaluate("scrollTo(0, 900)")
+    assert abs(await below(table.locator("thead th").first, page.locator(".strip"))) < 2
+    await expect(table.locator("thead th").first).to_be_in_viewport(ratio=1)
+
+
+async def test_the_head_of_a_table_that_is_scrolled_in_its_frame_stays_as_well(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, "cache", width=800)
+    frame = page.get_by_role("region", name="Cache tiers")
+    await expect(frame).to_have_class(re.compile("more"))
+    await page.set_viewport_size({"width": 800, "height": 140})
+    await frame.evaluate("frame => { frame.scrollIntoView(); frame.scrollTo(200, 1000); }")
+    assert await frame.evaluate("frame => frame.scrollTop") > 0
+    assert await frame.locator("thead th").first.evaluate(TOP) - float(await frame.evaluate(TOP)) < 3
+
+
+async def test_nodes_stand_below_their_network_with_its_head_and_balancer(fleets: Admin, visitor: Visitor) -> None:
+    page = await visitor.open(fleets.address, "nodes")
+    heads = page.locator("tr.group")
+    await expect(heads).to_have_count(3)
+    await expect(heads.nth(0)).to_contain_text(f"{NETWORK}▲9 of 10 take calls · head 61\u202f204\u202f811")
+    await expect(heads.nth(1)).to_contain_text("harmony-s1●10 of 10 take calls")
+    await page.get_by_label("balancer of harmony-s1").select_option("consistent_hash")
+    await expect(page.get_by_label("hash key of harmony-s1")).to_be_visible()
+    await expect(page.locator(".bar")).to_contain_text("harmony-s1: balancer smooth weighted → consistent hash")
+    await page.get_by_role("button", name="Node", exact=True).click()
+    order = await page.locator("tr.group, tr.row").evaluate_all("all => all.map((one) => one.className)")
+    assert order == ["group", *["row"] * 10] * 3  # sorted within each network
+    await page.get_by_label("Filter nodes").fill("n25")
+    await expect(heads).to_have_count(1)
+    await expect(heads).to_contain_text("ethereum-mainnet")
+
+
+@pytest.mark.smoke
+async def test_what_can_be_done_to_a_node_is_in_a_menu_for_the_keyboard_too(page: Page, control: SampleControl) -> None:
+    opener = page.get_by_role("button", name="Actions for node b")
+    items = page.get_by_role("menuitem")
+    await opener.focus()
+    await page.keyboard.press("ArrowDown")
+    await expect(opener).to_have_attribute("aria-expanded", "true")
+    await expect(items.nth(0)).to_be_focused()
+    for key, focused in (("ArrowDown", 1), ("End", 3), ("ArrowDown", 0), ("ArrowUp", 3), ("Home", 0)):
+        await page.keyboard.press(key)
+        await expect(items.nth(focused)).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(items).to_have_count(0)
+    await expect(opener).to_be_focused()
+    await page.keyboard.press("Enter")
+    for focused in (0, 1, 2):
+        await expect(items.nth(focused)).to_be_focused()
+        await page.keyboard.press("ArrowDown" if focused < 2 else "Enter")
+    await expect(page.locator(".bar")).to_contain_text("node b: weight 1 → 0")
+    await apply(page)
+    assert in_force(control, "b") == 0
+    await act(page, "b", "Uncordon")
+    await expect(weight(page, "b")).to_have_value("1")
+    await act(page, "c", "Remove")
+    await expect(weight(page, "c")).to_be_disabled()
+    await act(page, "c", "Do not remove")
+    await expect(weight(page, "c")).to_be_enabled()
+
+
+async def test_a_probe_from_the_menu_opens_the_row_and_tells_what_the_node_said(page: Page) -> None:
+    await act(page, "a", "Probe now")
+    await expect(page.locator("tr.detail:visible")).to_contain_text("head 7 in")
+
+
+async def test_a_menu_at_the_end_of_the_window_is_seen_whole(fleets: Admin, visitor: Visitor) -> None:
+    page = await visitor.open(fleets.address, "nodes", width=800)
+    opener = page.get_by_role("button", name="Actions for node n19")
+    await opener.evaluate("button => button.scrollIntoView({ block: 'end' })")
+    await opener.click()
+    await expect(page.get_by_role("menu")).to_be_in_viewport(ratio=1)
+    await page.mouse.click(2, 2)
+    await expect(page.get_by_role("menu")).to_have_count(0)
+
+
+FIGURES = """async ({ errors, client_errors, failed, failures }) => {
+    const { methodTable } = await import("/src/views/method_table.js");
+    const { figures } = await import("/src/views/node_table.js");
+    const shown = (columns, row) => {
+        const column = columns.find(({ title }) => ["Errors", "Failed"].includes(title));
+        const cell = document.createElement("div");
+        cell.append(...[column.cell(row)].flat());
+        return [cell.textContent, cell.querySelector(".isbad")?.textContent ?? ""];
+    };
+    return [shown(methodTable(false).columns, { errors, client_errors }), shown(figures(), { failed, failures })];
+}"""
+
+
+async def test_mistakes_of_callers_stand_beside_the_errors_and_are_not_red(page: Page) -> None:
+    many = {"errors": 3, "client_errors": 120, "failed": 2, "failures": {"timeout": 2, "revert": 90}}
+    assert await page.evaluate(FIGURES, many) == [["3 · 120 by callers", "3"], ["2", "2"]]
+    none = {"errors": 0, "client_errors": 0, "failed": 0, "failures": {"timeout": 7}}
+    assert await page.evaluate(FIGURES, none) == [["0", ""], ["0", ""]]
