@@ -19,7 +19,7 @@ export function showNetworks(networks) {
   const shown = networks.map((network) => {
     const chip = chips.get(network.network) ?? h("li", { class: "chip", "data-network": network.network });
     const nodes = network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}` : "no nodes";
-    const late = network.age !== null && network.age > Math.max(10 * network.block_time, 15);
+    const late = network.age !== null && network.age > Math.max(10 * (network.block_time ?? 12), 15);
     redraw(chip, JSON.stringify([network.head, span(network.age), nodes, network.state, late]), () => [
       h("b", {}, network.network),
       h("span", { title: "served head" }, block(network.head)),

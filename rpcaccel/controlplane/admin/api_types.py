@@ -40,7 +40,8 @@ class NetworkNow(TypedDict):
     head: int | None
     age: Annotated[float | None, Meta(description="Seconds since the head moved.")]
     block_time: Annotated[
-        float, Meta(description="Seconds that a block takes: by the settings, else as measured lately.")
+        float | None,
+        Meta(description="Seconds that a block takes: by the settings, else as measured; null until some have come."),
     ]
     nodes: int
     eligible: int

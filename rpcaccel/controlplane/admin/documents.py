@@ -52,6 +52,9 @@ SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
 WHILE = 10.0
 """Seconds that a rate looks back."""
 
+UNKNOWN_BLOCK_TIME = 12.0
+"""Seconds that a block is taken to need at the most while the block time is not known."""
+
 MINUTE = 60.0
 """Seconds that percentiles and reasons look back."""
 
@@ -162,8 +165,9 @@ def attention(frame: Frame, failing: Sequence[Notice] = ()) -> list[Attention]:
         mine = [node for node in frame.nodes if node.network == head.network]
         if not any(node.eligible for node in mine):
             found.append(_notice("bad", head.network, f"{head.network} has no node that can take calls"))
-        if head.age is not None and head.age > max(10 * head.block_time, 15.0):
-            text = f"{head.network} has seen no new block for {head.age:.0f} s (a block takes {head.block_time:g} s)"
+        if head.age is not None and head.age > max(10 * (head.block_time or UNKNOWN_BLOCK_TIME), 15.0):
+            usual = f" (a block takes {head.block_time:g} s)" if head.block_time else ""
+            text = f"{head.network} has seen no new block for {head.age:.0f} s{usual}"
             found.append(_notice("warn", head.network, text))
         if head.note:
             found.append(_notice("warn", head.network, f"{head.network}: {head.note}"))

@@ -67,9 +67,9 @@ class HeadView(Struct, frozen=True, kw_only=True):
     head: int = -1
     age: float | None = None
     """Seconds since the served head last moved."""
-    block_time: float = 2.0
-    """Seconds that a block takes: by the settings, else as the probes measured it, and until some blocks have come by
-    the chain's table."""
+    block_time: float | None = None
+    """Seconds that a block takes: by the settings, else as the probes measured it; None until some blocks have come.
+    The chain's table is no answer: chains that share a table differ in it."""
     note: str = ""
     """A sentence when something is unusual: "the nodes at the head are gone; following the best left"."""
 
@@ -238,11 +238,9 @@ class SupervisorView:
         )
 
 
-def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float:
-    if network.block_time:
-        return network.block_time
-    measured = None if heads is None else heads.block_time
-    return chains.load(network.chain).block_time if measured is None else float(f"{measured:.2g}")
+def _block_time(network: NetworkSettings, heads: NetworkHeads | None) -> float | None:
+    measured = None if heads is None or heads.block_time is None else float(f"{heads.block_time:.2g}")
+    return network.block_time or measured
 
 
 def _takes_calls(state: NodeState, found: NodeHead | None, told: Sequence[NodeReport]) -> bool:
@@ -285,6 +283,8 @@ def _how_far(found: NodeHead, lag: int) -> str:
     """The sentence about a node that is behind."""
     if found.late and lag <= 1:
         return f"new blocks reach it {found.late:.1f} s after the others: until then it gets no calls about them"
+    if not lag:
+        return "it has caught up: it takes its share again once some blocks have reached it in time"
     stands = f" ({found.note})" if found.note else ""
     many = f"{lag} block{'' if lag == 1 else 's'}"
     return f"it is {many} behind{stands}: it gets no calls about newer blocks until it has caught up"

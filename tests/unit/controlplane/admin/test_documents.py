@@ -150,7 +150,11 @@ def test_what_needs_attention_is_said_in_sentences() -> None:
             NodeView(network="s0", id="e", eligible=False, state="behind", why="node e is 1 block behind"),
             NodeView(network="s0", id="d", eligible=False, state="drained", why="drained by hand"),
         ),
-        (HeadView(network="s0", chain="harmony", head=5, age=120.0, note="following the best node left"),),
+        (
+            HeadView(
+                network="s0", chain="harmony", head=5, age=120.0, block_time=2.0, note="following the best node left"
+            ),
+        ),
         tally,
     )
     assert [(notice["level"], notice["text"]) for notice in documents.attention(seen)] == [
@@ -162,6 +166,17 @@ def test_what_needs_attention_is_said_in_sentences() -> None:
         ("warn", "node s0/e is 1 block behind"),
         ("warn", "redis is not reached (h:1: it asks for a password); its calls count as misses until it is back"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("block_time", "age", "said"),
+    [(2.0, 21.0, True), (2.0, 19.0, False), (12.0, 119.0, False), (None, 119.0, False), (None, 121.0, True)],
+)
+def test_a_head_that_stands_is_said_by_the_block_time(block_time: float | None, age: float, said: bool) -> None:
+    head = HeadView(network="s0", chain="harmony", head=5, age=age, block_time=block_time)
+    found = documents.attention(frame((NodeView(network="s0", id="a", state="serving"),), (head,)))
+    assert bool(found) is said
+    assert all("None" not in notice["text"] for notice in found)
 
 
 def test_when_all_is_well_nothing_needs_attention() -> None:

@@ -118,6 +118,7 @@ def told(**more: Any) -> NodeHead:
         ),
         ({}, told(head=9, behind=True), {}, "behind", "it is 1 block behind:"),
         ({}, told(head=10, behind=True, late=1.94), {}, "behind", "new blocks reach it 1.9 s after the others"),
+        ({}, told(head=10, behind=True), {}, "behind", "it has caught up: it takes its share again once"),
         ({}, told(head=9), {}, "serving", ""),
     ],
 )
@@ -146,10 +147,16 @@ def test_a_node_takes_no_calls_before_its_head_is_known_or_where_a_worker_would_
 
 @pytest.mark.parametrize(
     ("settings", "measured", "shown"),
-    [({}, None, 2.0), ({}, 5.96, 6.0), ({"block_time": 3.0}, 5.96, 3.0), ({}, 0.2512, 0.25)],
+    [
+        ({}, None, None),
+        ({}, 5.96, 6.0),
+        ({"block_time": 3.0}, None, 3.0),
+        ({"block_time": 3.0}, 5.96, 3.0),
+        ({}, 0.2512, 0.25),
+    ],
 )
 def test_the_block_time_is_the_operators_else_the_measured_one(
-    settings: dict[str, Any], measured: float | None, shown: float
+    settings: dict[str, Any], measured: float | None, shown: float | None
 ) -> None:
     made = Settings.model_validate({"networks": {"n": {"nodes": ["http://a.example"], **settings}}})
     heads = {"n": NetworkHeads(network="n", served=Served(head=10), block_time=measured)}

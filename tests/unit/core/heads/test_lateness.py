@@ -87,6 +87,7 @@ def test_a_node_that_falls_three_blocks_behind_is_behind_within_a_few_blocks() -
     assert not any(looks.go_on(60))
     looks.lag = 3
     assert looks.seconds_until(behind=True, within=4 * BLOCK)
+    assert all(looks.go_on(60))  # and not only while it lacks the most
 
 
 def test_a_node_that_comes_far_behind_is_behind_at_once() -> None:
@@ -103,8 +104,11 @@ def test_a_node_that_stands_is_behind_though_it_lacks_a_single_block_and_the_cha
         behind.append(lateness.behind)
     assert behind.index(True) == 7  # two blocks and one and a half looks after the others, at whole seconds
     assert not lateness.usual
-    lateness.look(101, times, 12.0, block_time=BLOCK, interval=INTERVAL, latency=0.0)
-    assert not lateness.behind or lateness.usual
+    for number in (101, 102, 103, 104):  # it has caught up, and gets three blocks in time
+        assert lateness.behind
+        times.see(number, float(number))
+        lateness.look(number, times, float(number), block_time=BLOCK, interval=INTERVAL, latency=0.0)
+    assert not lateness.behind
 
 
 def test_a_node_that_leads_or_whose_head_is_not_known_is_not_behind() -> None:
