@@ -7,7 +7,7 @@ import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 
 const DENY = ["http", "deny"];
-const FIT = /^[A-Za-z0-9_]+$/; // as a rule may name it, for itself alone
+const FIT = /^[A-Za-z0-9_]{1,63}$/; // as a rule may name it, for itself alone; a longer one may have been cut
 
 /** Puts the name on the list of methods that nobody may call, or takes it off again. */
 function refusal({ method }) {

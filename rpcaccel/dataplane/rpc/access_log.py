@@ -15,7 +15,9 @@ from rpcaccel.config.sections import LogSettings
 from rpcaccel.core.client_limits import Client
 from rpcaccel.core.dispatch.outcome import Outcome, fault_of, reason
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.answer import error_parts
+from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.dataplane.upstream.trace_context import CURRENT
@@ -23,7 +25,7 @@ from rpcaccel.dataplane.upstream.trace_context import CURRENT
 HEADER = "X-Request-ID"
 _HEADER = HEADER.lower()
 _FIT = re.compile(r"[!-~]{1,128}")
-_LONGEST_METHOD, _LONGEST_TEXT = 64, 200
+_LONGEST_METHOD, _LONGEST_TEXT, _LONGEST_QUOTED = 64, 200, 500
 
 
 class Visitor(NamedTuple):
@@ -83,7 +85,7 @@ class AccessLog:
         }
         if outcome.error is not None:
             fields["error"], text = error_parts(outcome.error)
-            fields["error_text"] = printable(text[:_LONGEST_TEXT])[:_LONGEST_TEXT]
+            fields["error_text"] = words_of(plan.rule, text)[:_LONGEST_TEXT]
             fields["fault"] = fault_of(plan, outcome)
         fields = {name: value for name, value in fields.items() if value != ""}
         if slow:
@@ -101,6 +103,14 @@ def request_id(named: Headers | None) -> str:
     """The client's own X-Request-ID; empty when there is none that is fit to be printed."""
     given = "" if named is None else named.get(_HEADER, "")
     return given if _FIT.fullmatch(given) else ""
+
+
+def words_of(rule: Rule, text: str) -> str:
+    """The text of an error as it may be written down. Nodes quote params; where these may hold a signed transaction, or
+    anything at all, numbers and hex digits are replaced by placeholders."""
+    if rule.known and rule.kind != "send":
+        return printable(text[:_LONGEST_QUOTED])
+    return fold(text)
 
 
 def shown(method: str) -> str:

@@ -7,6 +7,7 @@ that thousands of errors a second cost little. The groups, samples and bytes of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 from time import time
 
@@ -27,7 +28,7 @@ from rpcaccel.core.stats.error_log import (
 )
 from rpcaccel.core.wire.jsonrpc import RESPONSE_TOO_LARGE
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.rpc.access_log import request_id, shown
+from rpcaccel.dataplane.rpc.access_log import request_id, shown, words_of
 from rpcaccel.dataplane.rpc.admission import Caller
 
 MOST_GROUPS = 90
@@ -134,6 +135,7 @@ class ErrorNotes:
 
     def _sample(self, caller: Caller, plan: Plan, outcome: Outcome, seconds: float, message: str) -> ErrorSample:
         params, why = self._params(plan.rule, plan.asked)
+        words = partial(words_of, plan.rule) if self.params else fold
         return ErrorSample(
             at=self._wall(),
             client=caller.name,
@@ -141,11 +143,11 @@ class ErrorNotes:
             request=caller.request or request_id(caller.headers),
             params=params,
             params_note=why,
-            message=message,
+            message=words(message)[:LONGEST_MESSAGE],
             node=outcome.node,
             seconds=seconds,
             attempts=tuple(
-                ErrorAttempt(leg.node, leg.start, leg.seconds, leg.end, leg.said)
+                ErrorAttempt(leg.node, leg.start, leg.seconds, leg.end, words(leg.said))
                 for leg in outcome.legs[:MOST_ATTEMPTS]
             ),
         )

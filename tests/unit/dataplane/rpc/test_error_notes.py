@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from rpcaccel.core import client_limits
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Leg, Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Kind, Rule
 from rpcaccel.core.replies.failure import FailureKind
@@ -122,6 +122,28 @@ def test_a_signed_transaction_is_shown_as_a_hash() -> None:
     assert "f86c" not in sample.params
     assert sample.params_note == HASHED
     assert len(orjson.loads(sample.params)[0]) == 64
+
+
+RAW = f"0x{'f8' * 100}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "on", "quoted"),
+    [
+        (READ, True, True),
+        (READ, False, False),
+        (Rule(method="m", cache=CacheClass.NEVER, kind="send"), True, False),
+        (UNKNOWN, True, False),
+    ],
+)
+def test_words_that_quote_params_are_folded_where_params_may_not_be_shown(rule: Rule, on: bool, quoted: bool) -> None:
+    notes = ErrorNotes()
+    notes.params = on
+    legs = (Leg("b", 0.0, 0.1, "unknown", f"cannot decode {RAW}"),)
+    notes.note(NOBODY, plan_of("m", b"[]", rule), failed(f"cannot decode {RAW}", legs=legs), 0.5)
+    (sample,) = noted(notes)[0].samples
+    for text in (sample.message, sample.attempts[0].said):
+        assert text == (f"cannot decode {RAW}" if quoted else "cannot decode <hex>")
 
 
 def test_params_of_a_method_without_a_rule_are_left_out() -> None:
