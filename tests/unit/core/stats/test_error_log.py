@@ -104,6 +104,14 @@ def test_the_group_not_seen_for_longest_is_forgotten_first_and_counted() -> None
     assert (log.forgotten, log.forgotten_errors) == (1, 1)
 
 
+def test_large_samples_cost_groups_and_no_more_memory() -> None:
+    log = ErrorLog(most_groups=300, most_bytes=60_000)
+    for code in range(30):
+        log.take(ErrorNews((seen_of(TIMEOUT._replace(code=code), samples=[sample_of(params="x" * 2000)] * 3),)), NOW)
+    assert log.size <= 20_000
+    assert {group.key.code for group in log.groups()} == {29}
+
+
 def test_a_flood_of_clients_mistakes_pushes_out_no_failure_of_a_node() -> None:
     log = ErrorLog()
     log.take(ErrorNews((seen_of(TIMEOUT),)), NOW)

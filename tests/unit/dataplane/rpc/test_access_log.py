@@ -79,7 +79,7 @@ async def test_each_call_of_a_batch_has_a_line_under_one_name(lines: Lines) -> N
         assert failed["error"] == -32601
         assert failed["fault"] == "client"
         assert failed["error_text"].isprintable()
-        assert "evil\\n{}" in failed["error_text"]
+        assert "evil {}" in failed["error_text"]
         assert len(failed["error_text"]) <= 200
         assert failed["method"].startswith("evil\\n{}\\x1b[31mx")
         assert len(failed["method"]) < 80

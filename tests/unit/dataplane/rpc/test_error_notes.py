@@ -75,10 +75,11 @@ def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_
     for number in range(3000):
         name = f"invented\n{number}" * 50
         notes.called("s0", name)
-        notes.note(NOBODY, plan_of(name, b'["%b"]' % (b"x" * 10_000), UNKNOWN), failed(name), 0.0)
+        plan = plan_of(name, b'["%b"]' % (b"x" * 10_000), UNKNOWN)
+        notes.note(NOBODY, plan, failed(name, kind=FailureKind.METHOD_MISSING), 0.0)
     news = notes.take()
     assert news is not None
-    assert len(news.groups) <= MOST_GROUPS + 1
+    assert len(news.groups) == MOST_GROUPS + 1
     assert sum(len(group.samples) for group in news.groups) <= MOST_SAMPLES
     assert sum(group.count for group in news.groups) == 3000
     assert len(news.methods) == MOST_METHODS
@@ -86,6 +87,14 @@ def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_
     assert all(group.key.method.isprintable() and len(group.key.method) <= 64 for group in news.groups)
     log.take(news, 0.0)
     assert log.size < 300_000
+
+
+def test_failures_of_nodes_are_not_told_apart_by_invented_names() -> None:
+    notes = ErrorNotes()
+    for number in range(50):
+        notes.note(NOBODY, plan_of(f"invented{number}", rule=UNKNOWN), failed(), 0.0)
+    (group,) = noted(notes)
+    assert (group.key.method, group.key.fault, group.count) == ("other", "service", 50)
 
 
 def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
