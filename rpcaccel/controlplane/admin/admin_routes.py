@@ -52,7 +52,13 @@ class AdminRoute(Struct, frozen=True):
     """Whether If-Match is required."""
 
 
-_RANGE = {"range": "5m, 1h or 24h."}
+_RANGE = {
+    "range": "5m, 1h, 24h or 7d.",
+    "network": "The network; all together if unset.",
+    "from": "Seconds since 1970: instead of the range, the finest points that there are from then on.",
+    "to": "Seconds since 1970: nothing later.",
+}
+_CLIENT_RANGE = {"range": "1h or 24h."}
 _METHOD = {"network": "The network.", "method": "The method."}
 _DRY_RUN = {"dry_run": "1: say what would change, and change nothing."}
 _LIMIT = {"limit": "Lines at the most."}
@@ -75,6 +81,7 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("POST", f"{_API}/purge", "purge", "change", types.Purged, PurgeRequest),
     AdminRoute("POST", f"{_API}/record", "record", "change", types.RecordedCalls, RecordRequest),
     AdminRoute("GET", f"{_API}/clients", "clients", "read", types.Clients),
+    AdminRoute("GET", f"{_API}/clients/{{name}}", "client", "read", types.ClientDocument, query=_CLIENT_RANGE),
     AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", types.NewKey),
     AdminRoute("GET", f"{_API}/errors", "errors", "read", types.UnclassedErrors),
     AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),

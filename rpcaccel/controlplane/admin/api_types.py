@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from rpcaccel.config.patch import Edit
 from rpcaccel.config.schema import Described
 from rpcaccel.controlplane.settings.audit import Change
-from rpcaccel.controlplane.stats.series import Columns
+from rpcaccel.controlplane.stats.series import ClientPast, Columns
 from rpcaccel.controlplane.stats.snapshot import NodeState
 from rpcaccel.controlplane.stats.summaries import (
     At,
@@ -52,6 +52,7 @@ class Moment(TypedDict):
 
     networks: list[NetworkNow]
     readings: Readings | None
+    by_network: Annotated[dict[str, Readings], Meta(description="Of each network, where there are several.")]
     in_flight: int
     connections: Annotated[int, Meta(description="Of clients.")]
 
@@ -214,6 +215,9 @@ class ClientNow(TypedDict):
     """A holder of keys, or `anonymous`: all who call without one."""
 
     name: str
+    hit_ratio: Annotated[float | None, Meta(description="Since the start, 0 to 1.")]
+    errors_total: Annotated[int, Meta(description="Calls that the proxy or its nodes failed at.")]
+    client_errors_total: Annotated[int, Meta(description="Errors by the client's own doing.")]
     calls_total: int
     calls_per_second: PerSecond | None
     limited_total: int
@@ -231,6 +235,23 @@ class Clients(TypedDict):
     window: Looked
     require_key: bool
     clients: list[ClientNow]
+
+
+class ClientMethod(TypedDict):
+    """A method that a client called since the start; "other" is every method without a rule, and beyond 64."""
+
+    method: str
+    calls: Annotated[int, Meta(description="Refused ones included.")]
+    hits: int
+    errors: Annotated[int, Meta(description="Calls that the proxy or its nodes failed at.")]
+    client_errors: Annotated[int, Meta(description="Errors by the client's own doing.")]
+
+
+class ClientDocument(ClientPast):
+    """A client, and its last hour or day."""
+
+    client: ClientNow
+    methods: list[ClientMethod]
 
 
 class WorkerList(TypedDict):

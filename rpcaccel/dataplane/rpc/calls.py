@@ -62,6 +62,8 @@ class _Taken(Struct, gc=False):
     """When the latency of the call began to count (monotonic seconds)."""
     fork_epoch: int
     """The fork epoch at which the call was planned."""
+    guest: Client | None
+    """The client that the call is counted for; None where clients are not told apart."""
 
 
 class Calls:
@@ -199,7 +201,7 @@ class Calls:
             accepted = rule, network.cell(plan)
             if rule.known and refused is None:
                 route.accepted[call.method] = accepted
-        return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch), outcome
+        return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, guest), outcome
 
     def fetch(self, taken: _Taken, route: PathRoute, client: bytes, ends: float | None) -> Pending[Outcome]:
         """The outcome of a call that misses.
@@ -225,13 +227,20 @@ class Calls:
         """Count the outcome of a call, and call the observer of every call."""
         seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
+        fault = ""
         if outcome.error is None:
             taken.cell.done(outcome.source, seconds, size, steps=outcome.steps)
         else:
             by_client = is_client_error(taken.plan, outcome)
             taken.cell.done(outcome.source, seconds, 0, failed=True, by_client=by_client, steps=outcome.steps)
             code, _message = error_parts(outcome.error)
-            bump(self._engine.tally.network(taken.plan.network).codes, str(code))
+            network = self._engine.tally.network(taken.plan.network)
+            bump(network.codes, str(code))
+            fault = "client" if by_client else "service"
+            if not by_client and outcome.source != AnswerSource.REFUSED:
+                bump(network.failed, str(code))
+        if taken.guest is not None:
+            taken.guest.cell.answered(taken.cell.method, outcome.source, seconds, fault)
         if self.access is not None:
             self.access.answered(taken.plan.network, taken.plan, outcome, seconds)
 

@@ -69,7 +69,7 @@ async def next_look(view: FailingView) -> None:
 
 def path_of(route: AdminRoute) -> str:
     """A path that this route serves."""
-    return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
+    return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a", name="dapp")
 
 
 async def test_every_route_answers_with_the_strict_headers(client: aiohttp.ClientSession) -> None:

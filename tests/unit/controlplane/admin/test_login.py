@@ -57,7 +57,7 @@ async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 def path_of(route: AdminRoute) -> str:
-    return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a")
+    return re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a", name="dapp")
 
 
 async def until(holds: Callable[[], bool]) -> None:
