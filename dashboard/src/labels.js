@@ -28,6 +28,7 @@ const LABELS = {
   "networks.*.transactions.share": ["Transactions go to", "of nodes"], "networks.*.transactions.at_least": ["and to at least", "nodes"],
   "networks.*.balancer": ["Balancer"], "networks.*.hash_key": ["Hash key"],
   "networks.*.finality_depth": ["Blocks until final", "blocks"], "networks.*.block_time": ["Time between blocks"], "networks.*.hidden_lag": ["Lag a URL may hide"], "networks.*.refresh": ["Fetch again at a new head", "of node calls"],
+  "networks.*.price": ["A million calls to nodes cost"],
   "networks.*.uniform_error_codes": ["Codes of nodes' errors made uniform"],
   "networks.*.ranges.enabled": ["Put ranges together"], "networks.*.ranges.segment": ["Logs kept together", "blocks"], "networks.*.ranges.divide_from": ["Divide from", "blocks"],
   "networks.*.nodes.*.weight": ["weight"], "networks.*.nodes.*.drain": ["drain"],

@@ -12,7 +12,7 @@ from tests.support.browser import Visitor
 from tests.support.sample_view import NETWORK, SampleView
 
 HEADINGS = {
-    "overview": "Attention",
+    "overview": "Overview",
     "methods": "Methods",
     "nodes": "Nodes",
     "cache": "Tiers",
