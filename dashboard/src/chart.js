@@ -2,8 +2,9 @@
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { h, setText } from "./dom.js";
-import { NONE, clock, joined, span } from "./format.js";
+import { NONE, clock, joined, moment, span } from "./format.js";
 import { marks, marksAt } from "./marks.js";
+import { timeSpan } from "./timespan.js";
 
 const cursor = uPlot.sync("view");
 const charts = new Set();
@@ -12,12 +13,14 @@ const sizes = new ResizeObserver((entries) => {
 });
 
 const colours = new Map();
-const colour = (name) => {
+export const colour = (name) => {
   if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   return colours.get(name);
 };
 /** Seconds between two times on an axis: with two minutes among them, five minutes have more than one in a narrow chart. */
-const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200];
+const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800];
+const DAYS = 2 * 86400; // seconds: from here on an axis names days
+const FILL = "b8"; // alpha of what is stacked
 const FONT = "11px system-ui, sans-serif";
 
 /** The theme has changed: canvases do not follow by themselves. */
@@ -32,16 +35,16 @@ export function remark() {
 
 export class Chart {
   /**
-   * `series`: [{ key, label?, format, colour, dash?, area? }] of the columns given to `update`; `log` for latencies of unlike
-   * size; `floor`: the top is at least this; `small`: no axes; `seconds`: how much time is shown.
+   * `series`: [{ key, label?, format, colour, dash?, area?, stack? }] of the columns given to `update`, stacked ones upwards;
+   * `log` for latencies of unlike size; `floor`: the top is at least this; `small`: no axes; `seconds`: how much time is
+   * shown; `zoom`: it shows what `timeSpan` says, and a drag over it chooses a part.
    */
-  constructor({ label, series, height = 160, log = false, floor = 0, small = false, seconds = 300 }) {
-    Object.assign(this, { label, series, height, log, floor, small, seconds, plot: null, columns: null });
-    this.box = h("div", { class: small ? "plot small" : "plot", role: "img", "aria-label": label });
+  constructor({ label, series, height = 160, log = false, floor = 0, small = false, seconds = 300, zoom = false }) {
+    Object.assign(this, { label, height, log, floor, small, seconds, zoom, plot: null, columns: null });
+    this.box = h("div", { class: `plot${small ? " small" : ""}${zoom ? " zooms" : ""}`, role: "img", "aria-label": label });
     this.left = h("span");
     this.right = h("span", { class: "keys" });
-    this.keys = series.map((line) => this.keyOf(line));
-    this.right.append(...this.keys.map(({ element }) => element));
+    this.define(series);
     this.element = h("figure", { class: "chart" }, h("figcaption", { class: small ? "scale" : "caption" }, small ? null : h("b", {}, label), this.left, this.right), this.box);
     if (small) this.element.append(this.element.firstChild); // a small one says its figures below
     this.box.style.height = `${height + (small ? 2 : 0)}px`;
@@ -50,10 +53,21 @@ export class Chart {
     sizes.observe(this.box);
   }
 
+  /** What is drawn: a stack is drawn from its top down, each over the one before, and lines over all of it. */
+  define(series) {
+    this.series = series;
+    this.lines = [...series.filter(({ stack }) => stack).reverse(), ...series.filter(({ stack }) => !stack)];
+    this.keys = series.map((line) => this.keyOf(line));
+    this.right.replaceChildren(...this.keys.map(({ element }) => element));
+    if (!this.plot) return;
+    const { width } = this.plot;
+    this.plot.destroy();
+    this.plot = new uPlot(this.options(width), this.data(), this.box);
+  }
+
   keyOf(line) {
     const value = h("span");
-    const many = this.series.length > 1;
-    const mark = many ? h("i", { class: `swatch ink-${line.colour}${line.dash ? " dashed" : ""}` }) : null;
+    const mark = this.series.length > 1 || line.dash ? h("i", { class: `swatch ink-${line.colour}${line.dash ? " dashed" : ""}${line.stack ? " filled" : ""}` }) : null;
     return { value, element: h("span", { class: "key" }, mark, line.label ? `${line.label} ` : "", value) };
   }
 
@@ -72,13 +86,27 @@ export class Chart {
 
   update(columns, seconds = this.seconds) {
     Object.assign(this, { columns: onward(columns), seconds });
+    this.again();
+  }
+
+  /** The same data, over what is to be shown now. */
+  again() {
     this.plot?.setData(this.data());
     this.tell();
   }
 
   data() {
     const columns = this.columns ?? { at: [] };
-    return [columns.at, ...this.series.map(({ key }) => columns[key] ?? columns.at.map(() => null))];
+    const empty = () => columns.at.map(() => null);
+    const drawn = new Map();
+    let below = null;
+    for (const { key, stack } of this.series) {
+      const column = columns[key] ?? empty();
+      const under = below;
+      drawn.set(key, stack && under ? column.map((value, index) => (value === null ? null : value + (under[index] ?? 0))) : column);
+      if (stack) below = drawn.get(key);
+    }
+    return [columns.at, ...this.lines.map(({ key }) => drawn.get(key))];
   }
 
   options(width) {
@@ -88,51 +116,68 @@ export class Chart {
     const format = this.series[0].format;
     return {
       width, height: this.height, padding: this.small ? [4, 0, 1, 0] : [8, 26, 0, 0], legend: { show: false },
-      cursor: { sync: { key: cursor.key, scales: ["x", null] }, y: false, drag: { x: false, y: false }, points: { size: 5 } },
+      cursor: { sync: { key: cursor.key, scales: ["x", null] }, y: false, points: { size: 5 },
+        drag: { x: this.zoom, y: false, setScale: false }, bind: { dblclick: () => () => this.zoom && timeSpan.back() } },
       scales: {
         x: { time: true, range: () => this.span() },
-        y: this.log ? { distr: 3, log: 10, range: (_, low, high) => logRange(low, high) } : { range: (_, low, high) => [0, Math.max(high ?? 0, this.floor) * 1.05 || 1] },
+        y: this.log ? { distr: 3, log: 10, range: (_, low, high) => this.range(low, high) } : { range: (_, low, high) => [0, Math.max(high ?? 0, this.floor) * 1.05 || 1] },
       },
       axes: this.small ? [{ show: false }, { show: false }] : [
-        { ...axis, size: 24, space: 56, incrs: STEPS, values: (_, splits) => splits.map((at) => clock(at, this.shown > 600 ? "minutes" : "seconds")) },
+        { ...axis, size: 24, space: 56, incrs: STEPS, values: (_, splits) => splits.map((at) => clock(at, this.shown > DAYS ? "date" : this.shown > 600 ? "minutes" : "seconds")) },
         { ...axis, grid: only ? { ...grid, filter: only } : grid, size: 62, space: 28, values: (_, splits) => splits.map((value) => (value === null || (this.log && !decade(value)) ? "" : joined(format(value)))) },
       ],
-      series: [{}, ...this.series.map((line) => ({
-        label: line.label ?? this.label, width: 1.5, stroke: () => colour(line.colour), dash: line.dash, points: { show: false }, spanGaps: false,
-        fill: line.area ? () => colour("accent-soft") : undefined,
+      series: [{}, ...this.lines.map((line) => ({
+        label: line.label ?? this.label, width: line.stack ? 0 : 1.5, stroke: () => colour(line.colour), dash: line.dash, points: { show: false }, spanGaps: false,
+        fill: line.stack ? () => colour(line.colour) + FILL : line.area ? () => colour("accent-soft") : undefined,
       }))],
-      hooks: { setCursor: [() => this.tell()], draw: [(plot) => drawMarks(plot)] },
+      // what is stacked is filled down to what is below it
+      bands: this.lines.flatMap((line, index) => (line.stack && this.lines[index + 1]?.stack ? [{ series: [index + 1, index + 2] }] : [])),
+      hooks: { setCursor: [() => this.tell()], setSelect: [(plot) => this.dragged(plot)], draw: [(plot) => drawMarks(plot)] },
     };
+  }
+
+  /** The lowest and highest value of a logarithmic scale. */
+  range(low, high) {
+    return logRange(low, high);
+  }
+
+  dragged(plot) {
+    const { left, width } = plot.select;
+    if (!width) return;
+    plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    timeSpan.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
   }
 
   /** Seconds that are shown: what there is of the range, in whole minutes, so that a young program fills its charts. */
   get shown() {
-    const { at } = this.columns ?? { at: [] };
-    const have = at.length ? at.at(-1) - at[0] : 0;
+    if (this.zoom && timeSpan.zoomed) return timeSpan.seconds;
+    const { at, seconds } = this.columns ?? { at: [] };
+    const have = at.length ? at.at(-1) - at[0] + (seconds?.[0] ?? 0) : 0;
     return Math.min(this.seconds, Math.max(1, Math.ceil(have / 60 - 0.05)) * 60);
   }
 
   /** The right edge is the newest point. */
   span() {
+    if (this.zoom && timeSpan.zoomed) return timeSpan.zoomed;
     const newest = this.columns?.at.at(-1) ?? Date.now() / 1000;
     return [newest - this.shown, newest];
   }
 
   /** The figures under the cursor, or the newest ones. */
   tell() {
-    const data = this.data();
+    const columns = this.columns ?? { at: [] };
     const index = this.plot?.cursor.idx ?? null;
-    const held = this.plot && this.plot.cursor.left >= 0 && index !== null;
-    const shown = held ? index : data[0].length - 1;
-    this.keys.forEach(({ value }, line) => setText(value, shown < 0 ? NONE : joined(this.series[line].format(data[line + 1][shown]))));
-    setText(this.left, this.where(data[0], held ? index : null));
+    const held = this.plot && this.plot.cursor.left >= 0 && index !== null && index < columns.at.length; // fewer points may have come
+    const shown = held ? index : columns.at.length - 1;
+    this.keys.forEach(({ value }, line) => setText(value, shown < 0 ? NONE : joined(this.series[line].format(columns[this.series[line].key]?.[shown]))));
+    setText(this.left, this.where(columns.at, held ? index : null));
   }
 
   where(times, index) {
     if (!times.length) return "no data yet";
     if (index === null) return this.small ? `last ${span(this.shown)}` : "";
     const near = this.plot ? marksAt(this.plot.posToVal(this.plot.cursor.left, "x"), (this.shown / this.plot.bbox.width) * 8 * devicePixelRatio) : null;
-    return near ?? clock(times[index]);
+    return near ?? (this.shown > DAYS / 2 ? moment(times[index]) : clock(times[index]));
   }
 }
 

@@ -49,6 +49,13 @@ export function percent(ratio) {
   return [digits(value), PERCENT];
 }
 
+/** Money in a currency of three letters. */
+export function money(value, currency) {
+  if (absent(value)) return [NONE, ""];
+  const [figure, unit] = value < 0.01 && value > 0 ? ["<0.01", ""] : value < 1000 ? [value.toFixed(2), ""] : scaled(value, [[1e3, "k"], [1e6, "M"], [1e9, "G"]]);
+  return [figure, `${unit}${THIN}${currency}`];
+}
+
 export function bytes(value) {
   if (absent(value)) return [NONE, ""];
   return scaled(value, [[1, `${THIN}B`], [1e3, `${THIN}kB`], [1e6, `${THIN}MB`], [1e9, `${THIN}GB`], [1e12, `${THIN}TB`], [1e15, `${THIN}PB`]]);
@@ -93,6 +100,7 @@ export function plural(number, one, many = `${one}s`) {
 const CLOCKS = {
   seconds: new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }),
   minutes: new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  date: new Intl.DateTimeFormat([], { day: "numeric", month: "short" }),
   day: new Intl.DateTimeFormat([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
 };
 

@@ -57,6 +57,11 @@ class AdminSettings(Section):
     session: Duration = Field(default=43_200.0, gt=0, le=2_592_000, description="Seconds a login lasts.")
     tls_cert: str = Field(default="", description="PEM file of the certificate; with it the admin side speaks TLS.")
     tls_key: str = Field(default="", description="PEM file of the certificate's key.")
+    currency: str = Field(
+        default="USD",
+        pattern=r"^[A-Z]{3}$",
+        description="The currency of networks.*.price, in three letters (ISO 4217).",
+    )
 
 
 class MemorySettings(Section):
@@ -260,6 +265,12 @@ class NetworkSettings(ResilientNetwork):
         ge=0,
         le=1,
         description="Share of node calls spent on fetching what was asked most again when the head moves; 0 for none.",
+    )
+    price: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1e9,
+        description="What a million calls to its nodes cost, in admin.currency; 0: nothing is said of money.",
     )
     rules: dict[MethodPattern, RuleSettings] = Field(
         default={}, description='What is wanted of methods, by name or pattern ("net_*"); a name wins over patterns.'

@@ -19,6 +19,7 @@ from rpcaccel.config.validate import OPEN, Misfit, is_open
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
+from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
 from rpcaccel.controlplane.nodes.prober import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
 from rpcaccel.controlplane.settings.audit import Author, Change
@@ -26,6 +27,7 @@ from rpcaccel.controlplane.settings.hindrances import hindrances
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, NoFileError, Origin, RefusedError
 from rpcaccel.controlplane.settings.sharing import Hosts
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
@@ -66,6 +68,8 @@ class Supervisor:
         self._probers = Probers(self._publish)
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links)
+        self._history = History()
+        self._history_keeper = HistoryKeeper(self._history)
         self.overview = SupervisorView(
             lambda: self.settings,
             self._probers.heads,
@@ -120,11 +124,13 @@ class Supervisor:
         self._listen = address_of(sockets[0])
         state = self.ledger.origin.state
         self._quotas.open(QuotaFile.beside(state.path) if state is not None else None)
+        self._history_keeper.open(HistoryFile.beside(state.path) if state is not None else None)
         self.ledger.publish = self._adopt
         self.ledger.heard = self._hear_change
         admin = await self._open_admin()
         await self._workers.start(settings, self.ledger.revision)
         self._quotas.start()
+        self._history_keeper.start()
         self._watchdog.start()
         await self._probers.adopt(settings)
         self._started.set()
@@ -147,6 +153,7 @@ class Supervisor:
             settings=lambda: self.settings.admin,
             links=self.links,
             sessions=SessionFile.beside(state.path) if state is not None else None,
+            history=self._history,
         )
         try:
             return await self._admin.start()
@@ -165,6 +172,7 @@ class Supervisor:
         await self._probers.stop()
         if self._admin is not None:
             await self._admin.close()
+        await self._history_keeper.stop()
 
     def hang_up(self) -> None:
         """Handle SIGHUP: read the config file again and renew every worker without losing a call. A refused file
@@ -238,6 +246,8 @@ class Supervisor:
             texts.append(f"waits for a restart: {', '.join(waiting.program)}")
         if waiting.workers:
             texts.append(f"waits for new workers (SIGHUP) or a restart: {', '.join(waiting.workers)}")
+        if self._history_keeper.note:
+            texts.append(self._history_keeper.note)
         if self._hosts.note:
             texts.append(self._hosts.note)
         if self.ledger.origin.state and self.ledger.note:

@@ -14,7 +14,7 @@ from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Work
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.unknown_errors import Unclassed, UnclassedError
-from rpcaccel.core.stats.counters import AnswerSource, Step, TallySnapshot
+from rpcaccel.core.stats.counters import AnswerSource, Step, TallySnapshot, bump
 from rpcaccel.core.stats.tally import Tally, merge
 
 NETWORK = "harmony-s0"
@@ -42,6 +42,7 @@ class SampleView:
     def __init__(self, seed: int = 7) -> None:
         self.random = Random(seed)
         self.tally = Tally(method for method, *_ in TRAFFIC)
+        self.tally.client("dapp")
         self.head = 61_204_811
         self.elapsed = 0.0
         self.networks = [NETWORK]
@@ -96,6 +97,14 @@ class SampleView:
         for number in range(nodes):
             self.tally.node(NETWORK, f"n{number}").answered(self.random.lognormvariate(-4, 1), 100)
 
+    def fail(self, calls: int, *, network: str = NETWORK, by_client: bool = False, code: str = "-32603") -> None:
+        """Let some calls fail: at the nodes, or by the client's own doing."""
+        cell = self.tally.cell(network, "hmyv2_call", CacheClass.HEAD)
+        for _ in range(calls):
+            cell.done(AnswerSource.NODE, self.random.lognormvariate(-4, 0.5), 0, failed=True, by_client=by_client)
+            if not by_client:
+                bump(self.tally.network(network).failed, code)
+
     def advance(self, seconds: float, load: float = 1.0) -> None:
         """Let `seconds` pass with `load` times the usual traffic."""
         self.elapsed += seconds
@@ -107,6 +116,10 @@ class SampleView:
         dapp = self.tally.client("dapp")
         dapp.calls += int(90 * seconds * load)
         dapp.refused("rate")
+        for method, _, rate, hit_share, _ in TRAFFIC[:3]:
+            for _ in range(int(rate * seconds * load * 0.1)):
+                source = AnswerSource.MEMORY if self.random.random() < hit_share else AnswerSource.NODE
+                dapp.answered(method, source, self.random.lognormvariate(-8, 1))
         network = self.tally.network(NETWORK)
         network.broadcasts["accepted"] = network.broadcasts.get("accepted", 0) + 1
         network.told["known"] = network.told.get("known", 0) + 2
@@ -156,7 +169,10 @@ class SampleView:
         steps = ((Step.FORWARD, seconds * 0.97),)
         if rng.random() < 0.012:
             node.failed(rng.choice(["timeout", "connect", "rate-limited"]))
-            cell.done(AnswerSource.NODE, seconds + 0.2, 0, failed=rng.random() < 0.3, steps=steps)
+            failed = rng.random() < 0.3
+            if failed:
+                bump(self.tally.network(NETWORK).failed, "-32603")
+            cell.done(AnswerSource.NODE, seconds + 0.2, 0, failed=failed, steps=steps)
             return
         node.answered(seconds, size)
         cell.done(AnswerSource.NODE, seconds, size, steps=steps)

@@ -1,10 +1,11 @@
 // Who calls: the holders of API keys, what each may, and what was refused to them.
 
 import { h, setText, state } from "../dom.js";
-import { count, joined, rate, span } from "../format.js";
-import { facts, hint, quiet, section } from "../parts.js";
+import { count, percent, rate, span } from "../format.js";
+import { errorFigure, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
+import { clientDetail } from "./client_detail.js";
 import { holderButtons, newHolder, shownOnce } from "./keys.js";
 import { groupSoon } from "./setting.js";
 
@@ -30,17 +31,15 @@ function holder(once) {
   return ({ name, limits: known }) => {
     const may = known && name !== ANONYMOUS && store.current ? groupSoon("What it may do", "0: no limit of its own", LIMITS.map((limit) => ["clients", "keys", name, limit])) : null;
     const buttons = holderButtons(name, once);
-    const why = h("div", { class: "facts" });
-    let drawn = "";
+    const past = clientDetail(name);
     return {
-      element: h("div", {}, why, may?.element ?? "", buttons.element),
-      update: (client) => {
-        const said = Object.entries(client.limited).map(([reason, times]) => [reason, joined(count(times))]);
-        if (drawn !== JSON.stringify(said)) why.replaceChildren(facts("Refused since the start", said.length ? said : [["nothing", ""]]));
-        drawn = JSON.stringify(said);
+      element: h("div", {}, past.element, may?.element ?? "", buttons.element),
+      update: () => {
+        past.update();
         may?.update();
         buttons.update();
       },
+      gone: past.gone,
     };
   };
 }
@@ -53,6 +52,9 @@ function clientTable(once) {
       { title: "State", text: (client) => stateOf(client).join(), cell: (client) => state(...stateOf(client)) },
       numbers("Calls", (client) => client.calls_per_second, rate),
       numbers("Since the start", (client) => client.calls_total, count),
+      numbers("Hit ratio", (client) => client.hit_ratio, percent, { hint: "since the start" }),
+      { ...numbers("Failed", (client) => client.errors_total, count, { hint: "since the start: what the proxy or its nodes failed at" }), cell: (client) => errorFigure(client.errors_total) },
+      numbers("Its mistakes", (client) => client.client_errors_total, count, { hint: "since the start: errors by its own doing" }),
       numbers("In flight", (client) => client.in_flight, count),
       numbers("Refused", (client) => client.limited_per_second, rate, { hint: "by its limits" }),
       { title: "Last seen", right: true, sort: (client) => client.seen, text: (client) => span(client.seen), cell: (client) => (client.seen === null ? "never" : [span(client.seen), h("span", { class: "unit" }, " ago")]) },

@@ -1,70 +1,102 @@
-// Everything at once: four readings, what needs attention, the past, each network and its nodes.
+// The big picture: what needs attention, four readings and the charts of the same; then each network and its nodes.
 
 import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
-import { NONE, block, count, duration, joined, percent, plural, rate, span } from "../format.js";
-import { choice, firstCall, notices, quiet, section } from "../parts.js";
+import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
+import { HeatChart } from "../heat.js";
+import { button, firstCall, notices, quiet, section } from "../parts.js";
 import { Table, numbers } from "../table.js";
+import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
 import { methodTable } from "./method_table.js";
 import { nodeTable } from "./node_table.js";
 
-const SECONDS = { "5m": 300, "1h": 3600, "24h": 86400 };
-const WORDS = { "5m": "5 min", "1h": "1 h", "24h": "24 h" };
 const TOP = 8;
 const MANY = 12; // nodes: beyond, those in trouble and the busiest are shown
-let range = "5m";
+const HEIGHT = 178;
+const LIMITS = { warn: 0.05, bad: 0.2 }; // shares of failed calls, where the settings say nothing
+const URGENT = 3; // sentences about what needs attention, before the rest is asked for: charts stay above the fold
+const FEW = 10; // failed calls: fewer are no reason for a colour
+
+/** How bad a share of failed calls is. */
+export function errorLevel(ratio, errors, limits = {}) {
+  const { warn, bad } = { ...LIMITS, ...limits };
+  if (!(errors >= FEW)) return null;
+  return ratio >= bad ? "isbad" : ratio >= warn ? "iswarn" : null;
+}
 
 class Reading {
-  constructor(title, tags, chart) {
+  constructor(title, tags) {
     this.figures = tags.map((tag) => ({ value: h("span"), tag }));
     this.under = h("div", { class: "under" });
-    this.chart = new Chart({ small: true, height: 56, label: `${title}, last 5 minutes`, ...chart });
     this.element = h("div", { class: "reading" }, h("h2", {}, title),
-      h("div", { class: "figures" }, this.figures.map(({ value, tag }) => h("div", { class: "figure" }, value, tag ? h("span", { class: "tag" }, tag) : null))),
-      this.under, this.chart.element);
+      h("div", { class: "figures" }, this.figures.map(({ value, tag }) => h("div", { class: "figure" }, value, tag ? h("span", { class: "tag" }, tag) : null))), this.under);
   }
 
-  update(values, under, columns) {
-    values.forEach((value, index) => redraw(this.figures[index].value, value.join(""), () => figure(value)));
+  update(values, under, level = null) {
+    values.forEach((value, index) => redraw(this.figures[index].value, value.join("") + level, () => h("span", { class: level }, figure(value))));
     setText(this.under, under);
     this.under.title = under;
-    this.chart.update(columns);
   }
 }
 
-const misses = (key, more) => ({ key, label: "misses", format: duration, colour: "node", ...more });
-const hits = (key, more) => ({ key, label: "hits", format: duration, colour: "accent", ...more });
-
 function readings() {
-  const all = {
-    calls: new Reading("Calls", [null], { series: [{ key: "calls_per_second", format: rate, colour: "accent", area: true }] }),
-    hits: new Reading("Hit ratio", [null], { series: [{ key: "hit_ratio", format: percent, colour: "accent", area: true }], floor: 1 }),
-    p99: new Reading("p99", ["misses", "hits"], { log: true, series: [misses("miss_p99"), hits("hit_p99")] }),
-    errors: new Reading("Errors", [null], { series: [{ key: "errors_per_second", format: rate, colour: "bad" }], floor: 1 }),
-  };
-  const update = (overview) => {
-    const now = overview.readings ?? {};
-    const over = now.window ? `in ${span(now.window)}` : "";
-    all.calls.update([rate(now.calls_per_second)], `${joined(count(overview.in_flight))} in flight · ${plural(overview.connections, "client connection")}`, overview.history);
-    all.hits.update([percent(now.hit_ratio)], now.hit_ratio === undefined || now.hit_ratio === null ? "no calls to speak of"
-      : `of ${plural(now.calls - now.refused_calls, "call")} ${over}`, overview.history);
-    all.p99.update([duration(now.miss?.p99), duration(now.hit?.p99)], now.miss || now.hit
-      ? `half are under ${joined(duration(now.miss?.p50))} and ${joined(duration(now.hit?.p50))}` : "no answers to measure", overview.history);
-    all.errors.update([percent(now.error_ratio)], now.errors === undefined ? NONE
-      : `${plural(now.errors, "error")} ${over} · ${joined(count(now.refused))} refused`, overview.history);
-  };
+  const all = { calls: new Reading("Calls", [null]), hits: new Reading("Hit ratio", [null]), p99: new Reading("p99", ["misses", "hits"]), errors: new Reading("Errors", [null]) };
   return {
-    element: h("section", {}, h("div", { class: "readings" }, Object.values(all).map((reading) => reading.element))),
-    update,
-    gone: () => Object.values(all).forEach((reading) => reading.chart.gone()),
+    element: h("div", { class: "readings" }, Object.values(all).map((reading) => reading.element)),
+    update: (overview, settings) => {
+      const now = (timeSpan.network ? overview.by_network?.[timeSpan.network] : overview.readings) ?? {};
+      const over = now.window ? `in ${span(now.window)}` : "";
+      all.calls.update([rate(now.calls_per_second)], `${joined(count(overview.in_flight))} in flight · ${plural(overview.connections, "client connection")}`);
+      all.hits.update([percent(now.hit_ratio)], now.hit_ratio === undefined || now.hit_ratio === null ? "no calls to speak of" : `of ${plural(now.calls - now.refused_calls, "call")} ${over}`);
+      all.p99.update([duration(now.miss?.p99), duration(now.hit?.p99)], now.miss || now.hit
+        ? `half are under ${joined(duration(now.miss?.p50))} and ${joined(duration(now.hit?.p50))}` : "no answers to measure");
+      all.errors.update([percent(now.error_ratio)], now.errors === undefined ? NONE
+        : `${joined(count(now.errors))} failed · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
+      errorLevel(now.error_ratio, now.errors, settings?.document?.errors));
+    },
+  };
+}
+
+const OUTCOMES = [["hits", "hits", "accent"], ["nodes", "nodes", "node"], ["client_errors", "by callers", "muted"], ["errors", "failed", "bad"], ["refused", "refused", "flight"]];
+const CODES = ["bad", "s2", "s5", "s4", "s6", "s7", "s3", "s8"];
+const MISTAKES = { key: "client_errors", label: "by callers", format: rate, colour: "muted", dash: [4, 3] };
+
+/** The charts above the fold; each shows what `timeSpan` says. */
+function firstCharts() {
+  const chart = { height: HEIGHT, zoom: true };
+  const calls = new Chart({ ...chart, label: "Calls", series: OUTCOMES.map(([key, label, colour]) => ({ key, label, format: rate, colour, stack: true })) });
+  const hits = new Chart({ ...chart, label: "Hit ratio", floor: 1, series: [{ key: "hit_ratio", format: percent, colour: "accent", area: true }] });
+  const heat = new HeatChart({ ...chart, label: "Latency" });
+  const errors = new Chart({ ...chart, label: "Errors", series: [MISTAKES] });
+  const made = { key: "node_calls_per_second", label: "made", format: rate, colour: "node" };
+  const nodes = new Chart({ label: "Node calls", zoom: true, height: 140, series: [made, { key: "spared_per_second", label: "saved", format: rate, colour: "redis" }] });
+  const all = [calls, hits, heat, errors, nodes];
+  let codes = "";
+  return {
+    element: h("div", { class: "charts" }, [calls, hits, heat, errors].map((one) => one.element)),
+    nodes: nodes.element,
+    again: () => all.forEach((one) => one.again()),
+    update: (history) => {
+      const seconds = SECONDS[timeSpan.range];
+      const found = Object.keys(history.codes);
+      if (codes !== found.join()) errors.define([...found.map((code, index) => ({ key: `code ${code}`, label: code, format: rate, colour: CODES[index], stack: true })), MISTAKES]);
+      codes = found.join();
+      const coded = Object.fromEntries(Object.entries(history.codes).map(([code, column]) => [`code ${code}`, column]));
+      const columns = { ...history.columns, ...history.outcomes, ...coded, seconds: history.seconds };
+      for (const one of [calls, hits, errors, nodes]) one.update(columns, seconds);
+      heat.show(columns, history.latency, seconds);
+    },
+    gone: () => all.forEach((one) => one.gone()),
   };
 }
 
 /** One line for each range: what the cache did over it. */
 function sumsTable() {
   const of = (name) => (row) => row[name];
+  const paid = (name) => (row) => `${count(row[`${name}_calls`])}${money(row[`${name}_cost`], row.currency)}`;
+  const withCost = (name) => (row) => [joined(count(row[`${name}_calls`])), row[`${name}_cost`] === null ? "" : h("span", { class: "unit" }, ` · ${joined(money(row[`${name}_cost`], row.currency))}`)];
   return new Table({
-    label: "The last five minutes, hour and day", key: (row) => row.range,
+    label: "The last five minutes, hour, day and week", key: (row) => row.range,
     columns: [
       { title: "Over", text: (row) => row.range + span(row.window), cell: (row) => [WORDS[row.range], row.short ? h("span", { class: "unit" }, ` (${span(row.window)} so far)`) : ""] },
       numbers("Calls", of("calls_per_second"), rate),
@@ -74,37 +106,23 @@ function sumsTable() {
       numbers("Hit p99", (row) => row.hit?.p99, duration),
       numbers("Miss p50", (row) => row.miss?.p50, duration),
       numbers("Miss p99", (row) => row.miss?.p99, duration),
-      numbers("Errors", of("errors"), count),
-      numbers("Node calls made", of("node_calls"), count),
-      numbers("Node calls saved", of("spared_calls"), count, { hint: "answered by the proxy itself, or together with the same call" }),
+      numbers("Failed", of("errors"), count, { hint: "what the proxy or its nodes failed at" }),
+      numbers("By callers", of("client_errors"), count, { hint: "errors by the callers' own doing" }),
+      { ...numbers("Node calls made", of("node_calls"), count), text: paid("node"), cell: withCost("node") },
+      { ...numbers("Node calls saved", of("spared_calls"), count, { hint: "answered by the proxy itself, or together with the same call" }), text: paid("spared"), cell: withCost("spared") },
       { ...numbers("Waiting saved", of("spared_seconds"), count, { hint: "a hit counts as the mean miss of its method at that time" }),
         text: (row) => span(row.spared_seconds), cell: (row) => [span(row.spared_seconds)] },
     ].map(({ sort: _, ...column }) => column),
   });
 }
 
-function pastSection(feed) {
+function savedSection(charts) {
   const table = sumsTable();
-  const made = { key: "node_calls_per_second", label: "made", format: rate, colour: "node" };
-  const charts = [
-    new Chart({ label: "Latency of misses", log: true, series: [misses("miss_p99", { label: "p99" }), misses("miss_p50", { label: "p50", dash: [4, 3] })] }),
-    new Chart({ label: "Latency of hits", log: true, series: [hits("hit_p99", { label: "p99" }), hits("hit_p50", { label: "p50", dash: [4, 3] })] }),
-    new Chart({ label: "Calls", series: [{ key: "calls_per_second", label: "calls", format: rate, colour: "accent", area: true }, { key: "errors_per_second", label: "errors", format: rate, colour: "bad" }] }),
-    new Chart({ label: "Node calls", series: [made, { key: "spared_per_second", label: "saved", format: rate, colour: "redis" }] }),
-  ];
-  const pick = choice("Range of the charts", Object.entries(WORDS), range, (chosen) => {
-    range = chosen;
-    feed.stale("history");
-  });
-  const element = section("Over time", quiet("dashed lines mark changes of the settings"), table.element, h("div", { class: "charts" }, charts.map((chart) => chart.element)));
-  element.querySelector(".head").append(h("span", { class: "end" }, pick));
   return {
-    element,
-    update: (history) => {
-      table.update(Object.entries(history.sums).filter(([, sums]) => sums).map(([name, sums]) => ({ range: name, short: sums.window < SECONDS[name] * 0.98, ...sums })));
-      for (const chart of charts) chart.update(history.columns, SECONDS[history.range]);
-    },
-    gone: () => [table, ...charts].forEach((one) => one.gone()),
+    element: section("What the cache saved", null, table.element, h("div", { class: "pair" }, charts.nodes)),
+    update: ({ sums, currency }) => table.update(Object.entries(sums).filter(([, found]) => found)
+      .map(([range, found]) => ({ range, currency, short: found.window < SECONDS[range] * 0.98, ...found }))),
+    gone: () => table.gone(),
   };
 }
 
@@ -132,36 +150,79 @@ function looked(nodes) {
   return [...nodes].sort((one, two) => rank(two) - rank(one) || two.calls_per_second - one.calls_per_second).slice(0, MANY);
 }
 
+const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => network === timeSpan.network) : rows);
+
+/** What needs attention comes first; when nothing does, the head says so. */
+function firstSection(networks, charts, changed) {
+  const parts = { readings: readings(), notices: notices(), span: spanControl(changed) };
+  const well = h("span");
+  let [all, told] = [false, []];
+  const more = button("", () => {
+    all = !all;
+    tell();
+  });
+  const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
+  const tell = () => {
+    const worst = [...told].sort((one, two) => (two.level === "bad") - (one.level === "bad"));
+    attention.hidden = !told.length;
+    if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
+    redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));
+    more.hidden = told.length <= URGENT;
+    setText(more, all ? "The worst alone" : `Show all ${told.length}`);
+  };
+  const element = section("Overview", well, attention, parts.readings.element, charts.element);
+  element.classList.add("first");
+  element.querySelector(".head").append(more, h("span", { class: "end" }, networkControl(networks), parts.span.element));
+  return {
+    element,
+    update: (now, settings) => {
+      told = now.attention;
+      tell();
+      parts.readings.update(now, settings);
+    },
+    gone: () => parts.span.gone(),
+  };
+}
+
 export const overview = {
   title: "Overview",
-  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: { path: `history?range=${range}`, every: range === "5m" ? 2000 : 10000 } }),
+  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need }),
   build: (documents, feed) => {
-    const several = documents.overview.networks.length > 1;
-    const parts = { readings: readings(), notices: notices(), past: pastSection(feed) };
-    const tables = { networks: networkTable(), nodes: nodeTable(several), methods: methodTable(several, { brief: true }) };
+    const names = documents.overview.networks.map(({ network }) => network);
+    const charts = firstCharts();
+    const saved = savedSection(charts);
+    let last = documents;
+    const first = firstSection(names, charts, () => {
+      feed.turn("history");
+      charts.again();
+      show(last);
+    });
+    const tables = { networks: networkTable(), nodes: nodeTable(names.length > 1), methods: methodTable(names.length > 1, { brief: true }) };
     const more = h("a", { href: "#/methods" });
     const tune = h("a", { href: "#/nodes" });
     const empty = h("div");
+    const show = ({ overview: now, nodes, methods, settings }) => {
+      first.update(now, settings);
+      tables.networks.update(chosen(now.networks));
+      tables.nodes.update(looked(chosen(nodes.nodes)));
+      setText(tune, nodes.nodes.length > MANY ? `all ${nodes.nodes.length}, and tune them` : "tune them");
+      const called = chosen(methods.methods);
+      tables.methods.update([...called].sort((one, two) => two.calls - one.calls).slice(0, TOP));
+      tables.methods.element.hidden = !called.length;
+      setText(more, called.length > TOP ? `all ${called.length}` : "in full");
+      redraw(empty, String(called.length > 0), () => (called.length ? "" : firstCall(now)));
+    };
     return {
-      elements: [parts.readings.element, section("Attention", null, parts.notices.element), section("Networks", null, tables.networks.element),
-        section("Nodes", tune, tables.nodes.element), parts.past.element, section("Busiest methods", more, empty, tables.methods.element)],
-      update: ({ overview: now, nodes, methods, history }) => {
-        parts.readings.update(now);
-        parts.notices.update(now.attention);
-        tables.networks.update(now.networks);
-        tables.nodes.update(looked(nodes.nodes));
-        setText(tune, nodes.nodes.length > MANY ? `all ${nodes.nodes.length}, and tune them` : "tune them");
-        parts.past.update(history);
-        tables.methods.update([...methods.methods].sort((one, two) => two.calls - one.calls).slice(0, TOP));
-        tables.methods.element.hidden = !methods.methods.length;
-        setText(more, methods.methods.length > TOP ? `all ${methods.methods.length}` : "in full");
-        redraw(empty, String(methods.methods.length > 0), () => (methods.methods.length ? "" : firstCall(now)));
+      elements: [first.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element),
+        section("Busiest methods", more, empty, tables.methods.element), saved.element],
+      update: (found) => {
+        last = found;
+        show(found);
+        if (!found.history) return; // the network that was looked at is gone
+        charts.update(found.history);
+        saved.update(found.history);
       },
-      gone: () => {
-        parts.readings.gone();
-        parts.past.gone();
-        for (const table of Object.values(tables)) table.gone();
-      },
+      gone: () => [first, charts, saved, ...Object.values(tables)].forEach((one) => one.gone()),
     };
   },
 };

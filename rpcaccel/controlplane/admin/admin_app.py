@@ -29,6 +29,7 @@ from rpcaccel.config.secrets import is_loopback, parse_listen
 from rpcaccel.config.validate import OPEN, is_open
 from rpcaccel.controlplane.admin import documents, openapi
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute, Control
+from rpcaccel.controlplane.admin.api_types import Clients
 from rpcaccel.controlplane.admin.auth import PROOF, WHO, FailedLogins, Gate, Login, admit, has_left, same_site
 from rpcaccel.controlplane.admin.diagnostics import QueryRoutes, explain
 from rpcaccel.controlplane.admin.event_stream import LiveEvents
@@ -39,6 +40,7 @@ from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import LEVELS, tier_changes
+from rpcaccel.controlplane.stats.series import CLIENT_RANGES, client_past
 from rpcaccel.controlplane.stats.snapshot import AdminView, Frame
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, purge, read, record, wanted_of
@@ -106,12 +108,13 @@ class Admin:
         settings: Callable[[], AdminSettings] = AdminSettings,
         files: dict[str, Page] | None = None,
         sessions: SessionFile | None = None,
+        history: History | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`settings` gives the accounts of the moment; `sessions` keeps their sessions over a restart; `interval`:
-        seconds between two points of the history.
+        """`settings` gives the accounts of the moment; `sessions` keeps their sessions over a restart; `history` takes
+        in what is sampled; `interval`: seconds between two points of it.
 
         Raises ValueError with the fault of `listen`.
         """
@@ -119,14 +122,14 @@ class Admin:
         if is_open(listen, settings()):
             raise ValueError(f"admin.listen: found {listen}, expected {OPEN}")
         self.view = view
-        self.history = History()
+        self.history = history or History()
         self.address = listen
         self._failed_logins = FailedLogins(control.events, clock, wall)
         self._sessions = Sessions(clock, wall, sessions)
         self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
         self.session = Login(self.gate, settings, self._address_of)
-        self.query_routes = QueryRoutes(self.history, view)
+        self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
         self._settings = settings
         self._control = control
         self._live_events = LiveEvents(control)
@@ -315,8 +318,22 @@ class Admin:
 
     async def clients(self, _request: web.Request) -> web.Response:
         """The holders of API keys and callers without one."""
+        return json_response(self._clients())
+
+    def _clients(self) -> Clients:
         window = self.history.window(documents.WHILE)
-        return json_response(documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock()))
+        return documents.clients(self._frame.snapshot, window, self.view.settings(), self._clock())
+
+    async def client(self, request: web.Request) -> web.Response:
+        """A client with its methods and its last hour or day."""
+        name = request.match_info["name"]
+        listed = self._clients()["clients"]
+        found = next((one for one in listed if one["name"] == name), None)
+        series = client_past(self.history, name, request.query.get("range", "1h"))
+        if found is None or series is None:
+            raise ProblemError(404, "not-found", CLIENT_RANGES if found else f"no client is called {name!r}")
+        cell = next((cell for cell in self._frame.snapshot.clients if cell.client == name), None)
+        return json_response(documents.client(found, cell, series))
 
     async def errors(self, request: web.Request) -> web.Response:
         """The errors that clients got, and the errors of nodes that no rule knew."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.controlplane.admin import api_types as types
+from rpcaccel.controlplane.admin import settings_types
 from rpcaccel.controlplane.admin.auth import Guard, LoginRequest
 from rpcaccel.controlplane.admin.diagnostics import CallRequest
 from rpcaccel.controlplane.settings.ledger import Ledger
@@ -56,7 +57,13 @@ class AdminRoute(Struct, frozen=True):
     """Whether If-Match is required."""
 
 
-_RANGE = {"range": "5m, 1h or 24h."}
+_RANGE = {
+    "range": "5m, 1h, 24h or 7d.",
+    "network": "The network; all together if unset.",
+    "from": "Seconds since 1970: instead of the range, the finest points that there are from then on.",
+    "to": "Seconds since 1970: nothing later.",
+}
+_CLIENT_RANGE = {"range": "1h or 24h."}
 _METHOD = {"network": "The network.", "method": "The method."}
 _ERRORS = {
     "network": "One network; all of them if empty.",
@@ -85,22 +92,26 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("POST", f"{_API}/purge", "purge", "change", types.Purged, PurgeRequest),
     AdminRoute("POST", f"{_API}/record", "record", "change", types.RecordedCalls, RecordRequest),
     AdminRoute("GET", f"{_API}/clients", "clients", "read", types.Clients),
+    AdminRoute("GET", f"{_API}/clients/{{name}}", "client", "read", types.ClientDocument, query=_CLIENT_RANGE),
     AdminRoute("POST", f"{_API}/keys", "change_routes.key", "change", types.NewKey),
     AdminRoute("GET", f"{_API}/errors", "errors", "read", ErrorsNow, query=_ERRORS),
     AdminRoute("GET", f"{_API}/errors/{{id}}", "error_group", "read", ErrorGroupOpened),
     AdminRoute("POST", f"{_API}/errors/try", "try_error", "read", types.Treatment, ErrorQuestion),
     AdminRoute("GET", f"{_API}/workers", "change_routes.workers", "read", types.WorkerList),
     AdminRoute("GET", f"{_API}/events", "change_routes.events", "read", content="text/event-stream", query=_LAST),
-    AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", types.SettingsNow),
-    AdminRoute("PATCH", f"{_API}/settings", "change_routes.patch", "change", (types.SettingsNow, types.Preview),
-               types.MergePatch, query=_DRY_RUN, conditional=True),
-    AdminRoute("POST", f"{_API}/settings/undo", "change_routes.undo", "change", types.SettingsNow, types.UndoRequest,
+    AdminRoute("GET", f"{_API}/settings", "change_routes.settings", "read", settings_types.SettingsNow),
+    AdminRoute("PATCH", f"{_API}/settings", "change_routes.patch", "change",
+               (settings_types.SettingsNow, settings_types.Preview),
+               settings_types.MergePatch, query=_DRY_RUN, conditional=True),
+    AdminRoute("POST", f"{_API}/settings/undo", "change_routes.undo", "change", settings_types.SettingsNow,
+               settings_types.UndoRequest,
                conditional=True),
-    AdminRoute("GET", f"{_API}/settings/difference", "change_routes.difference", "read", types.Difference),
-    AdminRoute("GET", f"{_API}/settings/described", "change_routes.described", "read", types.SettingsDescribed),
+    AdminRoute("GET", f"{_API}/settings/difference", "change_routes.difference", "read", settings_types.Difference),
+    AdminRoute("GET", f"{_API}/settings/described", "change_routes.described", "read",
+               settings_types.SettingsDescribed),
     AdminRoute("GET", f"{_API}/settings/export", "change_routes.export", "read", content="application/toml"),
-    AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", types.Changes, query=_LIMIT),
-    AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", types.SettingsNow),
+    AdminRoute("GET", f"{_API}/changes", "change_routes.changes", "read", settings_types.Changes, query=_LIMIT),
+    AdminRoute("POST", f"{_API}/reload", "change_routes.reload", "change", settings_types.SettingsNow),
     AdminRoute("POST", f"{_API}/nodes/{{network}}/{{id}}/probe", "change_routes.probe", "change", types.ProbeOutcome),
     AdminRoute("POST", f"{_API}/nodes/test", "change_routes.test_node", "change", NodeTrial, types.NodeTrialRequest),
     AdminRoute("GET", f"{_API}/session", "session.show", "open", types.Session),

@@ -9,10 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
-from rpcaccel.config.patch import Edit
-from rpcaccel.config.schema import Described
-from rpcaccel.controlplane.settings.audit import Change
-from rpcaccel.controlplane.stats.series import Columns
+from rpcaccel.controlplane.stats.series import ClientPast, Columns
 from rpcaccel.controlplane.stats.snapshot import NodeState
 from rpcaccel.controlplane.stats.summaries import (
     At,
@@ -54,6 +51,7 @@ class Moment(TypedDict):
 
     networks: list[NetworkNow]
     readings: Readings | None
+    by_network: Annotated[dict[str, Readings], Meta(description="Of each network, where there are several.")]
     in_flight: int
     connections: Annotated[int, Meta(description="Of clients.")]
 
@@ -220,6 +218,9 @@ class ClientNow(TypedDict):
     """A holder of keys, or `anonymous`: all who call without one."""
 
     name: str
+    hit_ratio: Annotated[float | None, Meta(description="Since the start, 0 to 1.")]
+    errors_total: Annotated[int, Meta(description="Calls that the proxy or its nodes failed at.")]
+    client_errors_total: Annotated[int, Meta(description="Errors by the client's own doing.")]
     calls_total: int
     calls_per_second: PerSecond | None
     limited_total: int
@@ -237,6 +238,23 @@ class Clients(TypedDict):
     window: Looked
     require_key: bool
     clients: list[ClientNow]
+
+
+class ClientMethod(TypedDict):
+    """A method that a client called since the start; "other" is every method without a rule, and beyond 64."""
+
+    method: str
+    calls: Annotated[int, Meta(description="Refused ones included.")]
+    hits: int
+    errors: Annotated[int, Meta(description="Calls that the proxy or its nodes failed at.")]
+    client_errors: Annotated[int, Meta(description="Errors by the client's own doing.")]
+
+
+class ClientDocument(ClientPast):
+    """A client, and its last hour or day."""
+
+    client: ClientNow
+    methods: list[ClientMethod]
 
 
 class WorkerList(TypedDict):
@@ -274,79 +292,6 @@ class NodeTrialRequest(Struct, frozen=True, forbid_unknown_fields=True):
     network: Annotated[str, Meta(description="The network it would be part of.")]
     url: Annotated[str, Meta(description="Its address, as in the settings.")]
     headers: Annotated[dict[str, str], Meta(description="Sent to it, as in the settings.")] = {}
-
-
-class Difference(TypedDict):
-    """The difference from the config file, environment and flags."""
-
-    revision: int
-    base: Annotated[str | None, Meta(description="The config file; null without one.")]
-    difference: list[Edit]
-
-
-class Preview(TypedDict):
-    """The difference that a change would make, asked for with dry_run."""
-
-    revision: int
-    difference: list[Edit]
-    restart: Annotated[list[str], Meta(description="Paths of those that would wait for a restart.")]
-
-
-class SettingsDescribed(TypedDict):
-    """The settings that can be changed."""
-
-    settings: list[Described]
-    restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
-
-
-MergePatch = Annotated[
-    dict[str, Any],
-    Meta(
-        description="A JSON merge patch (RFC 7396) of the settings, with each network's nodes as a table by id; "
-        "null removes a node and puts a setting back to its default."
-    ),
-]
-
-
-class UndoRequest(Struct, frozen=True):
-    """Which revision to go back to."""
-
-    to: Annotated[int | None, Meta(description="A revision; the last one if unset.")] = None
-
-
-class ChangeLine(Change, frozen=True, kw_only=True):
-    """A line of the audit."""
-
-    undo: Annotated[bool, Meta(description="Can the settings before this change be brought back?")]
-
-
-class Changes(TypedDict):
-    """The audit, newest first."""
-
-    changes: list[ChangeLine]
-
-
-class WorkerRevision(TypedDict):
-    """A worker and the revision that it runs."""
-
-    id: str
-    revision: int
-
-
-class SettingsNow(TypedDict):
-    """The settings in force."""
-
-    revision: int
-    document: Annotated[dict[str, Any], Meta(description="As the config file, but nodes as a table by id.")]
-    workers: list[WorkerRevision]
-    adopted: Annotated[int, Meta(description="Workers that run this revision.")]
-    restart: Annotated[list[str], Meta(description="Paths that take a restart, those below them included.")]
-    waiting: Annotated[list[str], Meta(description="Paths that were changed and wait for a restart.")]
-    persisted: Annotated[str | None, Meta(description="The state file; null without one.")]
-    note: Annotated[str, Meta(description="A sentence when changes will not outlive a restart.")]
-    shared: Annotated[dict[str, Any] | None, Meta(description="How it goes with the hosts of one Redis.")]
-    undo: Annotated[int | None, Meta(description="The revision that undo goes back to.")]
-    change: NotRequired[ChangeLine | None]
 
 
 class Problem(TypedDict):

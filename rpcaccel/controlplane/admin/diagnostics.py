@@ -7,8 +7,9 @@ sends a call through the proxy's own front over a connection of its own, as a cl
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -17,16 +18,18 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from msgspec import Raw, Struct
 from yarl import URL
 
+from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import parse_listen
 from rpcaccel.controlplane.admin.problems import ProblemError, json_response
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import RANGES, method_past, past
+from rpcaccel.controlplane.stats.series import RANGES, PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import AdminView
 from rpcaccel.controlplane.workers.link import Link
 from rpcaccel.controlplane.workers.operations import OperationRefused, read
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.printable import printable
 
 PATIENCE = 40.0
 """Seconds: longer than any deadline of a call is by default."""
@@ -89,16 +92,28 @@ def _shown(headers: Mapping[str, str]) -> dict[str, str]:
 class QueryRoutes:
     """Handlers over one history, and the front that `view` knows the address of."""
 
-    def __init__(self, history: History, view: AdminView) -> None:
+    def __init__(self, history: History, view: AdminView, settings: Callable[[], Settings]) -> None:
+        """`settings` gives the settings in force."""
         self._history = history
+        self._settings = settings
         self._view = view
 
     def __repr__(self) -> str:
         return f"<QueryRoutes over {self._history!r}>"
 
     async def past(self, request: web.Request) -> web.Response:
-        """The last `range`: 5m, 1h or 24h."""
-        document = past(self._history, request.query.get("range", "5m"))
+        """The last `range`, or what there is from `from` to `to`: of one network, or of all together."""
+        settings = self._settings()
+        asked = PastQuestion(
+            over=request.query.get("range", "5m"),
+            network=request.query.get("network", ""),
+            since=_time(request.query, "from"),
+            until=_time(request.query, "to"),
+        )
+        if asked.network and asked.network not in settings.networks:
+            raise ProblemError(404, "not-found", f"no network is called {printable(asked.network)!r}")
+        prices = {name: network.price for name, network in settings.networks.items()}
+        document = past(self._history, asked, prices, settings.admin.currency)
         if document is None:
             raise ProblemError(404, "not-found", RANGES)
         return json_response(document)
@@ -117,6 +132,20 @@ class QueryRoutes:
             return json_response(await run(asked, front))
         except OSError as error:
             raise ProblemError(502, "no-answer", f"the front did not answer: {error}") from None
+
+
+def _time(query: Mapping[str, str], name: str) -> float | None:
+    """A time in a query, in seconds since 1970; None where it is not given. Raises ProblemError."""
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ProblemError(400, "invalid-question", f"{name}: expected seconds since 1970, found {printable(text)}")
+    return found
 
 
 async def explain(body: bytes, links: Sequence[Link]) -> dict[str, Any]:

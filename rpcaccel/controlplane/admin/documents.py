@@ -16,6 +16,8 @@ from rpcaccel import balancers
 from rpcaccel.controlplane.admin.api_types import (
     Attention,
     Cache,
+    ClientDocument,
+    ClientMethod,
     ClientNow,
     Clients,
     Methods,
@@ -31,9 +33,16 @@ from rpcaccel.controlplane.admin.api_types import (
 )
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
 from rpcaccel.controlplane.stats.notices import trouble
-from rpcaccel.controlplane.stats.series import columns
+from rpcaccel.controlplane.stats.series import ClientPast, columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
-from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, rate, ratio, readings
+from rpcaccel.controlplane.stats.summaries import (
+    method_figures,
+    node_figures,
+    rate,
+    ratio,
+    readings,
+    readings_by_network,
+)
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.nodes.quota import QuotaUse
 from rpcaccel.core.stats.counters import Cell, ClientCell, NodeCell, TallySnapshot, Tier
@@ -90,6 +99,7 @@ def moment(frame: Frame, history: History) -> Moment:
     return {
         "networks": [_network(head, frame.nodes) for head in frame.heads],
         "readings": readings(history.window(WHILE)),
+        "by_network": readings_by_network(history.window(WHILE)) if len(frame.heads) > 1 else {},
         "in_flight": frame.snapshot.in_flight,
         "connections": frame.snapshot.connections,
     }
@@ -200,7 +210,7 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
 
 def _saved(snapshot: TallySnapshot) -> Saved:
     """The savings of the cache since the start."""
-    calls, seconds = spared(snapshot, {})
+    calls, seconds = spared(snapshot.cells, {})
     return {"node_calls": calls, "seconds": seconds}
 
 
@@ -291,6 +301,25 @@ def clients(snapshot: TallySnapshot, window: Window | None, settings: Mapping[st
     }
 
 
+def client(now: ClientNow, cell: ClientCell | None, series: ClientPast) -> ClientDocument:
+    """One client: as it is in the list, its methods since the start, and its past."""
+    return {**series, "client": now, "methods": [] if cell is None else _client_methods(cell)}
+
+
+def _client_methods(cell: ClientCell) -> list[ClientMethod]:
+    """The methods of a client since the start, the most called first."""
+    return [
+        {
+            "method": method,
+            "calls": calls,
+            "hits": cell.method_hits.get(method, 0),
+            "errors": cell.method_errors.get(method, 0),
+            "client_errors": cell.method_client_errors.get(method, 0),
+        }
+        for method, calls in sorted(cell.method_calls.items(), key=lambda item: -item[1])
+    ]
+
+
 def _client(
     cell: ClientCell,
     recent: ClientCell | None,
@@ -300,6 +329,9 @@ def _client(
 ) -> ClientNow:
     return {
         "name": cell.client,
+        "hit_ratio": ratio(cell.hit.count, cell.hit.count + cell.miss.count),
+        "errors_total": cell.errors,
+        "client_errors_total": cell.client_errors,
         "calls_total": cell.calls,
         "calls_per_second": rate(recent.calls if recent else 0, window),
         "limited_total": sum(cell.limited.values()),

@@ -39,7 +39,8 @@ class LiveEvents:
         self._states = {key: node.state for key, node in states.items()}
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
-        newest: Mapping[str, Any] = columns(history.buckets()[-1:])
+        bucket = history.newest()
+        newest: Mapping[str, Any] = columns([] if bucket is None else [bucket])
         return {
             "at": at,
             "revision": self._control.ledger.revision,

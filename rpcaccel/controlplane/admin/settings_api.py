@@ -18,8 +18,9 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.config.patch import difference, to_table, touches
 from rpcaccel.config.schema import described
 from rpcaccel.controlplane.admin.admin_routes import Control
-from rpcaccel.controlplane.admin.api_types import NodeTrialRequest, UndoRequest
+from rpcaccel.controlplane.admin.api_types import NodeTrialRequest
 from rpcaccel.controlplane.admin.problems import ProblemError, json_response
+from rpcaccel.controlplane.admin.settings_types import UndoRequest
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.export import to_toml
 from rpcaccel.controlplane.settings.ledger import (

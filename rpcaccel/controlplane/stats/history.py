@@ -1,78 +1,47 @@
-"""What happened lately, kept without Prometheus and bounded: a day in time buckets of one kind, and whole windows of a
-minute.
+"""What happened lately, kept without Prometheus and bounded: a week in time buckets by network, a day by client, and
+whole windows of a minute.
 
-A bucket of a second is the difference of two snapshots; buckets of the longer ranges are sums of those, so that each
-range tells the same of the same time. Each method has buckets of its own over the last five minutes.
+A bucket of a second is the difference of two snapshots; buckets of the longer ranges are sums of those. Each method has
+buckets of its own over the last five minutes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, TallySnapshot
-from rpcaccel.core.stats.histogram import Histogram, together
+from rpcaccel.controlplane.stats.buckets import (
+    MISSES,
+    Bucket,
+    NodeKey,
+    NodeSums,
+    Rings,
+    TimeSlice,
+    bucket_of,
+    summed,
+)
+from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
 from rpcaccel.core.stats.tally import delta
 
-MISSES = (AnswerSource.FLIGHT, AnswerSource.NODE, AnswerSource.PARTIAL)
-"""Answers that had to wait for a node."""
-
-Range = Literal["5m", "1h", "24h"]
-SPACING: dict[Range, tuple[float, int]] = {"5m": (0.0, 300), "1h": (15.0, 240), "24h": (300.0, 288)}
+Range = Literal["5m", "1h", "24h", "7d"]
+SPACING: dict[Range, tuple[float, int]] = {
+    "5m": (0.0, 300), "1h": (15.0, 240), "24h": (300.0, 288), "7d": (1800.0, 336),
+}  # fmt: skip
 """Seconds that a bucket covers at least (0: one for each snapshot), and how many buckets are kept."""
+ClientRange = Literal["1h", "24h"]
+CLIENT_SPACING: dict[ClientRange, tuple[float, int]] = {"1h": (60.0, 60), "24h": (900.0, 96)}
+"""The same for buckets of clients."""
+MOST_CLIENTS = 200
+"""Clients with a bucket in one while; those with the most calls are kept."""
 METHOD_BUCKETS = 60
 """Buckets kept of single methods, each of `History.spacing` seconds."""
 
-NodeKey = tuple[str, str]
-"""Network and node id."""
 MethodKey = tuple[str, str]
 """Network and method."""
-
-
-class NodeSums(Struct, frozen=True):
-    """The counts of one node in a time bucket."""
-
-    calls: int = 0
-    """Attempts sent to the node."""
-    failures: int = 0
-    answers: int = 0
-    seconds: float = 0.0
-    """Time of those answers together."""
-
-
-class Bucket(Struct, frozen=True, kw_only=True):
-    """A time bucket: the counts of everything, or of one method, over a while."""
-
-    at: float
-    """The end of the while, in seconds since 1970."""
-    seconds: float
-    """The length of the while."""
-    calls: int = 0
-    hits: int = 0
-    errors: int = 0
-    """Calls that the proxy or its nodes failed at."""
-    client_errors: int = 0
-    """Calls that got an error by the client's own doing."""
-    refused: int = 0
-    """Calls that the proxy did not accept."""
-    turned_away: int = 0
-    """Requests refused before they were a call of any method."""
-    spared_calls: int = 0
-    """Calls that no node had to be asked for, or only once for several of them."""
-    spared_seconds: float = 0.0
-    """Time that callers would have waited longer without the cache."""
-    hit: Histogram
-    miss: Histogram
-    nodes: dict[NodeKey, NodeSums] = {}
-
-
-_COUNTED = (
-    "calls", "hits", "errors", "client_errors", "refused", "turned_away", "spared_calls", "spared_seconds", "seconds"
-)  # fmt: skip
 
 
 class Window(Struct, frozen=True):
@@ -90,110 +59,49 @@ def by_method(cells: Iterable[Cell]) -> dict[MethodKey, list[Cell]]:
     return found
 
 
-def spared(passed: TallySnapshot, means: dict[MethodKey, float]) -> tuple[int, float]:
+def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> tuple[int, float]:
     """Node calls and seconds that the cache saved: a hit counts as the mean miss of its own method at that time.
 
     `means` remembers those means, in seconds: a method that is always hit now was once missed.
     """
     calls, seconds = 0, 0.0
-    for key, cells in by_method(passed.cells).items():
-        hits = sum(cell.hits for cell in cells)
-        misses = sum(cell.latency[source].count for cell in cells for source in MISSES)
+    for key, mine in by_method(cells).items():
+        hits = sum(cell.hits for cell in mine)
+        misses = sum(cell.latency[source].count for cell in mine for source in MISSES)
         if misses:
-            means[key] = sum(cell.latency[source].seconds for cell in cells for source in MISSES) / misses
-        calls += hits + sum(cell.latency[AnswerSource.FLIGHT].count for cell in cells)
+            means[key] = sum(cell.latency[source].seconds for cell in mine for source in MISSES) / misses
+        calls += hits + sum(cell.latency[AnswerSource.FLIGHT].count for cell in mine)
         if hits and key in means:
-            took = sum(cell.latency[source].seconds for cell in cells for source in HITS)
+            took = sum(cell.latency[source].seconds for cell in mine for source in HITS)
             seconds += max(0.0, hits * means[key] - took)
     return calls, seconds
-
-
-def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
-    """The bucket of these cells, counted over `seconds` that ended `at`."""
-    return Bucket(
-        at=at,
-        seconds=seconds,
-        calls=sum(cell.calls for cell in cells),
-        hits=sum(cell.hits for cell in cells),
-        errors=sum(cell.errors for cell in cells),
-        client_errors=sum(cell.client_errors for cell in cells),
-        refused=sum(cell.refused for cell in cells),
-        hit=together(cell.latency[source] for cell in cells for source in HITS),
-        miss=together(cell.latency[source] for cell in cells for source in MISSES),
-    )
-
-
-def merged(buckets: Sequence[Bucket]) -> Bucket:
-    """The sum of buckets that follow one another; there is at least one."""
-    nodes: dict[NodeKey, NodeSums] = {}
-    for bucket in buckets:
-        for key, one in bucket.nodes.items():
-            sums = nodes.get(key, _IDLE)
-            nodes[key] = NodeSums(
-                sums.calls + one.calls, sums.failures + one.failures,
-                sums.answers + one.answers, sums.seconds + one.seconds,
-            )  # fmt: skip
-    return Bucket(
-        at=buckets[-1].at,
-        hit=together(bucket.hit for bucket in buckets),
-        miss=together(bucket.miss for bucket in buckets),
-        nodes=nodes,
-        **{name: sum(getattr(bucket, name) for bucket in buckets) for name in _COUNTED},
-    )
-
-
-_IDLE = NodeSums()
-
-
-class Ring:
-    """The newest `keep` buckets, each of `every` seconds or a little more, and the one that is not full yet."""
-
-    __slots__ = ("_every", "_full", "_open")
-
-    def __init__(self, every: float, keep: int) -> None:
-        self._every = every
-        self._full: deque[Bucket] = deque(maxlen=keep)
-        self._open: Bucket | None = None
-
-    def __repr__(self) -> str:
-        return f"<Ring {len(self._full)} buckets of {self._every:g} s>"
-
-    def add(self, bucket: Bucket) -> None:
-        """Add a bucket to the one that is not full yet."""
-        self._open = bucket if self._open is None else merged([self._open, bucket])
-        if self._open.seconds >= self._every:
-            self._full.append(self._open)
-            self._open = None
-
-    def buckets(self) -> list[Bucket]:
-        """Oldest first; the last one may be shorter than the rest."""
-        return [*self._full, *([self._open] if self._open is not None else [])]
 
 
 class History:
     """Rings of buckets, and the snapshots needed to look back a minute."""
 
-    __slots__ = ("_last", "_means", "_methods", "_rings", "_snapshots", "_windows", "spacing")
+    __slots__ = ("_clients", "_last", "_means", "_methods", "_networks", "_snapshots", "_windows", "spacing")
 
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
         """`spacing`: seconds between the snapshots kept; `span`: seconds that a window may reach back."""
         self.spacing = spacing
         self._means: dict[MethodKey, float] = {}
-        self._rings: dict[Range, Ring] = {name: Ring(every, keep) for name, (every, keep) in SPACING.items()}
+        self._networks: Rings[Range] = Rings(SPACING)
+        self._clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
         self._methods: deque[tuple[float, dict[MethodKey, Bucket]]] = deque(maxlen=METHOD_BUCKETS)
         self._snapshots: deque[tuple[float, TallySnapshot]] = deque(maxlen=int(span / spacing) + 1)
         self._last: tuple[float, TallySnapshot] | None = None
         self._windows: dict[float, Window | None] = {}
 
     def __repr__(self) -> str:
-        return f"<History {', '.join(f'{name} {len(ring.buckets())}' for name, ring in self._rings.items())}>"
+        return f"<History {', '.join(f'{name} {len(self.buckets(name))}' for name in SPACING)}>"
 
     def add(self, snapshot: TallySnapshot, now: float, at: float) -> None:
         """Take a snapshot in: `now` in monotonic seconds, `at` since 1970."""
         if self._last is not None and now > self._last[0]:
-            bucket = self._bucket(delta(snapshot, self._last[1]), now - self._last[0], at)
-            for ring in self._rings.values():
-                ring.add(bucket)
+            passed, seconds = delta(snapshot, self._last[1]), now - self._last[0]
+            self._networks.add(self._slice(passed, seconds, at))
+            self._clients.add(_by_client(passed.clients, seconds, at))
         if self._last is None or now > self._last[0]:
             self._last = (now, snapshot)
         self._windows.clear()
@@ -205,9 +113,42 @@ class History:
                 self._methods.append((at, methods))
             self._snapshots.append((now, snapshot))
 
-    def buckets(self, over: Range = "5m") -> list[Bucket]:
-        """Oldest first; the last one may be shorter than the rest."""
-        return self._rings[over].buckets()
+    def buckets(self, over: Range = "5m", network: str = "") -> list[Bucket]:
+        """The buckets of a network, or of all together, oldest first; the last one may be shorter than the rest."""
+        return self._networks.buckets(over, network)
+
+    def total(self, over: Range, network: str = "") -> Bucket | None:
+        """The sum of these buckets; None without any."""
+        return self._networks.total(over, network)
+
+    def covering(self, over: Range, since: float | None = None) -> Range:
+        """The finest range that reaches as far back as `over` does or, with `since` (seconds since 1970), as that time
+        does, where anything is as old."""
+        return self._networks.covering(over, since)
+
+    def newest(self) -> Bucket | None:
+        """The newest bucket of all networks together."""
+        return self._networks.newest()
+
+    def client(self, name: str, over: ClientRange = "1h") -> list[Bucket]:
+        """The buckets of a client, oldest first; the last one may be shorter than the rest."""
+        return self._clients.buckets(over, name)
+
+    def client_total(self, name: str, over: ClientRange = "1h") -> Bucket | None:
+        """The sum of these buckets; None without any."""
+        return self._clients.total(over, name)
+
+    def kept(self) -> dict[str, dict[str, list[bytes]]]:
+        """What is to be saved for the next start, by kind and range: everything but the seconds."""
+        return {"networks": self._networks.kept(), "clients": self._clients.kept()}
+
+    def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> None:
+        """Take up what an earlier run saved; `now` in seconds since 1970. Raises ValueError when it is damaged."""
+        networks: Rings[Range] = Rings(SPACING)
+        clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
+        networks.restore(saved.get("networks", {}), now)
+        clients.restore(saved.get("clients", {}), now)
+        self._networks, self._clients = networks, clients
 
     def method(self, network: str, method: str) -> list[Bucket]:
         """A method's last five minutes, oldest first; an empty bucket where it was not called."""
@@ -221,19 +162,27 @@ class History:
             self._windows[seconds] = self._look_back(seconds)
         return self._windows[seconds]
 
-    def _bucket(self, passed: TallySnapshot, seconds: float, at: float) -> Bucket:
-        """The bucket of all that was counted between two snapshots."""
-        nodes = {
-            (node.network, node.node): NodeSums(
-                node.calls, sum(node.failures.values()), node.latency.count, node.latency.seconds
+    def _slice(self, passed: TallySnapshot, seconds: float, at: float) -> TimeSlice:
+        """All that was counted between two snapshots, by network."""
+        cells: dict[str, list[Cell]] = {}
+        for cell in passed.cells:
+            cells.setdefault(cell.network, []).append(cell)
+        nodes = _node_sums(passed.nodes)
+        codes = {cell.network: cell.failed for cell in passed.networks if cell.failed}
+        parts = {}
+        for name in sorted({*cells, *codes, *(network for network, _ in nodes)}):
+            mine = cells.get(name, [])
+            calls, saved = spared(mine, self._means)
+            parts[name] = replace(
+                bucket_of(mine, seconds, at),
+                spared_calls=calls,
+                spared_seconds=saved,
+                nodes={key: sums for key, sums in nodes.items() if key[0] == name},
+                codes=codes.get(name, {}),
             )
-            for node in passed.nodes
-            if node.calls
-        }
-        calls, saved = spared(passed, self._means)
         refused = sum(passed.refusals.values())
-        whole = bucket_of(passed.cells, seconds, at)
-        return replace(whole, turned_away=refused, spared_calls=calls, spared_seconds=saved, nodes=nodes)
+        whole = next(iter(parts.values())) if len(parts) == 1 else summed(list(parts.values()), seconds, at)
+        return TimeSlice(replace(whole, turned_away=refused) if refused else whole, parts)
 
     def _look_back(self, seconds: float) -> Window | None:
         if self._last is None:
@@ -243,3 +192,35 @@ class History:
         if start[0] == now:
             return None
         return Window(now - start[0], delta(newest, start[1]))
+
+
+def _node_sums(nodes: Iterable[NodeCell]) -> dict[NodeKey, NodeSums]:
+    """The counts of the nodes that were asked."""
+    return {
+        (node.network, node.node): NodeSums(
+            node.calls, sum(node.failures.values()), node.latency.count, node.latency.seconds
+        )
+        for node in nodes
+        if node.calls
+    }
+
+
+def _by_client(cells: Iterable[ClientCell], seconds: float, at: float) -> TimeSlice:
+    """What was counted of each client between two snapshots."""
+    parts = {
+        cell.client: Bucket(
+            at=at,
+            seconds=seconds,
+            calls=cell.calls,
+            hits=cell.hit.count,
+            errors=cell.errors,
+            client_errors=cell.client_errors,
+            refused=sum(cell.limited.values()),
+            hit=cell.hit,
+            miss=cell.miss,
+            limited=cell.limited,
+        )
+        for cell in cells
+        if cell.calls or cell.limited
+    }
+    return TimeSlice(Bucket(at=at, seconds=seconds), parts)

@@ -22,7 +22,7 @@ import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
-from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
 
 _LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
@@ -111,7 +111,13 @@ _FORMS = tuple(map(Form, EXPOSED))
 def render(frame: Frame) -> bytes:
     """The frame in Prometheus' text format (CONTENT_TYPE)."""
     snapshot = frame.snapshot
-    counted = _members(snapshot), _calls(snapshot.cells), _cache(snapshot.cells), _tiers(snapshot.tiers)
+    counted = (
+        _members(snapshot),
+        _clients(snapshot.clients),
+        _calls(snapshot.cells),
+        _cache(snapshot.cells),
+        _tiers(snapshot.tiers),
+    )
     seen = _program(frame), _heads(frame.heads), _nodes(frame.nodes), _connections(snapshot.nodes)
     return exposition(_FORMS, chain.from_iterable((*counted, *seen)))
 
@@ -147,6 +153,12 @@ def _program(frame: Frame) -> Iterator[Sample]:
             yield "process_resident_memory_bytes", used.resident, (worker.id,)
             yield "process_cpu_seconds_total", used.cpu, (worker.id,)
             yield "process_open_fds", used.open_fds, (worker.id,)
+
+
+def _clients(clients: Iterable[ClientCell]) -> Iterator[Sample]:
+    for client in clients:
+        yield "client_errors_total", client.errors, (client.client, "service")
+        yield "client_errors_total", client.client_errors, (client.client, "client")
 
 
 def _calls(cells: Iterable[Cell]) -> Iterator[Sample]:

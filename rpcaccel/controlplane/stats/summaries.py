@@ -12,7 +12,8 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 from msgspec.structs import replace
 
-from rpcaccel.controlplane.stats.history import Bucket, Window, bucket_of
+from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of
+from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.replies.failure import is_node_fault
 from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell
 from rpcaccel.core.stats.histogram import Histogram
@@ -92,6 +93,14 @@ def readings(window: Window | None) -> Readings | None:
         return None
     whole = bucket_of(window.passed.cells, window.seconds)
     return figures(replace(whole, turned_away=sum(window.passed.refusals.values())))
+
+
+def readings_by_network(window: Window | None) -> dict[str, Readings]:
+    """The readings of each network that was called over `window`."""
+    found: dict[str, list[Cell]] = {}
+    for cell in window.passed.cells if window else ():
+        found.setdefault(cell.network, []).append(cell)
+    return {name: figures(bucket_of(cells, window.seconds)) for name, cells in found.items()} if window else {}
 
 
 def figures(whole: Bucket) -> Readings:

@@ -17,6 +17,9 @@ from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 OTHER = "other"
 """The label of every method without a rule, and of every reason beyond MAX_REASONS."""
 
+MAX_METHODS = 64
+"""Distinct methods that are counted of one client; further ones are counted as OTHER."""
+
 MAX_REASONS = 24
 """Distinct reasons that are counted in one cell; further ones are counted as OTHER."""
 
@@ -208,8 +211,8 @@ class NetworkCell(Struct):
     """Calls refused because every node had as many calls in flight as it may have."""
     unpaid: int = 0
     """Retries that the retry budget forbade."""
-    codes: dict[str, int] = field(default_factory=dict)
-    """Calls that got an error, refused ones included, by JSON-RPC code."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Calls that the proxy or its nodes failed at, by JSON-RPC code."""
     in_room: int = 0
     """Calls that are waiting for a node with room now (gauge)."""
 
@@ -253,6 +256,48 @@ class ClientCell(Struct):
     """Requests under way now (gauge)."""
     seen_at: float = 0.0
     """Time of the latest request on the host's monotonic clock; 0 when there was none."""
+    errors: int = 0
+    """Calls that the proxy or its nodes failed at."""
+    client_errors: int = 0
+    """Calls that got an error by the client's own doing. Refusals are not among them."""
+    hit: Histogram = field(default_factory=Histogram)
+    """Latency of calls answered without a node."""
+    miss: Histogram = field(default_factory=Histogram)
+    """Latency of calls that waited for a node."""
+    method_calls: dict[str, int] = field(default_factory=dict)
+    """Calls by method, refused ones included."""
+    method_hits: dict[str, int] = field(default_factory=dict)
+    """Calls answered without a node, by method."""
+    method_errors: dict[str, int] = field(default_factory=dict)
+    """Calls that the proxy or its nodes failed at, by method."""
+    method_client_errors: dict[str, int] = field(default_factory=dict)
+    """Calls that got an error by the client's own doing, by method."""
+
+    def answered(self, method: str, source: int, seconds: float, fault: str = "") -> None:
+        """Count an answered call of this client.
+
+        Args:
+            method: the name under which the method is counted (a rule's, or OTHER).
+            seconds: the latency of the call.
+            fault: "service" when the proxy or its nodes failed at the call, "client" when the error is the client's own
+                doing; empty without an error.
+        """
+        if method not in self.method_calls and len(self.method_calls) >= MAX_METHODS:
+            method = OTHER
+        self.method_calls[method] = self.method_calls.get(method, 0) + 1
+        if source == AnswerSource.REFUSED:
+            return
+        if source in HITS:
+            self.method_hits[method] = self.method_hits.get(method, 0) + 1
+        latency = self.hit if source in HITS else self.miss
+        latency.counts[bisect_left(BOUNDS, seconds)] += 1
+        latency.seconds += seconds
+        if fault == "service":
+            self.errors += 1
+            self.method_errors[method] = self.method_errors.get(method, 0) + 1
+        elif fault:
+            self.client_errors += 1
+            self.method_client_errors[method] = self.method_client_errors.get(method, 0) + 1
 
     def refused(self, reason: str) -> None:
         """Count a refused call or request of this client."""

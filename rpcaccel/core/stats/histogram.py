@@ -97,7 +97,8 @@ class Histogram(Struct):
 
 def together(histograms: Iterable[Histogram]) -> Histogram:
     """Merge histograms into one."""
-    total = Histogram()
-    for histogram in histograms:
-        total.add(histogram)
-    return total
+    told = [histogram for histogram in histograms if any(histogram.counts)]
+    if not told:
+        return Histogram()
+    counts = [sum(column) for column in zip(*(histogram.counts for histogram in told), strict=True)]
+    return Histogram(counts, sum(histogram.seconds for histogram in told))

@@ -188,7 +188,7 @@ def delta(now: TallySnapshot, before: TallySnapshot) -> TallySnapshot:
         nodes=_passed(now.nodes, before.nodes, _node_key),
         networks=_passed(now.networks, before.networks, _network_key),
         tiers=_passed(now.tiers, before.tiers, _tier_key),
-        clients=_passed(now.clients, before.clients, _client_key),
+        clients=_passed(now.clients, before.clients, _client_key, still=False),
         steps={step: took.since(before.steps.get(step, Histogram())) for step, took in now.steps.items()},
         refusals=_reasons("", now.refusals, before.refusals, _since),
     )

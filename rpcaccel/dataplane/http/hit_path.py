@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from rpcaccel.core.cache.eviction import CacheSlot
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.client_limits import Client
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.gzip_reply import member
 from rpcaccel.core.wire.http_head import END
@@ -53,12 +54,15 @@ class Shortcut:
         packed = length >= asked.compact and asked.packs
         if packed and (slot is None or length >= INLINE_GZIP):
             return None
-        if asked.apart and not self._passes(asked, known, peer, started):
+        guest = self._admitted(asked, known, peer, started) if asked.apart else None
+        if guest is None and asked.apart:
             return None
         # Nothing was counted before this line, and nothing turns the answer back after it.
         now, date = self._clock(), self._date
         seconds = now - started
         known.count(memory, slot, len(result), seconds)
+        if guest is not None:
+            guest.cell.answered(known.cell.method, known.outcome.source, seconds)
         tally.requests += 1
         tally.bytes_in += len(body)
         if now >= date.until:
@@ -80,8 +84,8 @@ class Shortcut:
         body = member(OPENING + call_id, rest, self._memory.squeeze(slot, rest, self._clock()))
         return b"".join((lines, b"%d" % len(body), self._date.text.encode("ascii"), END, body))
 
-    def _passes(self, asked: RequestHead, known: Known, peer: str, now: float) -> bool:
-        """Is the caller within its limits?"""
+    def _admitted(self, asked: RequestHead, known: Known, peer: str, now: float) -> Client | None:
+        """The caller; None when it is not within its limits."""
         admission = self._admission
         guest = asked.guest or admission.anonymous(admission.address(peer, asked.headers))
-        return guest.passes(known.method, known.heavy, now)
+        return guest if guest.passes(known.method, known.heavy, now) else None

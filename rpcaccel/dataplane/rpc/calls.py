@@ -218,13 +218,18 @@ class Calls:
         """Count the outcome of a call, and call the observer of every call."""
         seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
+        fault = ""
+        fault = ""
         if outcome.error is None:
             taken.cell.done(outcome.source, seconds, size, steps=outcome.steps)
         else:
             code, fault = self.errors.note(taken.caller, taken.plan, outcome, seconds)
             by_client = fault == "client"
             taken.cell.done(outcome.source, seconds, 0, failed=True, by_client=by_client, steps=outcome.steps)
-            bump(self._engine.tally.network(taken.plan.network).codes, str(code))
+            if fault == "service":
+                bump(self._engine.tally.network(taken.plan.network).failed, str(code))
+        if (guest := taken.caller.guest) is not None:
+            guest.cell.answered(taken.cell.method, outcome.source, seconds, fault)
         if self.access is not None:
             self.access.answered(taken.plan.network, taken.plan, outcome, seconds)
 

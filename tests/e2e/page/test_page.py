@@ -101,7 +101,7 @@ async def test_before_the_first_call_there_are_dashes_and_a_command_to_copy(page
 
 async def test_the_page_says_that_it_lost_the_server_and_comes_back_by_itself(page: Page, visitor: Visitor) -> None:
     visitor.expected = ["ERR_FAILED"]
-    await expect(page.locator("main")).to_contain_text("Attention")
+    await expect(page.locator("main")).to_contain_text("attention")
     await page.route("**/api/**", lambda route: route.abort())
     await expect(page.locator("#lost")).to_contain_text("No answer from")
     await page.unroute("**/api/**")
@@ -146,7 +146,7 @@ async def test_times_are_those_of_the_viewers_zone(visitor: Visitor, admin: Admi
 
 
 async def test_held_figures_stay_until_they_may_go_on(page: Page, admin: Admin, view: SampleView) -> None:
-    await expect(page.locator("main")).to_contain_text("Attention")
+    await expect(page.locator("main")).to_contain_text("attention")
     await page.click("#live")
     passed(admin, view)
     await asyncio.sleep(1.2)  # a round that must not happen has no sign to wait for

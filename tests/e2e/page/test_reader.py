@@ -9,7 +9,6 @@ from tests.e2e.page.tuning import log_in, reader
 from tests.support.browser import VIEWS, Visitor
 from tests.support.fixtures import shared
 
-
 PRESS_ALL = """[...document.querySelectorAll("main button")].filter((one) => one.checkVisibility())
     .forEach((one) => one.click())"""
 

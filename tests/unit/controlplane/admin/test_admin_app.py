@@ -71,7 +71,7 @@ async def next_look(view: FailingView) -> None:
 def path_of(route: AdminRoute) -> str:
     """A path that this route serves."""
     return re.sub(r"\{file.*", "", route.path).format(
-        network="harmony-s0", id=TIMEOUT.id if "errors" in route.path else "a"
+        network="harmony-s0", name="dapp", id=TIMEOUT.id if "errors" in route.path else "a"
     )
 
 

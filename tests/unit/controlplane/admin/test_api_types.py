@@ -12,7 +12,7 @@ from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.documents import clients
 from rpcaccel.controlplane.admin.openapi import describe
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import method_past, past
+from rpcaccel.controlplane.stats.series import PastQuestion, method_past, past
 from rpcaccel.controlplane.stats.snapshot import Frame
 from tests.support.described_answers import problems
 from tests.support.sample_view import NETWORK, SampleView
@@ -23,7 +23,7 @@ MAKERS: dict[str, Callable[[Frame, History, SampleView], Any]] = {
     "nodes": lambda frame, history, _: documents.nodes(frame, history),
     "methods": lambda frame, history, _: documents.methods(frame, history),
     "cache": lambda frame, history, _: documents.cache(frame, history),
-    "history": lambda _, history, __: past(history, "5m"),
+    "history": lambda _, history, __: past(history, PastQuestion("5m", NETWORK), {NETWORK: 2.0}, "USD"),
     "methods/history": lambda _, history, __: method_past(history, NETWORK, "hmyv2_call"),
     "clients": lambda frame, history, _: clients(frame.snapshot, history.window(10), SETTINGS, 3.0),
 }

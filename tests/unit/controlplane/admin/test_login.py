@@ -59,7 +59,7 @@ async def client(admin: Admin) -> AsyncIterator[aiohttp.ClientSession]:
 
 def path_of(route: AdminRoute) -> str:
     return re.sub(r"\{file.*", "", route.path).format(
-        network="harmony-s0", id=TIMEOUT.id if "errors" in route.path else "a"
+        network="harmony-s0", name="dapp", id=TIMEOUT.id if "errors" in route.path else "a"
     )
 
 

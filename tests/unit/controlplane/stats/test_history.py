@@ -19,7 +19,7 @@ def test_the_first_snapshot_is_no_point_since_nothing_was_seen_before() -> None:
     history.add(tally.snapshot(), now=100.0, at=1.0)
     assert history.buckets() == []
     assert history.window(10) is None
-    assert repr(history) == "<History 5m 0, 1h 0, 24h 0>"
+    assert repr(history) == "<History 5m 0, 1h 0, 24h 0, 7d 0>"
 
 
 def test_nothing_seen_has_no_window() -> None:

@@ -16,7 +16,7 @@ def test_a_hit_spares_a_node_call_and_the_mean_miss_of_its_method() -> None:
     called(tally, "eth_call", 4, AnswerSource.NODE, 0.1)
     called(tally, "eth_call", 10, AnswerSource.MEMORY, 0.001)
     called(tally, "eth_gasPrice", 2, AnswerSource.FLIGHT, 0.5)
-    calls, seconds = spared(tally.snapshot(), {})
+    calls, seconds = spared(tally.snapshot().cells, {})
     assert calls == 12
     assert seconds == pytest.approx(10 * 0.1 - 10 * 0.001)
 
@@ -25,17 +25,17 @@ def test_a_method_that_is_only_hit_now_is_measured_by_its_misses_of_before() -> 
     before, now = Tally(["eth_call"]), Tally(["eth_call"])
     means: dict[tuple[str, str], float] = {}
     called(before, "eth_call", 1, AnswerSource.NODE, 0.2)
-    spared(before.snapshot(), means)
+    spared(before.snapshot().cells, means)
     called(now, "eth_call", 5, AnswerSource.MEMORY, 0.0)
-    assert spared(now.snapshot(), means) == (5, 1.0)
-    assert spared(now.snapshot(), {}) == (5, 0.0)
+    assert spared(now.snapshot().cells, means) == (5, 1.0)
+    assert spared(now.snapshot().cells, {}) == (5, 0.0)
 
 
 def test_a_hit_that_is_slower_than_a_miss_spares_no_time() -> None:
     tally = Tally(["eth_call"])
     called(tally, "eth_call", 1, AnswerSource.NODE, 0.01)
     called(tally, "eth_call", 1, AnswerSource.REDIS, 0.02)
-    assert spared(tally.snapshot(), {}) == (1, 0.0)
+    assert spared(tally.snapshot().cells, {}) == (1, 0.0)
 
 
 def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:

@@ -2,9 +2,10 @@ import orjson
 import pytest
 
 from rpcaccel.controlplane.stats.history import History
-from rpcaccel.controlplane.stats.series import columns, method_past, past
+from rpcaccel.controlplane.stats.series import PastQuestion, client_past, columns, method_past, past
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.stats.counters import AnswerSource, bump
+from rpcaccel.core.stats.histogram import BOUNDS
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_view import NETWORK, SampleView
 
@@ -18,9 +19,10 @@ def told() -> History:
     return history
 
 
-@pytest.mark.parametrize(("over", "points"), [("5m", 31), ("1h", 3), ("24h", 1)])
-def test_each_range_sums_up_the_same_past(told: History, over: str, points: int) -> None:
-    document = past(told, over)
+@pytest.mark.parametrize("over", ["5m", "1h", "24h", "7d"])
+def test_each_range_sums_up_the_same_past(told: History, over: str) -> None:
+    points = 31  # of a young program, long ranges have the fine points, too
+    document = past(told, PastQuestion(over))
     assert document is not None
     sums = document["sums"][over]
     assert {len(column) for column in document["columns"].values()} == {points}
@@ -44,20 +46,20 @@ def test_what_the_cache_saved_is_the_same_in_each_range_that_covers_the_same_pas
             cell.done(AnswerSource.NODE, 0.001 * second, 10)
         cell.done(AnswerSource.MEMORY, 1e-5, 10)
         history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
-    document = past(history, "1h")
+    document = past(history, PastQuestion("1h"))
     assert document is not None
     saved = [sums["spared_seconds"] for sums in document["sums"].values() if sums]
-    assert saved == [pytest.approx(saved[0])] * 3
+    assert saved == [pytest.approx(saved[0])] * 4
     # from the sixth second on, each hit at the last miss before it; the first snapshot is no point
     assert saved[0] == pytest.approx(sum(0.001 * (second - (second - 5) % 10) - 1e-5 for second in range(5, 100)))
 
 
 def test_another_range_is_no_range(told: History) -> None:
-    assert past(told, "1y") is None
+    assert past(told, PastQuestion("1y")) is None
 
 
 def test_nothing_seen_has_no_sums() -> None:
-    document = past(History(), "1h")
+    document = past(History(), PastQuestion("1h"))
     assert document is not None
     assert (document["sums"]["24h"], document["nodes"], document["columns"]["at"]) == (None, [], [])
 
@@ -88,10 +90,134 @@ def test_a_nodes_line_is_the_mean_of_ten_seconds_and_only_the_busiest_have_one()
                 tally.node("s0", name).calls += 1
                 tally.node("s0", name).answered(0.01 * (number + 1))
         history.add(tally.snapshot(), now=float(second), at=float(second))
-    document = past(history, "5m")
+    document = past(history, PastQuestion("5m"))
     assert document is not None
     assert [node["id"] for node in document["nodes"]] == sorted(names[4:])
     (last,) = (node for node in document["nodes"] if node["id"] == "n11")
     assert last["calls_per_second"][-1] == pytest.approx(1.1)
     assert last["latency"][-1] == pytest.approx(0.12, rel=0.01)
     assert last["latency"][0] is None
+
+
+def lived(seconds: int = 30, networks: tuple[str, ...] = ("s0", "s1"), begin: float = 1000.0) -> History:
+    """Two networks: the second one has twice the calls; of four, one is a hit and three are asked of a node."""
+    history, tally = History(), Tally(["eth_call"])
+    history.add(tally.snapshot(), now=0.0, at=begin)
+    for second in range(1, seconds + 1):
+        for times, network in enumerate(networks, 1):
+            cell = tally.cell(network, "eth_call", CacheClass.HEAD)
+            for _ in range(times):
+                cell.done(AnswerSource.MEMORY, 1e-5)
+                cell.done(AnswerSource.NODE, 0.1)
+                cell.done(AnswerSource.NODE, 0.1, failed=True, by_client=True)
+                cell.done(AnswerSource.NODE, 70.0, failed=True)
+                cell.done(AnswerSource.REFUSED, 1e-5, failed=True)
+                bump(tally.network(network).failed, "-32000")
+                tally.node(network, "a").calls += 3
+        history.add(tally.snapshot(), now=float(second), at=begin + second)
+    return history
+
+
+@pytest.mark.parametrize(("network", "times"), [("", 3), ("s0", 1), ("s1", 2)])
+def test_a_network_by_itself_and_all_together_are_told_apart_by_how_calls_ended(network: str, times: int) -> None:
+    document = past(lived(), PastQuestion("5m", network))
+    assert document is not None
+    assert {name: column[-1] for name, column in document["outcomes"].items()} == dict.fromkeys(
+        ("hits", "nodes", "client_errors", "errors", "refused"), float(times)
+    )
+    assert document["columns"]["calls_per_second"][-1] == 5.0 * times
+    assert {code: column[-1] for code, column in document["codes"].items()} == {"-32000": float(times)}
+    assert document["columns"]["node_calls_per_second"][-1] == 3.0 * times
+    assert {node["network"] for node in document["nodes"]} == ({network} if network else {"s0", "s1"})
+
+
+def test_an_error_that_the_proxy_answered_itself_is_no_hit() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    history.add(tally.snapshot(), now=0.0, at=1000.0)
+    cell = tally.cell("s0", "eth_call", CacheClass.HEAD)
+    cell.done(AnswerSource.LOCAL, 1e-5, failed=True, by_client=True)
+    cell.done(AnswerSource.LOCAL, 1e-5)
+    history.add(tally.snapshot(), now=1.0, at=1001.0)
+    document = past(history, PastQuestion())
+    assert document is not None
+    assert (document["outcomes"]["hits"], document["outcomes"]["client_errors"]) == ([1.0], [1.0])
+    assert document["outcomes"]["nodes"] == [0.0]
+
+
+def test_latency_is_a_matrix_of_a_fixed_height_that_counts_every_answer_once() -> None:
+    document = past(lived(), PastQuestion("5m", "s0"))
+    assert document is not None
+    heat = document["latency"]
+    assert len(heat["bounds"]) <= 20
+    assert set(heat["bounds"]) <= set(BOUNDS)
+    assert heat["hits"][-1][heat["bounds"].index(20e-6)] == 1
+    assert heat["misses"][-1][heat["bounds"].index(0.1)] == 2
+    assert heat["misses"][-1][-1] == 1, "what is longer than the last bound is in the last row"
+    assert sum(heat["misses"][-1]) == 3
+
+
+def test_a_part_of_the_past_is_told_by_the_finest_points_that_there_are_of_it() -> None:
+    history = lived(seconds=700)
+    recent = past(history, PastQuestion("24h", since=1650.0, until=1660.0))
+    assert recent is not None
+    assert (recent["range"], recent["spacing"]) == ("5m", 1.0)
+    assert recent["columns"]["at"] == [1650.0 + second for second in range(1, 11)]
+    older = past(history, PastQuestion("24h", since=1200.0, until=1260.0))
+    assert older is not None
+    assert (older["range"], older["spacing"]) == ("1h", 15.0)
+    assert 1200.0 < older["columns"]["at"][0] <= older["columns"]["at"][-1] < 1260.0 + 15.0
+    before = past(history, PastQuestion("24h", since=1.0, until=2.0))
+    assert before is not None
+    assert before["columns"]["at"] == []
+    assert before["sums"]["24h"]["calls"] > 0, "sums are of whole ranges"
+
+
+def test_what_the_cache_saved_has_its_price_where_the_operator_said_one() -> None:
+    history = lived()
+    free = past(history, PastQuestion("1h"))
+    assert free is not None
+    assert (free["sums"]["1h"]["spared_cost"], free["sums"]["1h"]["node_cost"]) == (None, None)
+    for network, spared, made in (("", 60, 180), ("s1", 60, 180), ("s0", None, None)):
+        document = past(history, PastQuestion("1h", network), {"s0": 0.0, "s1": 2_000_000.0}, "EUR")
+        assert document is not None
+        sums = document["sums"]["1h"]
+        assert (sums["spared_cost"], sums["node_cost"], document["currency"]) == (
+            None if spared is None else 2.0 * spared,
+            None if made is None else 2.0 * made,
+            "EUR",
+        )
+
+
+def test_of_many_error_codes_the_most_frequent_have_a_column_and_the_rest_is_one() -> None:
+    history, tally = History(), Tally()
+    history.add(tally.snapshot(), now=0.0, at=1000.0)
+    for code in range(12):
+        for _ in range(code + 1):
+            bump(tally.network("s0").failed, str(-code))
+    history.add(tally.snapshot(), now=1.0, at=1001.0)
+    document = past(history, PastQuestion())
+    assert document is not None
+    assert list(document["codes"]) == ["-11", "-10", "-9", "-8", "-7", "-6", "-5", "other"]
+    assert document["codes"]["other"] == [15.0]
+
+
+def test_a_clients_past_is_told_by_the_same_columns_and_what_was_refused_by_reason() -> None:
+    history, tally = History(), Tally(["eth_call"])
+    history.add(tally.snapshot(), now=0.0, at=1000.0)
+    for second in range(1, 100):
+        cell = tally.client("dapp")
+        cell.calls += 2
+        cell.answered("eth_call", AnswerSource.MEMORY, 1e-5)
+        cell.refused("rate")
+        history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
+    document = client_past(history, "dapp", "1h")
+    assert document is not None
+    assert document["seconds"] == [60.0, 39.0]
+    assert (document["outcomes"]["hits"], document["outcomes"]["refused"]) == ([1.0, 1.0], [1.0, 1.0])
+    assert document["limited"] == {"rate": [1.0, 1.0]}
+    assert document["whole"] is not None
+    assert (document["whole"]["calls"], document["whole"]["hit_ratio"]) == (198, 1.0)
+    assert client_past(history, "dapp", "5m") is None
+    quiet = client_past(history, "nobody", "24h")
+    assert quiet is not None
+    assert quiet["outcomes"]["hits"] == [0.0]

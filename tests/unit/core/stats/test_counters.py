@@ -1,6 +1,15 @@
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.replies.failure import FailureKind
-from rpcaccel.core.stats.counters import MAX_REASONS, OTHER, AnswerSource, Cell, NodeCell, Step
+from rpcaccel.core.stats.counters import (
+    MAX_METHODS,
+    MAX_REASONS,
+    OTHER,
+    AnswerSource,
+    Cell,
+    ClientCell,
+    NodeCell,
+    Step,
+)
 from rpcaccel.core.stats.tally import Tally, merge
 
 
@@ -62,3 +71,20 @@ def test_a_source_is_called_by_its_word() -> None:
         "partial",
         "refused",
     ]
+
+
+def test_a_client_is_counted_by_method_source_and_fault_and_its_methods_are_bounded() -> None:
+    cell = ClientCell("dapp")
+    cell.answered("eth_call", AnswerSource.MEMORY, 1e-5)
+    cell.answered("eth_call", AnswerSource.NODE, 0.1, "service")
+    cell.answered("eth_call", AnswerSource.NODE, 0.1, "client")
+    cell.answered("eth_call", AnswerSource.REFUSED, 1e-5, "service")
+    assert (cell.hit.count, cell.miss.count, cell.errors, cell.client_errors) == (1, 2, 1, 1)
+    assert (cell.method_calls, cell.method_hits) == ({"eth_call": 4}, {"eth_call": 1})
+    assert cell.method_errors == cell.method_client_errors == {"eth_call": 1}
+    for number in range(100):
+        cell.answered(f"method{number}", AnswerSource.MEMORY, 1e-5)
+    assert len(cell.method_calls) == MAX_METHODS + 1
+    assert cell.method_calls[OTHER] == 100 - (MAX_METHODS - 1)
+    cell.answered("eth_call", AnswerSource.MEMORY, 1e-5)
+    assert cell.method_calls["eth_call"] == 5

@@ -1,0 +1,232 @@
+"""The first screen: the big picture above the fold, one span for all charts, one network for all figures; and a client,
+opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from rpcaccel.config.model import Settings
+from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.stats.counters import AnswerSource
+from tests.support.browser import Visitor
+from tests.support.fixtures import shared
+from tests.support.sample_control import NODES, SampleControl
+from tests.support.sample_view import NETWORK, SampleView
+
+OTHER = "mainnet"
+BEGAN = 1_790_000_000.0
+
+
+@pytest.fixture
+def control() -> SampleControl:
+    nodes = {"nodes": NODES}
+    networks = {NETWORK: {**nodes, "price": 50.0}, OTHER: {"nodes": ["http://10.0.0.9:8545,id=eth"]}}
+    return SampleControl(Settings.model_validate({"networks": networks}))
+
+
+@shared
+async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
+    view.networks = [NETWORK, OTHER]
+    admin = Admin(
+        view,
+        "127.0.0.1:0",
+        control=control,
+        interval=3600,
+        clock=lambda: 1000.0 + view.elapsed,
+        wall=lambda: BEGAN + view.elapsed,
+    )
+    await admin.start()
+    for _ in range(120):
+        passed(admin, view)
+    yield admin
+    await admin.close()
+
+
+def passed(admin: Admin, view: SampleView, failed: int = 0, by_clients: int = 0) -> None:
+    """A second, with a few calls of the other network and some failures."""
+    for _ in range(2):
+        view.tally.cell(OTHER, "hmyv2_blockNumber", CacheClass.HEAD).done(AnswerSource.MEMORY, 2e-5, 10)
+    view.advance(1.0, load=0.02)
+    view.fail(failed)
+    view.fail(by_clients, by_client=True)
+    admin.sample()
+
+
+def chart(page: Page, label: str) -> Locator:
+    return page.locator(f".plot[aria-label='{label}']")
+
+
+COLOURS = """(plot) => {
+    const canvas = plot.querySelector("canvas");
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const found = {};
+    for (let at = 0; at < pixels.length; at += 4) {
+        if (pixels[at + 3] < 20) continue;
+        const [red, green, blue] = pixels.slice(at, at + 3);
+        const name = blue > red + 60 ? "blue" : red > blue + 60 ? (green > blue + 30 ? "orange" : "red") : "other";
+        found[name] = (found[name] ?? 0) + 1;
+    }
+    return found;
+}"""
+"""How many pixels of a chart have a hue."""
+
+SHOWN = """() => [...document.querySelectorAll(".first .plot")].map(({ chart }) => {
+    const { min, max } = chart.plot.scales.x;
+    return [Math.round(min), Math.round(max)];
+})"""
+"""From when to when each chart of the first screen shows."""
+
+
+async def test_readings_and_charts_are_above_the_fold_of_a_small_screen(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    for _ in range(20):
+        passed(admin, view, failed=3, by_clients=1)
+    page = await visitor.open(admin.address, width=1366)
+    await page.set_viewport_size({"width": 1366, "height": 768})
+    for label in ("Calls", "Hit ratio", "Latency", "Errors"):
+        await expect(chart(page, label).locator("canvas")).to_be_visible()
+    boxes = [await one.bounding_box() for one in await page.locator(".first .reading, .first .chart").all()]
+    assert len(boxes) == 8
+    assert all(box is not None and box["y"] + box["height"] <= 768 for box in boxes)
+    await expect(chart(page, "Calls")).to_have_attribute("role", "img")
+    calls, latency, errors = [await chart(page, one).evaluate(COLOURS) for one in ("Calls", "Latency", "Errors")]
+    assert calls["blue"] > 1000, "hits are an area"
+    assert min(calls["orange"], calls["red"]) > 100, "nodes' answers and failures lie on it"
+    assert min(latency["blue"], latency["orange"]) > 500, "hits and misses are heat of their own colours"
+    assert errors["red"] > 100
+    await expect(page.locator(".first figure", has_text="Errors").locator(".keys")).to_contain_text("-32603")
+
+
+async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address, width=1366)
+    over = chart(page, "Hit ratio").locator(".u-over")
+    await expect(over).to_be_visible()
+    whole = await page.evaluate(SHOWN)
+    box = await over.bounding_box()
+    assert box is not None
+    back = page.get_by_role("button", name="Back", exact=True)
+    for leave in ("button", "double click"):
+        async with page.expect_response(re.compile(r"/history\?.*&from=\d+\.\d&to=")) as asked:
+            await page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
+            await page.mouse.down()
+            await page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 60, steps=4)
+            await page.mouse.up()
+        document = await (await asked.value).json()
+        await expect(back).to_be_visible()
+        shown = await page.evaluate(SHOWN)
+        assert len({tuple(one) for one in shown}) == 1, "all charts show the same"
+        length = whole[0][1] - whole[0][0]
+        assert shown[0][0] == pytest.approx(whole[0][0] + length / 4, abs=2)
+        assert shown[0][1] == pytest.approx(whole[0][0] + length / 2, abs=2)
+        assert document["columns"]["at"][-1] <= shown[0][1] + 2
+        if leave == "button":
+            await back.click()
+        else:
+            await over.dblclick(position={"x": 100, "y": 60})
+        await expect(back).to_be_hidden()
+        await page.wait_for_function(f"(whole) => JSON.stringify(({SHOWN})()) === JSON.stringify(whole)", arg=whole)
+
+
+async def test_the_range_is_one_for_all_charts_and_is_kept_while_the_page_is(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    async with page.expect_response(re.compile(r"/history\?range=7d")):
+        await page.get_by_role("button", name="7 days", exact=True).click()
+    await page.reload()
+    await expect(page.get_by_role("button", name="7 days", exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+async def test_a_network_that_is_gone_is_not_looked_at_any_more(visitor: Visitor, admin: Admin) -> None:
+    visitor.expected = ["404"]
+    page = await visitor.open(admin.address)
+    kept = '{"range": "1h", "network": "gone"}'
+    await page.evaluate("(kept) => sessionStorage.setItem('rpcaccel.span', kept)", kept)
+    await page.reload()
+    await expect(page.get_by_role("button", name="all", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(page.locator("section", has_text="What the cache saved").locator("tr.row")).to_have_count(4)
+
+
+async def test_a_network_by_itself_holds_for_readings_charts_and_tables(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    figure = page.locator(".reading").first.locator(".figure")
+    rows = page.locator("table[aria-label=Methods] tr.row, .scroll:has(table) tr.row")
+    await expect(figure).not_to_have_text("2.00/s")
+    async with page.expect_response(re.compile(rf"/history\?range=5m&network={OTHER}")) as asked:
+        await page.get_by_role("button", name=OTHER, exact=True).click()
+    document = await (await asked.value).json()
+    assert document["columns"]["calls_per_second"][-1] == 2.0
+    await expect(figure).to_have_text("2.00/s")
+    await expect(
+        page.locator("section", has=page.get_by_role("heading", name="Networks")).locator("tr.row")
+    ).to_have_count(1)
+    await expect(
+        page.locator("section", has=page.get_by_role("heading", name="Nodes")).locator("tr.row")
+    ).to_have_count(0)
+    await expect(rows.filter(has_text="hmyv2_getBlockSigners")).to_have_count(0)
+    await page.get_by_role("button", name="all", exact=True).click()
+    await expect(rows.filter(has_text="hmyv2_getBlockSigners")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("failed", "by_clients", "level"), [(40, 8, "isbad"), (2, 0, "iswarn"), (0, 40, None)])
+async def test_the_headline_of_errors_is_coloured_by_what_the_service_failed_at(
+    visitor: Visitor, admin: Admin, view: SampleView, failed: int, by_clients: int, level: str | None
+) -> None:
+    for _ in range(11):
+        passed(admin, view, failed=failed, by_clients=by_clients)
+    page = await visitor.open(admin.address)
+    reading = page.locator(".reading", has=page.get_by_role("heading", name="Errors"))
+    await expect(reading.locator(".under")).to_have_text(
+        re.compile(r"^(\d+|\d\.\d+k) failed · (\d+|\d\.\d+k) by callers · \d+ refused$")
+    )
+    coloured = reading.locator(".isbad, .iswarn")
+    if level is None:
+        await expect(coloured).to_have_count(0)
+    else:
+        await expect(coloured).to_have_class(level)
+
+
+async def test_few_failures_are_no_alarm(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    assert await page.evaluate(
+        """import("/src/views/overview.js").then(({ errorLevel }) => [
+            errorLevel(0.9, 9), errorLevel(0.62, 62), errorLevel(0.06, 60),
+            errorLevel(0.06, 60, { warn: 0.1, bad: 0.5 }), errorLevel(undefined, undefined)])"""
+    ) == [None, "isbad", "iswarn", None, None]
+
+
+async def test_what_the_cache_saved_is_told_in_calls_and_in_money(visitor: Visitor, admin: Admin) -> None:
+    page = await visitor.open(admin.address)
+    saved = page.locator("section", has=page.get_by_role("heading", name="What the cache saved"))
+    await expect(saved.locator("tr.row")).to_have_count(4)
+    await expect(saved.locator("tr.row").nth(3)).to_contain_text(re.compile(r"\d · <?0\.\d+.USD"))
+
+
+async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refused(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    view.tally.client("dapp").answered("hmyv2_call", AnswerSource.NODE, 0.2, "service")
+    passed(admin, view)
+    page = await visitor.open(admin.address, "clients")
+    await page.get_by_role("button", name="dapp", exact=True).click()
+    detail = page.locator("tr.detail:visible")
+    await expect(detail.locator("tr.row", has_text="hmyv2_call")).to_contain_text("1")
+    await expect(detail).to_contain_text("Refused since the start")
+    for label in ("Calls", "Latency", "Refused"):
+        await expect(chart(page, label).locator("canvas")).to_be_visible()
+    async with page.expect_response(re.compile(r"/clients/dapp\?range=24h")):
+        await detail.get_by_role("button", name="24 h", exact=True).click()
+    await expect(detail).to_contain_text("Last day")
+
+
+async def test_a_server_that_keeps_no_past_of_clients_is_said_to_be_one(visitor: Visitor, admin: Admin) -> None:
+    visitor.expected = ["404"]
+    page = await visitor.open(admin.address, "clients")
+    none = {"title": "none", "status": 404}
+    await page.route("**/api/v1/clients/dapp*", lambda route: route.fulfill(status=404, json=none))
+    await page.get_by_role("button", name="dapp", exact=True).click()
+    await expect(page.locator("tr.detail:visible")).to_contain_text("keeps no past")
