@@ -47,13 +47,13 @@ function detail(first) {
       setText(word, problem.message);
     }
   };
-  const collect = button("Collect this rule", () => {
+  const add = button("Add to the pending changes", () => {
     const [mine, rules] = [rule(), store.value(path) ?? []];
     const there = rules.some((one) => one.kind === mine.kind && String(one.contains) === String(mine.contains));
     if (!there) store.set(path, [...rules, mine]);
     setText(word, there ? "It is there already." : "It is applied with the bar below.");
   });
-  const form = h("div", { class: "inline" }, h("label", {}, "class it as", kind), h("label", {}, "when it contains", text), button("Try", attempt), collect, word);
+  const form = h("div", { class: "inline" }, h("label", {}, "class it as", kind), h("label", {}, "when it contains", text), button("Try", attempt), add, word);
   return {
     element: h("div", {}, told, form, outcome),
     update: (error) => {

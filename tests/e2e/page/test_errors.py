@@ -84,7 +84,7 @@ async def test_a_method_without_a_rule_is_refused_by_its_very_name(page: Page, c
     await expect(rows.filter(has_text="odd *name")).to_contain_text("no name that a rule can have")
     await page.get_by_role("button", name="Refuse it: hmyv2_nope").click()
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.locator(".bar")).to_contain_text("r2")
+    await expect(page.locator(".bar")).to_contain_text("evision 2")
     assert control.ledger.settings.http.deny == ("hmyv2_nope",)
     await expect(rows.filter(has_text="hmyv2_nope")).to_contain_text("refused")
 

@@ -9,8 +9,7 @@ from tests.e2e.page.tuning import log_in, reader
 from tests.support.browser import VIEWS, Visitor
 from tests.support.fixtures import shared
 
-PRESS_ALL = """[...document.querySelectorAll("main button")].filter((one) => one.checkVisibility())
-    .forEach((one) => one.click())"""
+PRESS_ALL = """[...document.querySelectorAll("main button")].forEach((one) => one.checkVisibility() && one.click())"""
 
 
 @shared
