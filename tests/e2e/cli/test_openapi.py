@@ -29,7 +29,7 @@ ASKED: dict[tuple[str, str], Any] = {
         for path in (
             *("overview", "nodes", "methods", "cache", "clients", "errors", "workers", "changes", "session"),
             *("history?range=5m", "history?range=24h", "methods/history?network=harmony-s0&method=eth_call"),
-            *("methods/known", "settings", "settings/difference", "settings/described"),
+            *("methods/known", "settings", "settings/difference", "settings/described", "errors/{id}"),
         )
     },
 }
@@ -38,10 +38,12 @@ ASKED: dict[tuple[str, str], Any] = {
 
 async def test_every_answer_is_as_it_is_described(fleet: Fleet, http: aiohttp.ClientSession) -> None:
     proxy = fleet.proxy
+    groups: list[str] = []
 
     async def told(method: str, path: str, body: Any = None) -> Any:
         headers = {"If-Match": "*", "X-Rpcaccel-Request": "cli"}
-        url = proxy.admin + path.format(network="harmony-s0", id="node-0")
+        known = groups[0] if path.endswith("errors/{id}") else "node-0"
+        url = proxy.admin + path.format(network="harmony-s0", id=known)
         async with http.request(method, url, json=body, headers=headers) as reply:
             assert reply.status == 200, await reply.text()
             return await reply.json()
@@ -50,11 +52,17 @@ async def test_every_answer_is_as_it_is_described(fleet: Fleet, http: aiohttp.Cl
         methods = (await told("GET", "/api/v1/methods"))["methods"]
         return any(one["misses"] and one["miss"] for one in methods)
 
+    async def noted() -> bool:
+        groups[:] = [group["id"] for group in (await proxy.api("errors"))["groups"]]
+        return bool(groups)
+
     description = await told("GET", "/api/v1/openapi.json")
     await told("POST", "/api/v1/record", {"sample": 1.0})
     await proxy.call("hmyv2_getBlockByNumber", 1, {})
     await proxy.call("hmyv2_getBlockByNumber", 1, {})
+    await proxy.call("hmyv2_getBlockByNumber", "not a block", {})
     await until("figures of the calls", seen)
+    await until("the error noted", noted)
     found = [
         problem
         for (method, path), body in ASKED.items()
