@@ -42,12 +42,12 @@ class TimeSpan {
     return this.zoomed ? this.zoomed[1] - this.zoomed[0] : SECONDS[this.range];
   }
 
-  /** What to ask the server for; it may have no such network any more. */
-  get need() {
+  /** What to ask the server for, of the network that is looked at or of all (""): it may have no such network any more. */
+  need(network = this.network) {
     const [from, to] = this.zoomed ?? [];
-    const network = this.network ? `&network=${encodeURIComponent(this.network)}` : "";
+    const of = network ? `&network=${encodeURIComponent(network)}` : "";
     const part = this.zoomed ? `&from=${from.toFixed(1)}&to=${to.toFixed(1)}` : "";
-    return { path: `history?range=${this.range}${network}${part}`, every: this.range === "5m" && !this.zoomed ? 2000 : 10000, optional: true };
+    return { path: `history?range=${this.range}${of}${part}`, every: this.range === "5m" && !this.zoomed ? 2000 : 10000, optional: true };
   }
 
   choose(range) {

@@ -7,6 +7,7 @@ import { menuButton } from "../menu.js";
 import { button, hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
+import { SECONDS, spanControl, timeSpan } from "../timespan.js";
 import { addNodeForm } from "./add_node.js";
 import { nodeDetail } from "./node_detail.js";
 import { figures, identity, share } from "./node_table.js";
@@ -72,31 +73,41 @@ function networkHead(network, balancers, known) {
   } };
 }
 
-/** A line for each of the busiest nodes. */
-function nodeCharts() {
+/** A line for each of the busiest nodes, over what `timeSpan` says; `changed()` when that is something else. */
+function nodeCharts(changed) {
   const hold = h("div", { class: "charts" });
   let charts = [];
+  const shown = spanControl(() => {
+    changed();
+    charts.forEach((chart) => chart.again());
+  });
+  const element = section("Over time", quiet("the busiest nodes"), hold);
+  element.querySelector(".head").append(h("span", { class: "end" }, shown.element));
   const gone = () => charts.forEach((chart) => chart.gone());
   const make = (ids) => {
     gone();
     const series = (figure, format) => ids.map((key, index) => ({ key: `${figure} ${key}`, label: key.split("/")[1], format, colour: LINES[index] }));
-    charts = [new Chart({ label: "Calls to each node, mean of 10 s", series: series("calls", rate) }), new Chart({ label: "Latency of each node, mean of 10 s", log: true, series: series("latency", duration) })];
+    charts = [new Chart({ label: "Calls to each node", zoom: true, series: series("calls", rate) }), new Chart({ label: "Latency of each node", log: true, zoom: true, series: series("latency", duration) })];
     return charts.map((chart) => chart.element);
   };
-  const update = ({ columns, nodes }) => {
+  const update = ({ columns, nodes, seconds }) => {
     const busiest = nodes.map((node) => ({ ...node, key: `${node.network}/${node.id}` }));
     redraw(hold, JSON.stringify(busiest.map(({ key }) => key)), () => (busiest.length ? make(busiest.map(({ key }) => key)) : ""));
-    const all = { at: columns.at };
+    const all = { at: columns.at, seconds };
     for (const { key, calls_per_second: calls, latency } of busiest) Object.assign(all, { [`calls ${key}`]: calls, [`latency ${key}`]: latency });
-    if (busiest.length) for (const chart of charts) chart.update(all);
+    element.hidden = !busiest.length;
+    if (busiest.length) for (const chart of charts) chart.update(all, SECONDS[timeSpan.range]);
   };
-  return { element: hold, update, gone };
+  return { element, update, gone: () => {
+    shown.gone();
+    gone();
+  } };
 }
 
 export const nodes = {
   title: "Nodes",
-  needs: { nodes: { path: "nodes" }, history: { path: "history?range=5m", every: 2000 } },
-  build: (documents) => {
+  needs: () => ({ nodes: { path: "nodes" }, history: timeSpan.need("") }),
+  build: (documents, feed) => {
     let last = documents.nodes.nodes;
     let known = documents.overview.networks;
     const keyOf = (node) => `${node.network}/${node.id}`;
@@ -112,7 +123,7 @@ export const nodes = {
       ],
     });
     const note = quiet();
-    const charts = nodeCharts();
+    const charts = nodeCharts(() => feed.turn("history"));
     const form = addNodeForm(documents.overview.networks.map(({ network }) => network), () => {
       form.element.hidden = true;
       add.hidden = false;
@@ -138,7 +149,7 @@ export const nodes = {
         if (!store.writable) add.hidden = true;
         redraw(why, String(store.writable) + Boolean(settings), () => (store.writable ? "" : hint(settings ? "You may look, not change: your role is “read”." : "This server shows its nodes; to change them, change its config file and start it again.")));
         show();
-        charts.update(history);
+        if (history) charts.update(history);
       },
       drafted: show,
       gone: () => {

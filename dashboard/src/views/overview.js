@@ -186,7 +186,7 @@ function firstSection(networks, charts, changed) {
 
 export const overview = {
   title: "Overview",
-  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need }),
+  needs: () => ({ nodes: { path: "nodes" }, methods: { path: "methods", every: 2000 }, history: timeSpan.need() }),
   build: (documents, feed) => {
     const names = documents.overview.networks.map(({ network }) => network);
     const charts = firstCharts();
