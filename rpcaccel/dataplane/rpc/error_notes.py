@@ -82,7 +82,7 @@ class ErrorNotes:
         if self._samples < MOST_SAMPLES and len(found.samples) < SAMPLES_EACH:
             self._samples += 1
             found.samples.append(self._sample(caller, plan, outcome, seconds, message))
-        if not plan.rule.known and (named := self._methods.get((key.network, shown(plan.method)))) is not None:
+        if not plan.rule.known and (named := self._named(key.network, plan.method)) is not None:
             named.errors += 1
         return code, fault
 
@@ -97,15 +97,21 @@ class ErrorNotes:
 
     def called(self, network: str, method: str) -> None:
         """Count a call of a method without a rule."""
+        named = self._named(network, method)
+        if named is None:
+            self._unnamed += 1
+            return
+        named.calls += 1
+        named.last_seen = self._wall()
+
+    def _named(self, network: str, method: str) -> UnknownMethod | None:
+        """The counts of a method without a rule since the last report; None where there is no room for it. An error may
+        come in another report than its call."""
         key = network, shown(method)
         found = self._methods.get(key)
-        if found is None:
-            if len(self._methods) >= MOST_METHODS:
-                self._unnamed += 1
-                return
+        if found is None and len(self._methods) < MOST_METHODS:
             found = self._methods[key] = UnknownMethod(*key)
-        found.calls += 1
-        found.last_seen = self._wall()
+        return found
 
     def take(self) -> ErrorNews | None:
         """What was seen since the last time; None when nothing was."""

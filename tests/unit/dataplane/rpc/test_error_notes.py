@@ -254,3 +254,16 @@ async def test_the_setting_keeps_params_out() -> None:
         await proxy.call("hmyv2_getBlockByNumber", "not a block", {})
         sample = seen(proxy, log)["client", "hmyv2_getBlockByNumber"].samples[0]
     assert (sample.params, sample.params_note) == ("", OFF)
+
+
+def test_an_error_that_comes_in_a_later_report_than_its_call_is_counted_for_the_methods_name() -> None:
+    notes, log = ErrorNotes(lambda: 7.0), ErrorLog()
+    notes.called("s0", "hmyv2_nope")
+    for _ in range(2):
+        news = notes.take()
+        assert news is not None
+        log.take(news, 0.0)
+        plan = plan_of("hmyv2_nope", b"[]", UNKNOWN)
+        notes.note(NOBODY, plan, failed("no such method", kind=FailureKind.METHOD_MISSING), 0.0)
+    (named,) = log.methods()
+    assert (named.calls, named.errors, named.last_seen) == (1, 1, 7.0)
