@@ -11,6 +11,7 @@ from rpcaccel.config.sections import ErrorsSettings
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.controlplane.stats.snapshot import Notice
 from rpcaccel.controlplane.stats.summaries import At, Seconds
+from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.replies.unknown_errors import UnclassedError
 from rpcaccel.core.stats.counters import OTHER, TallySnapshot
@@ -22,7 +23,15 @@ MINUTE = 60.0
 LONGEST = 60
 """Minutes that the log looks back at the most."""
 TOP_METHODS = 50
-_KINDS = {FailureKind.UNKNOWN.value: "an error no rule knows"}
+_KINDS = {
+    FailureKind.UNKNOWN.value: "errors no rule knows",
+    FailureKind.HTTP_STATUS.value: "HTTP errors of nodes",
+    FailureKind.CONNECT.value: "no connection",
+    FailureKind.NO_NODE.value: "no node can be asked",
+    FailureKind.BUSY.value: "all nodes are busy",
+    FailureKind.PRUNED.value: "no node has that state",
+    FailureKind.METHOD_MISSING.value: "no node has the method",
+}
 """The words for a kind of failure, where its name does not say it."""
 _OF_REQUESTS = ("concurrency", "batch")
 """Limits by which a client's whole request is refused before it is a call of any method."""
@@ -191,7 +200,7 @@ def _mostly(log: ErrorLog, network: str, now: float) -> str:
         f"node {node}" if node else "",
         f"({kind})" if node and kind else kind,
         f"method {method}" if method else "",
-        f"client {client}" if client else "",
+        f"client {client}" if client and client != ANONYMOUS else "",
     ]
     said = ", ".join(part for part in parts if part).replace(", (", " (")
     return f": most from {said}" if said else ""

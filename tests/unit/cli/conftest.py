@@ -31,17 +31,22 @@ def control() -> SampleControl:
 
 
 @pytest.fixture
-async def ask(control: SampleControl, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Ask]:
-    """`await ask("settings", "get")`: a command, asking a running admin side."""
+async def admin(control: SampleControl) -> AsyncIterator[Admin]:
     view = SampleView()
     view.advance(0.2)
     admin = Admin(view, "127.0.0.1:0", control=control, files={})
     await admin.start()
+    yield admin
+    await admin.close()
+
+
+@pytest.fixture
+def ask(admin: Admin, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`await ask("settings", "get")`: a command, asking a running admin side."""
 
     async def asked(*arguments: str) -> Said:
         capsys.readouterr()
         code = await asyncio.to_thread(run, [*arguments, "--admin", admin.address])
         return Said(code, *capsys.readouterr())
 
-    yield asked
-    await admin.close()
+    return asked

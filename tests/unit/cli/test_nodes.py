@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from rpcaccel.cli.main import run
-from rpcaccel.cli.nodes import table
+from rpcaccel.cli.nodes import doing, met, table
 from tests.support.sample_control import SampleControl
 from tests.unit.cli.conftest import Ask
 
@@ -82,3 +82,39 @@ async def test_a_refusal_is_told(ask: Ask, control: SampleControl) -> None:
 def test_where_nobody_answers_it_is_said(capsys: pytest.CaptureFixture[str], free_port: Callable[[], int]) -> None:
     assert run(["nodes", "--admin", f"127.0.0.1:{free_port()}"]) == 1
     assert "RPCACCEL_ADMIN says where it is" in capsys.readouterr().err
+
+
+async def test_a_node_is_added_once_it_was_asked_and_removed_again(ask: Ask, control: SampleControl) -> None:
+    said = await ask("node", "add", "http://new.example:9500,weight=2", "--id", "new", "--header", "X-Team: a")
+    assert said.code == 0
+    assert said.out.startswith("harmony-s0/new: chain id 1666600000, head 7\nrevision 2: ")
+    (new,) = [node for node in control.ledger.settings.networks["harmony-s0"].nodes if node.id == "new"]
+    assert (new.weight, list(new.headers)) == (2, ["X-Team"])
+    again = await ask("node", "add", "http://new.example:9500", "--id", "new")
+    assert "harmony-s0 has a node new already" in again.err
+    gone = json.loads((await ask("node", "remove", "new", "--yes", "--json")).out)
+    assert gone["revision"] == 3
+    assert [node.id for node in control.ledger.settings.networks["harmony-s0"].nodes] == ["a", "b", "c"]
+
+
+async def test_a_node_that_cannot_be_added_is_refused_with_what_was_expected(ask: Ask, control: SampleControl) -> None:
+    for arguments, expected in (
+        (("http://x.example", "--network", "mars"), "no network is called mars; there is: harmony-s0"),
+        (("http://x.example,weight=many",), "the node: expected a whole number as weight"),
+        (("http://x.example", "--header", "none"), "--header: expected 'NAME: VALUE'"),
+    ):
+        said = await ask("node", "add", *arguments)
+        assert said.code != 0
+        assert expected in said.err
+    assert control.ledger.revision == 1
+
+
+def test_a_tried_node_and_what_a_node_does_are_told_in_words() -> None:
+    found = {"chain_id": 5, "head": None, "lag": 2, "latency": 0.012, "note": "it is old\x1b"}
+    assert met(found) == r"chain id 5, no head, 2 blocks behind, 12.0 ms, it is old\x1b"
+    one = {"network": "n", "id": "a", "share_got": 0.25, "calls_per_second": 12.0, "in_flight": 3, "eligible": True}
+    other = {**one, "id": "b"}
+    gets = "It gets 25% of the calls of n that reach a node (12 a second), 3 under way."
+    assert doing([one, other], "n", "a") == f"{gets} Of the 1 other nodes 1 take calls now."
+    assert doing([one], "n", "c").startswith("It gets no calls. Of the 1 other")
+    assert doing([], "n", "a") == "It gets no calls. No other node takes calls now."

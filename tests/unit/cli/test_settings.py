@@ -81,3 +81,12 @@ async def test_a_dry_run_changes_nothing_and_a_wrong_value_names_its_place(ask: 
 
 async def test_the_export_is_a_config_file(ask: Ask) -> None:
     assert "harmony-s0" in tomllib.loads((await ask("settings", "export")).out)["networks"]
+
+
+async def test_the_changes_of_the_settings_are_listed_newest_first(ask: Ask) -> None:
+    await ask("weight", "b", "4")
+    await ask("weight", "b", "2")
+    lines = (await ask("settings", "history")).out.splitlines()
+    assert [line.split()[0] for line in lines] == ["3", "2", "1"]
+    assert "(cli)  networks.harmony-s0.nodes.b.weight: 4 -> 2" in lines[0]
+    assert len(json.loads((await ask("settings", "history", "-n", "1", "--json")).out)["changes"]) == 1
