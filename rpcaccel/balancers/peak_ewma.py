@@ -99,7 +99,10 @@ class Choice:
         return rng.choices(fit, [node.weight for node in fit])[0] if fit else drawn or _nobody()
 
     def _costs(self, first: Node, second: Node, now: float) -> tuple[float, float]:
-        latency, other = first.latency.fading(now), second.latency.fading(now)
+        # A slow node that was not asked for a while fades down to the other one, to be tried again, and no further: of
+        # two nodes that are seldom asked, the one that is asked less would seem the quicker one.
+        least = min(first.latency.ewma, second.latency.ewma)
+        latency, other = max(first.latency.fading(now), least), max(second.latency.fading(now), least)
         if not (first.latency.known and second.latency.known):
             latency = other = max(latency, other) or 1.0  # an unknown latency counts as equal
         mean = (first.weight + second.weight) / 2

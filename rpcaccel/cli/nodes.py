@@ -210,6 +210,8 @@ def _parsed(text: str, id: str, headers: Sequence[str]) -> dict[str, Any]:
     except ValueError as error:
         expected = "a whole number as weight" if "invalid literal" in str(error) else str(error)
         raise typer.BadParameter(f"the node: expected {expected}") from None
+    if not 0 <= weight <= 1000:
+        raise typer.BadParameter("the node: expected a weight of 0 to 1000")
     made: dict[str, Any] = {"id": id or node.get("id") or default_id(shown_as), "url": node["url"], "weight": weight}
     for header in headers:
         name, colon, value = header.partition(":")

@@ -240,5 +240,6 @@ class Sessions:
                 why = error.strerror or type(error).__name__
                 log.warning("sessions cannot be kept: they last until the restart", file=str(self._file.path), why=why)
             self._warned = True
+            self._change()  # a logout that is lost here would be a session that opens again after the restart
         else:
             self._warned = False

@@ -101,6 +101,7 @@ async def test_a_node_that_cannot_be_added_is_refused_with_what_was_expected(ask
     for arguments, expected in (
         (("http://x.example", "--network", "mars"), "no network is called mars; there is: harmony-s0"),
         (("http://x.example,weight=many",), "the node: expected a whole number as weight"),
+        (("http://x.example,weight=-1",), "the node: expected a weight of 0 to 1000"),
         (("http://x.example", "--header", "none"), "--header: expected 'NAME: VALUE'"),
     ):
         said = await ask("node", "add", *arguments)

@@ -208,3 +208,19 @@ async def test_the_sessions_are_bounded_and_the_oldest_goes_first(times: Times) 
     assert sessions.name_of(made[0], settings().accounts) is None
     assert sessions.name_of(made[1], settings().accounts) == "eye"
     await sessions.close()
+
+
+async def test_a_logout_that_could_not_be_written_at_once_is_written_at_the_end(times: Times) -> None:
+    (secret,) = await times.begun("ops")
+    sessions = times.start()
+    folder = times.file.path.parent
+    aside = folder.rename(folder.with_name("aside"))  # so that nothing can be written
+    sessions.end(secret)
+    with structlog.testing.capture_logs() as told:
+        while not told:
+            await asyncio.sleep(0)
+    aside.rename(folder)
+    await sessions.close()
+    again = times.start()
+    assert again.name_of(secret, settings().accounts) is None
+    await again.close()
