@@ -284,7 +284,7 @@ def _how_far(found: NodeHead, lag: int) -> str:
     if found.late and lag <= 1:
         return f"new blocks reach it {found.late:.1f} s after the others: until then it gets no calls about them"
     if not lag:
-        return "it has caught up: it takes its share again once some blocks have reached it in time"
+        return "it has caught up a moment ago: it counts again once it has kept up for five blocks"
     stands = f" ({found.note})" if found.note else ""
     many = f"{lag} block{'' if lag == 1 else 's'}"
     return f"it is {many} behind{stands}: it gets no calls about newer blocks until it has caught up"

@@ -18,8 +18,8 @@ _LATE_BLOCKS, _LATE_LOOKS = 0.7, 1.4
 _RELIEF = 2 / 3
 """Share of that bound below which the average has to fall before the node is no longer behind, so that a node near the
 bound does not change its state with every block."""
-_IN_TIME = 3
-"""Blocks that have to reach a node in time after it lacked one for long, before it is no longer behind."""
+_SOUND = 5.0
+"""Block times that pass after a node lacked a block for long, before it is no longer behind."""
 _WEIGHT = 1 / 8
 """Weight of the newest block in the average."""
 _MOST = 2.0
@@ -68,7 +68,7 @@ class HeadTimes:
 class Lateness:
     """How late new blocks reach one node, in seconds after the served head reached them."""
 
-    __slots__ = ("_head", "_mean", "_owed", "behind", "usual")
+    __slots__ = ("_head", "_mean", "_until", "behind", "usual")
 
     def __init__(self) -> None:
         self.behind = False
@@ -76,8 +76,9 @@ class Lateness:
         self.usual = 0.0
         """The average of the newest blocks where that makes the node behind; else 0."""
         self._mean = 0.0
-        self._owed = 0
-        """Blocks that still have to come in time."""
+        self._until = float("-inf")
+        """When a node that lacked a block for long is no longer behind, if it lacks none for long again (monotonic
+        seconds)."""
         self._head = -1
 
     def __repr__(self) -> str:
@@ -100,12 +101,10 @@ class Lateness:
             reached = times.reached(head, block_time)
             late = 0.0 if reached is None else min(max(0.0, now - latency - reached), _MOST * bound)
             self._mean += (late - self._mean) * _WEIGHT
-            if self._owed and late <= bound * _RELIEF:
-                self._owed -= 1
         self._head = head
         passed = None if head < 0 else times.reached(head + 1, block_time)
         lacking = 0.0 if passed is None else now - passed
         self.usual = self._mean if self._mean > bound * (_RELIEF if self.usual else 1.0) else 0.0
         if lacking > _BLOCKS * block_time + _LOOKS * (interval + latency):
-            self._owed = _IN_TIME
-        self.behind = bool(self.usual or self._owed)
+            self._until = now + _SOUND * block_time
+        self.behind = bool(self.usual) or now < self._until

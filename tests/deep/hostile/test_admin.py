@@ -80,7 +80,10 @@ def request(method: bytes, path: bytes, headers: bytes = b"", body: bytes = b"")
 def everything() -> list[bytes]:
     """Each line, path and header once, and each body and each bad chunk to each route that reads one."""
     routes = [
-        (route.method.encode(), re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a").encode())
+        (
+            route.method.encode(),
+            re.sub(r"\{file.*", "", route.path).format(network="harmony-s0", id="a", name="dapp").encode(),
+        )
         for route in ROUTES
     ]
     found = [line + b"\r\n" + HOST + b"\r\n" for line in LINES]

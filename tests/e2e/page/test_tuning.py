@@ -156,7 +156,7 @@ async def test_an_error_is_classed_by_a_rule_that_was_tried_first(
     await page.get_by_role("button", name="is on holiday").click()
     await page.get_by_role("button", name="Try").click()
     await expect(page.locator("tr.detail:visible")).to_contain_text("the rule you try")
-    await page.get_by_role("button", name="Collect this rule").click()
+    await page.get_by_role("button", name="Add to the pending changes").click()
     await page.get_by_role("button", name="Apply").click()
     await expect(page.locator(".bar")).to_contain_text("Revision 2")
     (rule,) = control.ledger.settings.networks[NETWORK].error_rules

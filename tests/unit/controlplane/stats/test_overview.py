@@ -118,7 +118,7 @@ def told(**more: Any) -> NodeHead:
         ),
         ({}, told(head=9, behind=True), {}, "behind", "it is 1 block behind:"),
         ({}, told(head=10, behind=True, late=1.94), {}, "behind", "new blocks reach it 1.9 s after the others"),
-        ({}, told(head=10, behind=True), {}, "behind", "it has caught up: it takes its share again once"),
+        ({}, told(head=10, behind=True), {}, "behind", "it has caught up a moment ago: it counts again once"),
         ({}, told(head=9), {}, "serving", ""),
     ],
 )

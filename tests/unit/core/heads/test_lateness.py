@@ -104,10 +104,10 @@ def test_a_node_that_stands_is_behind_though_it_lacks_a_single_block_and_the_cha
         behind.append(lateness.behind)
     assert behind.index(True) == 7  # two blocks and one and a half looks after the others, at whole seconds
     assert not lateness.usual
-    for number in (101, 102, 103, 104):  # it has caught up, and gets three blocks in time
+    for second in range(12, 23):  # from 13 on a block of two seconds reaches it a second late
         assert lateness.behind
-        times.see(number, float(number))
-        lateness.look(number, times, float(number), block_time=BLOCK, interval=INTERVAL, latency=0.0)
+        times.see(101 + (second - 12) // 2, float(second))
+        lateness.look(101 + (second - 13) // 2, times, float(second), block_time=BLOCK, interval=INTERVAL, latency=0.0)
     assert not lateness.behind
 
 
