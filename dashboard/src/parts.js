@@ -151,3 +151,9 @@ export function choice(label, options, chosen, changed) {
   };
   return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
 }
+
+/** "4 of 4 nodes, 2 failing": a node that is failing may still be asked. */
+export const nodesOf = ({ eligible, nodes, failing }) => (nodes ? `${eligible} of ${plural(nodes, "node")}${failing ? `, ${failing} failing` : ""}` : "no nodes");
+
+/** How the nodes of a network are: colour, shape and words. */
+export const networkState = (network) => state({ ok: "good", part: "warn", down: "bad" }[network.state], nodesOf(network));

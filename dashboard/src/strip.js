@@ -2,10 +2,10 @@
 
 import { h, redraw, setAttribute, setText, state } from "./dom.js";
 import { block, moment, plural, span } from "./format.js";
+import { networkState, nodesOf } from "./parts.js";
 
 const byId = (id) => document.getElementById(id);
 const THEMES = ["system", "light", "dark"];
-const LEVELS = { ok: "good", part: "warn", down: "bad" };
 
 /** What sticks below the strip has to know its height. */
 export function measureStrip() {
@@ -18,13 +18,12 @@ export function showNetworks(networks) {
   const chips = new Map([...list.children].map((chip) => [chip.dataset.network, chip]));
   const shown = networks.map((network) => {
     const chip = chips.get(network.network) ?? h("li", { class: "chip", "data-network": network.network });
-    const nodes = network.nodes ? `${network.eligible} of ${plural(network.nodes, "node")}` : "no nodes";
     const late = network.age !== null && network.age > Math.max(10 * (network.block_time ?? 12), 15);
-    redraw(chip, JSON.stringify([network.head, span(network.age), nodes, network.state, late]), () => [
+    redraw(chip, JSON.stringify([network.head, span(network.age), nodesOf(network), network.state, late]), () => [
       h("b", {}, network.network),
       h("span", { title: "served head" }, block(network.head)),
       h("span", { class: late ? "iswarn" : "quiet", title: "since the head last moved" }, network.age === null ? "head not known" : `${span(network.age)} old`),
-      state(LEVELS[network.state], nodes),
+      networkState(network),
     ]);
     return chip;
   });

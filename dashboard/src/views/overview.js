@@ -4,7 +4,7 @@ import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
 import { HeatChart } from "../heat.js";
-import { button, firstCall, notices, quiet, section } from "../parts.js";
+import { button, firstCall, networkState, nodesOf, notices, quiet, section } from "../parts.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
 import { methodTable } from "./method_table.js";
@@ -126,14 +126,12 @@ function savedSection(charts) {
   };
 }
 
-const LEVELS = { ok: "good", part: "warn", down: "bad" };
-
 function networkTable() {
   return new Table({
     label: "Networks", key: (network) => network.network,
     columns: [
       { title: "Network", text: (one) => one.network, cell: (one) => one.network },
-      { title: "State", text: (one) => one.state + one.note + one.eligible + one.nodes, cell: (one) => [state(LEVELS[one.state], `${one.eligible} of ${plural(one.nodes, "node")}`), one.note ? h("span", { class: "why" }, one.note) : ""] },
+      { title: "State", text: (one) => one.state + one.note + nodesOf(one), cell: (one) => [networkState(one), one.note ? h("span", { class: "why" }, one.note) : ""] },
       { title: "Head", right: true, text: (one) => block(one.head), cell: (one) => block(one.head) },
       { title: "Moved", right: true, text: (one) => span(one.age), cell: (one) => (one.age === null ? NONE : `${span(one.age)} ago`) },
       { title: "A block takes", right: true, text: (one) => span(one.block_time), cell: (one) => span(one.block_time) },

@@ -42,7 +42,11 @@ class NetworkNow(TypedDict):
     ]
     nodes: int
     eligible: int
-    state: Literal["ok", "part", "down"]
+    failing: Annotated[int, Meta(description="Nodes in the state failing, some of which may still take calls.")]
+    state: Annotated[
+        Literal["ok", "part", "down"],
+        Meta(description="ok: all nodes take calls and none is failing; down: no node takes any."),
+    ]
     note: Annotated[str, Meta(description="A sentence when something is unusual.")]
 
 

@@ -202,9 +202,16 @@ def _notice(level: Literal["bad", "warn"], subject: str, text: str) -> Attention
 
 def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
     mine = [node for node in all_nodes if node.network == head.network]
-    eligible = sum(node.eligible for node in mine)
-    state: Literal["ok", "part", "down"] = "down" if not eligible else "part" if eligible < len(mine) else "ok"
-    known = {"head": head.head if head.head >= 0 else None, "nodes": len(mine), "eligible": eligible, "state": state}
+    eligible, failing = sum(node.eligible for node in mine), sum(node.state == "failing" for node in mine)
+    well = eligible == len(mine) and not failing
+    state: Literal["ok", "part", "down"] = "down" if not eligible else "ok" if well else "part"
+    known = {
+        "head": head.head if head.head >= 0 else None,
+        "nodes": len(mine),
+        "eligible": eligible,
+        "failing": failing,
+        "state": state,
+    }
     return cast(NetworkNow, {**structs.asdict(head), **known})
 
 

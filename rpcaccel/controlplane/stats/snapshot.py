@@ -276,6 +276,8 @@ def _state(
         return "parked", refusal
     if found.behind:
         return "behind", _how_far(found, lag or 0)
+    if refusal:
+        return "unknown", note or refusal
     return "serving", note or next((report.rests for report in told if report.rests), "")
 
 
