@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
+import structlog
 from msgspec.structs import replace
 
 from rpcaccel import stores
@@ -45,6 +46,7 @@ from rpcaccel.dataplane.rpc.path_routes import routes
 from rpcaccel.dataplane.rpc.recorder import Recorder
 from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
+log = structlog.get_logger("rpcaccel.worker")
 BACKLOG = 1024
 """The number of connections that may wait to be accepted."""
 NEWEST = "rpcaccel_newest"
@@ -269,9 +271,13 @@ class Worker:
             self._tell_errors()
 
     def _tell_errors(self) -> None:
-        """Tell the control plane of the errors that clients got since the last time."""
-        if (news := self._calls.errors.take()) is not None:
-            self._tell(news)
+        """Tell the control plane of the errors that clients got since the last time. Never raises: the next report is
+        still to be made, and a worker that drains has more to close."""
+        try:
+            if (news := self._calls.errors.take()) is not None:
+                self._tell(news)
+        except Exception:
+            log.exception("errors that clients got are not reported", worker=self.name)
 
     def hasten(self, linger: float) -> None:
         """Limit how long calls on open connections are answered while the worker drains: `linger` seconds from now."""

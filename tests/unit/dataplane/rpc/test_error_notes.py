@@ -9,8 +9,9 @@ from typing import Any
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
-from rpcaccel.core import client_limits
+from rpcaccel.core import client_limits, messages
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Kind, Rule
@@ -95,6 +96,17 @@ def test_failures_of_nodes_are_not_told_apart_by_invented_names() -> None:
         notes.note(NOBODY, plan_of(f"invented{number}", rule=UNKNOWN), failed(), 0.0)
     (group,) = noted(notes)
     assert (group.key.method, group.key.fault, group.count) == ("other", "service", 50)
+
+
+def test_a_code_of_any_length_can_be_told_and_is_the_clients_to_read() -> None:
+    notes = ErrorNotes()
+    outcome = failed(code=2**70)
+    notes.note(NOBODY, plan_of(), outcome, 0.0)
+    news = notes.take()
+    assert news is not None
+    assert messages.encode(news)
+    assert news.groups[0].key.code == 0
+    assert str(2**70).encode() in (outcome.error or b"")
 
 
 def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
@@ -183,6 +195,21 @@ def seen(proxy: Proxy, log: ErrorLog) -> dict[tuple[str, str], ErrorGroup]:
     """The groups that a worker noted so far, by fault and method."""
     proxy.worker._tell_errors()
     return {(group.key.fault, group.key.method): group for group in log.groups()}
+
+
+async def test_a_report_that_cannot_be_sent_is_logged_and_neither_ends_the_reports_nor_the_drain() -> None:
+    def tell(_word: object) -> None:
+        msg = "the way to the supervisor is closed"
+        raise RuntimeError(msg)
+
+    with capture_logs() as lines:
+        async with harmony_nodes(1) as nodes, proxying(nodes, on_hint=tell) as proxy:
+            for _ in range(2):
+                await proxy.call("hmyv2_nope")
+                proxy.worker._tell_errors()
+            await proxy.call("hmyv2_nope")
+            await proxy.worker.drain(1.0)
+    assert [line["event"] for line in lines] == ["errors that clients got are not reported"] * 3
 
 
 async def test_a_sample_tells_whose_call_it_was_and_what_each_node_said() -> None:
