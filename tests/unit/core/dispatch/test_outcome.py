@@ -30,6 +30,7 @@ def test_an_outcome_says_where_it_came_from_and_is_a_success_unless_told_otherwi
         (FailureKind.NODE_BEHIND, True, None, False),
         (FailureKind.PRUNED, True, 1, False),
         (FailureKind.TIMEOUT, True, None, False),
+        (FailureKind.CLIENT_DEADLINE, True, None, True),
         (FailureKind.UNKNOWN, True, None, False),
         (FailureKind.NO_NODE, True, None, False),
         (None, True, None, False),

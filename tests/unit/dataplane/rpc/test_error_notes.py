@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -236,6 +237,26 @@ async def test_the_only_attempt_of_a_call_is_told_when_it_failed() -> None:
         group = seen(proxy, log)["client", "hmyv2_getBlockByNumber"]
         (attempt,) = group.samples[0].attempts
     assert (attempt.end, attempt.said) == ("invalid-params", group.samples[0].message)
+
+
+async def test_a_client_that_gave_too_little_time_is_told_apart_from_a_node_that_did_not_answer() -> None:
+    async with harmony_nodes(1) as nodes, noting(nodes, net={"deadline": "100ms"}) as (proxy, log):
+        nodes[0].knobs.turn({"faults": {"hang": 1.0}})
+        bodies = [
+            orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [block, {}]})
+            for block in (26, 26, 27)
+        ]
+        times = ("1ms", "1ms", "60s")
+        replies = await asyncio.gather(
+            *(proxy.post(body, X_Rpcaccel_Timeout=given) for body, given in zip(bodies, times, strict=True))
+        )
+        found = seen(proxy, log)
+        (cell,) = proxy.worker.report().tally.cells
+    assert [reply.status for reply in replies] == [504] * 3
+    by_client, failed = (found[fault, "hmyv2_getBlockByNumber"] for fault in ("client", "service"))
+    assert (by_client.kind, by_client.count) == ("client-deadline", 2)
+    assert (failed.kind, failed.count) == ("timeout", 1)
+    assert (cell.client_errors, cell.errors) == (2, 1)
 
 
 async def test_no_secret_of_a_nodes_address_is_noted() -> None:
