@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -22,16 +22,24 @@ Fault = Literal["service", "client", "refused"]
 """Whose doing an error is: the proxy or its nodes failed, the client's own call is the cause, or the proxy did not
 accept the call."""
 FAULTS: tuple[Fault, ...] = ("service", "client", "refused")
+NOWHERE = ""
+"""The name under which the errors of no node are counted among those of nodes lately."""
 SAMPLES = 5
 """Samples kept of a group, the newest ones."""
 FINE, COARSE, SLOTS = 5.0, 60.0, 60
 """Seconds of a narrow and of a wide time slot, and how many of each are kept: five minutes and an hour."""
+LATELY = 10.0
+"""Seconds of a slot in which errors are counted by node and by client."""
+_LATELY_SLOTS = int(COARSE / LATELY) + 1
+"""Those slots of a minute, the one under way included."""
 MOST_SERIES = 120
 """Codes, by network and fault, whose counts over time are kept; the one not seen for longest is dropped first."""
 MOST_METHODS = 400
 """Methods without a rule that are counted by name; the least called ones are dropped first."""
 _GROUP, _SAMPLE, _ATTEMPT = 2400, 500, 300
 """About the bytes that a group, a sample and an attempt take beside their texts."""
+_DICT, _NAME = 250, 50
+"""About the bytes that a dict of counts takes, and a name in it."""
 
 
 class ErrorAttempt(Struct, frozen=True):
@@ -171,27 +179,35 @@ class CountsOverTime:
 
 
 class Lately:
-    """CountsOverTime by name over the last minute or two: those of the minute under way and of the one before."""
+    """CountsOverTime by name over the last minute, in a few slots of which each has a bounded number of names."""
 
-    __slots__ = ("_before", "_now", "_since")
+    __slots__ = ("_slots",)
 
     def __init__(self) -> None:
-        self._since = 0.0
-        self._now: dict[str, int] = {}
-        self._before: dict[str, int] = {}
+        self._slots: deque[tuple[int, dict[str, int]]] = deque(maxlen=_LATELY_SLOTS)
+        """Numbers of slots, rising, and the counts in them; slots without a count are left out."""
 
-    def add(self, counts: dict[str, int], now: float) -> None:
-        """Count by name."""
-        if now - self._since >= COARSE:
-            fresh = now - self._since < 2 * COARSE
-            self._before, self._now, self._since = self._now if fresh else {}, {}, now
-        _add(self._now, counts)
+    def add(self, counts: Mapping[str, int], now: float) -> None:
+        """Count by name in the slot of `now`, or in the newest one when the clock was put back."""
+        slot = int(now // LATELY)
+        if not self._slots or slot > self._slots[-1][0]:
+            self._slots.append((slot, {}))
+        _add(self._slots[-1][1], counts)
 
-    def counts(self) -> dict[str, int]:
-        """The counts, as of the last time that something was counted."""
-        found = dict(self._before)
-        _add(found, self._now)
+    def counts(self, now: float = 0.0) -> dict[str, int]:
+        """The counts of the minute before `now`, or before the latest count where that is later."""
+        found: dict[str, int] = {}
+        if self._slots:
+            newest = max(int(now // LATELY), self._slots[-1][0])
+            for slot, counts in self._slots:
+                if newest - slot < _LATELY_SLOTS:
+                    _add(found, counts)
         return found
+
+    @property
+    def size(self) -> int:
+        """About the bytes that the counts take."""
+        return sum(_DICT + _NAME * len(counts) for _, counts in self._slots)
 
 
 class ErrorGroup:
@@ -227,11 +243,11 @@ class ErrorGroup:
         _add(self.clients, seen.clients)
         _add(self.nodes, seen.nodes)
         self.lately_clients.add(seen.clients, now)
-        self.lately_nodes.add(seen.nodes, now)
+        self.lately_nodes.add({**seen.nodes, NOWHERE: seen.count - sum(seen.nodes.values())}, now)
         self.over_time.add(seen.count, now)
         self.samples.extend(seen.samples)
         self.size = _GROUP + _bytes((*self.key[:2], self.key.text, *self.clients, *self.nodes))
-        self.size += sum(map(_size, self.samples))
+        self.size += sum(map(_size, self.samples)) + self.lately_clients.size + self.lately_nodes.size
 
 
 class _Shelf:
@@ -341,7 +357,7 @@ def _standing(method: UnknownMethod) -> tuple[int, float]:
     return method.calls, method.last_seen
 
 
-def _add(counts: dict[str, int], more: dict[str, int]) -> None:
+def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
     """Add counts by name; names beyond MAX_REASONS are counted as OTHER."""
     for name, number in more.items():
         place = name if name in counts or len(counts) < MAX_REASONS else OTHER

@@ -19,6 +19,7 @@ from rpcaccel.core.stats.error_log import (
     ErrorNews,
     ErrorSample,
     ErrorsSeen,
+    Lately,
     UnknownMethod,
 )
 from tests.support.sample_errors import INVENTED, LIMITED, NETWORK, TIMEOUT, sample_log, sample_of, seen_of
@@ -137,6 +138,18 @@ def test_counts_over_time_forget_what_is_too_long_ago() -> None:
     assert [counts.last(seconds, NOW + 1000) for seconds in (60, 300, 3600)] == [0, 0, 7]
     assert sum(counts.coarse.series(NOW + 1000)) == 7
     assert counts.last(3600, NOW + 10_000) == 0
+
+
+def test_counts_by_name_are_those_of_the_last_minute() -> None:
+    lately = Lately()
+    assert lately.counts() == {}
+    for second in range(600):
+        lately.add({"early" if second < 300 else "late": 1}, NOW + second)
+        assert sum(lately.counts(NOW + second).values()) <= 70
+    assert set(lately.counts(NOW + 599)) == {"late"}
+    assert lately.counts(NOW + 599) == lately.counts()
+    assert lately.counts(NOW + 700) == {}
+    assert lately.size < 5000
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 4000)), max_size=40))
