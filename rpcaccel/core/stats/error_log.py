@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 
@@ -36,6 +37,8 @@ MOST_SERIES = 120
 """Codes, by network and fault, whose counts over time are kept; the one not seen for longest is dropped first."""
 MOST_METHODS = 400
 """Methods without a rule that are counted by name; the least called ones are dropped first."""
+PARAMS_OFF = "the setting errors.params keeps params out"
+"""The params_note of a sample whose params the settings do not let be shown."""
 _GROUP, _SAMPLE, _ATTEMPT = 2400, 500, 300
 """About the bytes that a group, a sample and an attempt take beside their texts."""
 _DICT, _NAME = 250, 50
@@ -184,14 +187,14 @@ class Lately:
     __slots__ = ("_slots",)
 
     def __init__(self) -> None:
-        self._slots: deque[tuple[int, dict[str, int]]] = deque(maxlen=_LATELY_SLOTS)
+        self._slots: list[tuple[int, dict[str, int]]] = []
         """Numbers of slots, rising, and the counts in them; slots without a count are left out."""
 
     def add(self, counts: Mapping[str, int], now: float) -> None:
         """Count by name in the slot of `now`, or in the newest one when the clock was put back."""
         slot = int(now // LATELY)
         if not self._slots or slot > self._slots[-1][0]:
-            self._slots.append((slot, {}))
+            self._slots = [*self._slots[1 - _LATELY_SLOTS :], (slot, {})]
         _add(self._slots[-1][1], counts)
 
     def counts(self, now: float = 0.0) -> dict[str, int]:
@@ -246,6 +249,15 @@ class ErrorGroup:
         self.lately_nodes.add({**seen.nodes, NOWHERE: seen.count - sum(seen.nodes.values())}, now)
         self.over_time.add(seen.count, now)
         self.samples.extend(seen.samples)
+        self._measure()
+
+    def hide_params(self, fold: Callable[[str], str]) -> None:
+        """Leave the params out of the samples, and fold messages, which may quote them."""
+        for _ in range(len(self.samples)):
+            self.samples.append(_without_params(self.samples.popleft(), fold))
+        self._measure()
+
+    def _measure(self) -> None:
         self.size = _GROUP + _bytes((*self.key[:2], self.key.text, *self.clients, *self.nodes))
         self.size += sum(map(_size, self.samples)) + self.lately_clients.size + self.lately_nodes.size
 
@@ -268,6 +280,11 @@ class _Shelf:
         found.take(seen, now)
         self.size += found.size - before
 
+    def hide_params(self, fold: Callable[[str], str]) -> None:
+        for group in self.groups.values():
+            group.hide_params(fold)
+        self.size = sum(group.size for group in self.groups.values())
+
     def forget(self) -> ErrorGroup:
         _, oldest = self.groups.popitem(last=False)
         self.size -= oldest.size
@@ -283,6 +300,8 @@ class ErrorLog:
         self._shelves: dict[Fault, _Shelf] = {fault: _Shelf() for fault in FAULTS}
         self._series: OrderedDict[tuple[str, Fault, int], CountsOverTime] = OrderedDict()
         self._methods: dict[tuple[str, str], UnknownMethod] = {}
+        self._fold: Callable[[str], str] | None = None
+        """Given while samples may not hold params."""
         self.forgotten = 0
         """Groups dropped because there was no room."""
         self.forgotten_errors = 0
@@ -306,6 +325,8 @@ class ErrorLog:
         groups, size = self._most
         for seen in news.groups:
             shelf = self._shelves[seen.key.fault]
+            if self._fold is not None:  # the worker may not have known of the setting yet
+                seen.samples = [_without_params(sample, self._fold) for sample in seen.samples]
             shelf.take(seen, now)
             self._count(seen, now)
             while len(shelf.groups) > groups or (shelf.size > size and shelf.groups):
@@ -313,6 +334,14 @@ class ErrorLog:
                 self.forgotten += 1
                 self.forgotten_errors += gone.count
         self._name(news)
+
+    def hide_params(self, fold: Callable[[str], str] | None) -> None:
+        """Leave params out of all samples, of those that are here and of those that come, and fold the messages that
+        may quote them. None: further samples are kept as they come."""
+        self._fold = fold
+        if fold is not None:
+            for shelf in self._shelves.values():
+                shelf.hide_params(fold)
 
     def groups(self) -> Iterator[ErrorGroup]:
         """Every group."""
@@ -362,6 +391,14 @@ def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
     for name, number in more.items():
         place = name if name in counts or len(counts) < MAX_REASONS else OTHER
         counts[place] = counts.get(place, 0) + number
+
+
+def _without_params(sample: ErrorSample, fold: Callable[[str], str]) -> ErrorSample:
+    """The sample as a worker makes it under errors.params = false."""
+    if sample.params_note == PARAMS_OFF:
+        return sample
+    attempts = tuple(replace(attempt, said=fold(attempt.said)) for attempt in sample.attempts)
+    return replace(sample, params="", params_note=PARAMS_OFF, message=fold(sample.message), attempts=attempts)
 
 
 def _size(sample: ErrorSample) -> int:

@@ -6,11 +6,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 from rpcaccel.core.stats.error_log import (
     FAULTS,
     MOST_METHODS,
     MOST_SERIES,
+    PARAMS_OFF,
     SAMPLES,
     CountsOverTime,
     ErrorAttempt,
@@ -25,6 +27,7 @@ from rpcaccel.core.stats.error_log import (
 from tests.support.sample_errors import INVENTED, LIMITED, NETWORK, TIMEOUT, sample_log, sample_of, seen_of
 
 NOW = 1000.0
+RAW = f"0x{'f8' * 100}"
 
 TEXTS = st.text(max_size=40)
 SAMPLED = st.builds(
@@ -138,6 +141,23 @@ def test_counts_over_time_forget_what_is_too_long_ago() -> None:
     assert [counts.last(seconds, NOW + 1000) for seconds in (60, 300, 3600)] == [0, 0, 7]
     assert sum(counts.coarse.series(NOW + 1000)) == 7
     assert counts.last(3600, NOW + 10_000) == 0
+
+
+def test_params_are_taken_out_of_the_samples_that_are_here_and_of_those_that_come() -> None:
+    log = ErrorLog()
+    quoting = sample_of(message=f"cannot decode {RAW}", attempts=(ErrorAttempt("b", 0.0, 1.0, "unknown", f"no {RAW}"),))
+    log.take(ErrorNews((seen_of(TIMEOUT, samples=[quoting]),)), NOW)
+    size = log.size
+    log.hide_params(fold)
+    assert log.size < size
+    log.take(ErrorNews((seen_of(TIMEOUT, samples=[quoting]),)), NOW)
+    (group,) = log.groups()
+    for sample in group.samples:
+        assert (sample.params, sample.params_note, sample.client) == ("", PARAMS_OFF, "shop")
+        assert (sample.message, sample.attempts[0].said) == ("cannot decode <hex>", "no <hex>")
+    log.hide_params(None)
+    log.take(ErrorNews((seen_of(TIMEOUT, samples=[quoting]),)), NOW)
+    assert [RAW in sample.message for sample in group.samples] == [False, False, True]
 
 
 def test_counts_by_name_are_those_of_the_last_minute() -> None:
