@@ -36,7 +36,7 @@ _LATELY_SLOTS = int(COARSE / LATELY) + 1
 MOST_SERIES = 120
 """Codes, by network and fault, whose counts over time are kept; the one not seen for longest is dropped first."""
 MOST_METHODS = 400
-"""Methods without a rule that are counted by name; the least called ones are dropped first."""
+"""Methods without a rule that are counted by name; a new one takes the place of the least called one."""
 PARAMS_OFF = "the setting errors.params keeps params out"
 """The params_note of a sample whose params the settings do not let be shown."""
 _GROUP, _SAMPLE, _ATTEMPT = 2400, 500, 300
@@ -118,6 +118,9 @@ class UnknownMethod(Struct):
     errors: int = 0
     last_seen: float = 0.0
     """Seconds since 1970."""
+    over: int = 0
+    """Calls of names that had this place in the log before, of which some may have been this one's. The order by calls
+    counts them."""
 
 
 class ErrorNews(Struct, frozen=True, tag=True):
@@ -371,19 +374,34 @@ class ErrorLog:
             self._series.popitem(last=False)
 
     def _name(self, news: ErrorNews) -> None:
+        """Count methods by name. Where there is no room, a new name takes the place of the one that stands lowest, and
+        its standing (Metwally et al., space saving): names called once in a while lose to one that is called now."""
         self.unnamed += news.unnamed
+        fresh = []
         for one in news.methods:
-            found = self._methods.setdefault((one.network, one.method), UnknownMethod(one.network, one.method))
+            found = self._methods.get((one.network, one.method))
+            if found is None:
+                fresh.append(one)
+                continue
             found.calls += one.calls
             found.errors += one.errors
             found.last_seen = max(found.last_seen, one.last_seen)
-        if len(self._methods) > MOST_METHODS:
-            self.unnamed += sum(gone.calls for gone in self.methods()[MOST_METHODS:])
-            self._methods = {(one.network, one.method): one for one in self.methods()[:MOST_METHODS]}
+        here = self.methods() if len(self._methods) + len(fresh) > MOST_METHODS else []
+        for one in sorted(fresh, key=_standing, reverse=True):
+            over = 0
+            if len(self._methods) >= MOST_METHODS:
+                if not here or not one.calls:
+                    self.unnamed += one.calls
+                    continue
+                least = here.pop()
+                del self._methods[least.network, least.method]
+                self.unnamed += least.calls
+                over = least.calls + least.over
+            self._methods[one.network, one.method] = replace(one, over=over)
 
 
 def _standing(method: UnknownMethod) -> tuple[int, float]:
-    return method.calls, method.last_seen
+    return method.calls + method.over, method.last_seen
 
 
 def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
