@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
-import structlog
 from msgspec.structs import replace
 
 from rpcaccel import stores
@@ -46,7 +45,6 @@ from rpcaccel.dataplane.rpc.path_routes import routes
 from rpcaccel.dataplane.rpc.recorder import Recorder
 from rpcaccel.dataplane.rpc.shared_limits import Neighbours, SharedLimits
 
-log = structlog.get_logger("rpcaccel.worker")
 BACKLOG = 1024
 """The number of connections that may wait to be accepted."""
 NEWEST = "rpcaccel_newest"
@@ -276,8 +274,9 @@ class Worker:
         try:
             if (news := self._calls.errors.take()) is not None:
                 self._tell(news)
-        except Exception:
-            log.exception("errors that clients got are not reported", worker=self.name)
+        except Exception as error:
+            told = {"message": "errors that clients got are not reported", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
 
     def hasten(self, linger: float) -> None:
         """Limit how long calls on open connections are answered while the worker drains: `linger` seconds from now."""
