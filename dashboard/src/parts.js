@@ -78,7 +78,7 @@ const SKIPPED = {
   "short-range": "the node cut the range short", "not-final": "its block is not final yet: kept until the next head", unproven: "a machine that lags would say the same: kept until the next head",
 };
 export const FAILED = {
-  connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",
+  connect: "no connection", tls: "TLS failed", dns: "its name was not found", timeout: "no answer in time", "client-deadline": "the caller gave it too little time", "rate-limited": "it limits our rate", "node-behind": "it has not reached the block",
   pruned: "it has not kept that state", "method-missing": "it does not have the method", "role-missing": "it has not the role", "http-status": "an HTTP status that is no answer",
   "beyond-window": "it answers the method for newer blocks only",
   "not-json-rpc": "no JSON-RPC", "wrong-id": "the answer to another call", "broken-reply": "the answer broke off", "oversized-answer": "the answer was too long", "reset-before-reply": "the connection was closed", unknown: "an error no rule knows",

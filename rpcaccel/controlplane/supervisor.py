@@ -37,6 +37,7 @@ from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
+from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews
 from rpcaccel.dataplane import logs
 
@@ -211,6 +212,7 @@ class Supervisor:
         if not refusal:
             await self._probers.adopt(settings)
             self._log_by(settings)
+            self.errors.hide_params(None if settings.errors.params else fold)
         return refusal
 
     def _log_by(self, settings: Settings) -> None:

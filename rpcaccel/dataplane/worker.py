@@ -269,9 +269,14 @@ class Worker:
             self._tell_errors()
 
     def _tell_errors(self) -> None:
-        """Tell the control plane of the errors that clients got since the last time."""
-        if (news := self._calls.errors.take()) is not None:
-            self._tell(news)
+        """Tell the control plane of the errors that clients got since the last time. Never raises: the next report is
+        still to be made, and a worker that drains has more to close."""
+        try:
+            if (news := self._calls.errors.take()) is not None:
+                self._tell(news)
+        except Exception as error:
+            told = {"message": "errors that clients got are not reported", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
 
     def hasten(self, linger: float) -> None:
         """Limit how long calls on open connections are answered while the worker drains: `linger` seconds from now."""

@@ -25,14 +25,30 @@ LONGEST = 60
 TOP_METHODS = 50
 _KINDS = {
     FailureKind.UNKNOWN.value: "errors no rule knows",
-    FailureKind.HTTP_STATUS.value: "HTTP errors of nodes",
     FailureKind.CONNECT.value: "no connection",
+    FailureKind.TLS.value: "TLS failed",
+    FailureKind.DNS.value: "the host of the URL is not found",
+    FailureKind.RESET_BEFORE_REPLY.value: "connections closed before the reply",
+    FailureKind.BROKEN_REPLY.value: "answers that broke off",
+    FailureKind.TIMEOUT.value: "no answer in time",
+    FailureKind.HTTP_STATUS.value: "HTTP errors of nodes",
+    FailureKind.NOT_JSON_RPC.value: "answers that are no JSON-RPC",
+    FailureKind.WRONG_ID.value: "answers to other calls",
+    FailureKind.IMPOSSIBLE.value: "results that cannot be",
+    FailureKind.RATE_LIMITED.value: "nodes limit the rate",
+    FailureKind.UNAUTHORIZED.value: "nodes refuse the key",
+    FailureKind.MISCONFIGURED.value: "no JSON-RPC at the URL",
+    FailureKind.NODE_BEHIND.value: "nodes have not reached the block",
+    FailureKind.PRUNED.value: "no node has that state",
+    FailureKind.BEYOND_WINDOW.value: "no node answers for blocks that old",
+    FailureKind.METHOD_MISSING.value: "no node has the method",
+    FailureKind.ROLE_MISSING.value: "no node has the role",
+    FailureKind.NODE_TIMEOUT.value: "nodes gave up themselves",
     FailureKind.NO_NODE.value: "no node can be asked",
     FailureKind.BUSY.value: "all nodes are busy",
-    FailureKind.PRUNED.value: "no node has that state",
-    FailureKind.METHOD_MISSING.value: "no node has the method",
+    FailureKind.CANCELLED.value: "calls were cancelled",
 }
-"""The words for a kind of failure, where its name does not say it."""
+"""The words for every kind of failure that may be the service's doing."""
 _OF_REQUESTS = ("concurrency", "batch")
 """Limits by which a client's whole request is refused before it is a call of any method."""
 
@@ -184,7 +200,8 @@ def failing(minute: Window | None, log: ErrorLog, settings: ErrorsSettings, now:
 
 
 def _mostly(log: ErrorLog, network: str, now: float) -> str:
-    """ ": most from node b (timeout), method m, client c": what more than half of the failures have in common."""
+    """ ": most from node b (no answer in time), method m, client c": what more than half of the failures have in
+    common."""
     by: dict[str, dict[str, int]] = {"node": {}, "kind": {}, "method": {}, "client": {}}
     for group in log.groups():
         number = group.over_time.last(MINUTE, now)
@@ -192,18 +209,18 @@ def _mostly(log: ErrorLog, network: str, now: float) -> str:
             continue
         _add(by["kind"], {_KINDS.get(group.kind, group.kind): number})
         _add(by["method"], {group.key.method: number})
-        _add(by["node"], group.lately_nodes.counts())
-        _add(by["client"], group.lately_clients.counts())
-    found = {what: most(counts) for what, counts in by.items()}
-    node, kind, method, client = (found[what] for what in ("node", "kind", "method", "client"))
+        _add(by["node"], group.lately_nodes.counts(now))
+        _add(by["client"], group.lately_clients.counts(now))
+    node, kind, method, client = (most(by[what]) for what in ("node", "kind", "method", "client"))
     parts = [
-        f"node {node}" if node else "",
-        f"({kind})" if node and kind else kind,
+        f"from node {node}{f' ({kind})' if kind else ''}" if node else kind,
         f"method {method}" if method else "",
         f"client {client}" if client and client != ANONYMOUS else "",
     ]
-    said = ", ".join(part for part in parts if part).replace(", (", " (")
-    return f": most from {said}" if said else ""
+    said = ", ".join(part for part in parts if part)
+    if not said:
+        return ""
+    return f": most {said}" if node else f": most: {said}"
 
 
 def most(counts: Mapping[str, int]) -> str:

@@ -28,15 +28,20 @@ class _ErrorObject(Struct, gc=False):
 
 
 _ERROR = msgspec.json.Decoder(_ErrorObject)
+_LARGEST_CODE = 2**53
+"""The largest integer up to which every reader of JSON holds integers exactly."""
 
 
 def error_parts(error: bytes) -> tuple[int, str]:
-    """Code and message of a raw `error` object; (0, the text itself) when the object is malformed."""
+    """Code and message of a raw `error` object; (0, the text itself) when the object is malformed.
+
+    A code beyond 2^53 is read as 0, since neither the messages between processes nor the admin API could carry it.
+    """
     try:
         parsed = _parse(error)
     except (*json_text.UNREADABLE, json_text.NotJson, json_text.TooDeep):
         return 0, bytes(error).decode("utf-8", "replace")
-    return parsed.code, parsed.message
+    return (parsed.code if abs(parsed.code) <= _LARGEST_CODE else 0), parsed.message
 
 
 def _parse(error: bytes) -> _ErrorObject:

@@ -23,6 +23,7 @@ class FailureKind(StrEnum):
     BROKEN_REPLY = "broken-reply"
     OVERSIZED = "oversized-answer"
     TIMEOUT = "timeout"
+    CLIENT_DEADLINE = "client-deadline"
     HTTP_STATUS = "http-status"
     NOT_JSON_RPC = "not-json-rpc"
     WRONG_ID = "wrong-id"
@@ -88,8 +89,10 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.BROKEN_REPLY: Policy("if-repeatable", "failure", "own-error", http=502),
     # The answer is longer than the settings allow. The cause is most likely the call, whichever node is asked, so the
     # breaker ignores it: otherwise a client that repeats the call would shut one node after the other.
-    FailureKind.OVERSIZED: Policy("one-other", "ignore", "own-error", http=502, pays="apart"),
+    FailureKind.OVERSIZED: Policy("one-other", "ignore", "own-error", http=502, pays="apart", fault="client"),
     FailureKind.TIMEOUT: Policy("if-repeatable", "failure", "own-error", http=504),
+    # The client gave the request less time than the answer took. The fetch goes on for others who wait for it.
+    FailureKind.CLIENT_DEADLINE: Policy("never", "ignore", "own-error", http=504, fault="client"),
     FailureKind.HTTP_STATUS: Policy("if-repeatable", "failure", "own-error", http=502),
     FailureKind.NOT_JSON_RPC: Policy("if-repeatable", "failure", "own-error", http=502),
     FailureKind.WRONG_ID: Policy("if-repeatable", "failure", "own-error", http=502),

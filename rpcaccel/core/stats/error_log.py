@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 
@@ -22,16 +23,26 @@ Fault = Literal["service", "client", "refused"]
 """Whose doing an error is: the proxy or its nodes failed, the client's own call is the cause, or the proxy did not
 accept the call."""
 FAULTS: tuple[Fault, ...] = ("service", "client", "refused")
+NOWHERE = ""
+"""The name under which the errors of no node are counted among those of nodes lately."""
 SAMPLES = 5
 """Samples kept of a group, the newest ones."""
 FINE, COARSE, SLOTS = 5.0, 60.0, 60
 """Seconds of a narrow and of a wide time slot, and how many of each are kept: five minutes and an hour."""
+LATELY = 10.0
+"""Seconds of a slot in which errors are counted by node and by client."""
+_LATELY_SLOTS = int(COARSE / LATELY) + 1
+"""Those slots of a minute, the one under way included."""
 MOST_SERIES = 120
 """Codes, by network and fault, whose counts over time are kept; the one not seen for longest is dropped first."""
 MOST_METHODS = 400
-"""Methods without a rule that are counted by name; the least called ones are dropped first."""
+"""Methods without a rule that are counted by name; a new one takes the place of the least called one."""
+PARAMS_OFF = "the setting errors.params keeps params out"
+"""The params_note of a sample whose params the settings do not let be shown."""
 _GROUP, _SAMPLE, _ATTEMPT = 2400, 500, 300
 """About the bytes that a group, a sample and an attempt take beside their texts."""
+_DICT, _NAME = 250, 50
+"""About the bytes that a dict of counts takes, and a name in it."""
 
 
 class ErrorAttempt(Struct, frozen=True):
@@ -107,6 +118,9 @@ class UnknownMethod(Struct):
     errors: int = 0
     last_seen: float = 0.0
     """Seconds since 1970."""
+    over: int = 0
+    """Calls of names that had this place in the log before, of which some may have been this one's. The order by calls
+    counts them."""
 
 
 class ErrorNews(Struct, frozen=True, tag=True):
@@ -171,27 +185,35 @@ class CountsOverTime:
 
 
 class Lately:
-    """CountsOverTime by name over the last minute or two: those of the minute under way and of the one before."""
+    """CountsOverTime by name over the last minute, in a few slots of which each has a bounded number of names."""
 
-    __slots__ = ("_before", "_now", "_since")
+    __slots__ = ("_slots",)
 
     def __init__(self) -> None:
-        self._since = 0.0
-        self._now: dict[str, int] = {}
-        self._before: dict[str, int] = {}
+        self._slots: list[tuple[int, dict[str, int]]] = []
+        """Numbers of slots, rising, and the counts in them; slots without a count are left out."""
 
-    def add(self, counts: dict[str, int], now: float) -> None:
-        """Count by name."""
-        if now - self._since >= COARSE:
-            fresh = now - self._since < 2 * COARSE
-            self._before, self._now, self._since = self._now if fresh else {}, {}, now
-        _add(self._now, counts)
+    def add(self, counts: Mapping[str, int], now: float) -> None:
+        """Count by name in the slot of `now`, or in the newest one when the clock was put back."""
+        slot = int(now // LATELY)
+        if not self._slots or slot > self._slots[-1][0]:
+            self._slots = [*self._slots[1 - _LATELY_SLOTS :], (slot, {})]
+        _add(self._slots[-1][1], counts)
 
-    def counts(self) -> dict[str, int]:
-        """The counts, as of the last time that something was counted."""
-        found = dict(self._before)
-        _add(found, self._now)
+    def counts(self, now: float = 0.0) -> dict[str, int]:
+        """The counts of the minute before `now`, or before the latest count where that is later."""
+        found: dict[str, int] = {}
+        if self._slots:
+            newest = max(int(now // LATELY), self._slots[-1][0])
+            for slot, counts in self._slots:
+                if newest - slot < _LATELY_SLOTS:
+                    _add(found, counts)
         return found
+
+    @property
+    def size(self) -> int:
+        """About the bytes that the counts take."""
+        return sum(_DICT + _NAME * len(counts) for _, counts in self._slots)
 
 
 class ErrorGroup:
@@ -227,11 +249,20 @@ class ErrorGroup:
         _add(self.clients, seen.clients)
         _add(self.nodes, seen.nodes)
         self.lately_clients.add(seen.clients, now)
-        self.lately_nodes.add(seen.nodes, now)
+        self.lately_nodes.add({**seen.nodes, NOWHERE: seen.count - sum(seen.nodes.values())}, now)
         self.over_time.add(seen.count, now)
         self.samples.extend(seen.samples)
+        self._measure()
+
+    def hide_params(self, fold: Callable[[str], str]) -> None:
+        """Leave the params out of the samples, and fold messages, which may quote them."""
+        for _ in range(len(self.samples)):
+            self.samples.append(_without_params(self.samples.popleft(), fold))
+        self._measure()
+
+    def _measure(self) -> None:
         self.size = _GROUP + _bytes((*self.key[:2], self.key.text, *self.clients, *self.nodes))
-        self.size += sum(map(_size, self.samples))
+        self.size += sum(map(_size, self.samples)) + self.lately_clients.size + self.lately_nodes.size
 
 
 class _Shelf:
@@ -252,6 +283,11 @@ class _Shelf:
         found.take(seen, now)
         self.size += found.size - before
 
+    def hide_params(self, fold: Callable[[str], str]) -> None:
+        for group in self.groups.values():
+            group.hide_params(fold)
+        self.size = sum(group.size for group in self.groups.values())
+
     def forget(self) -> ErrorGroup:
         _, oldest = self.groups.popitem(last=False)
         self.size -= oldest.size
@@ -267,6 +303,8 @@ class ErrorLog:
         self._shelves: dict[Fault, _Shelf] = {fault: _Shelf() for fault in FAULTS}
         self._series: OrderedDict[tuple[str, Fault, int], CountsOverTime] = OrderedDict()
         self._methods: dict[tuple[str, str], UnknownMethod] = {}
+        self._fold: Callable[[str], str] | None = None
+        """Given while samples may not hold params."""
         self.forgotten = 0
         """Groups dropped because there was no room."""
         self.forgotten_errors = 0
@@ -290,6 +328,8 @@ class ErrorLog:
         groups, size = self._most
         for seen in news.groups:
             shelf = self._shelves[seen.key.fault]
+            if self._fold is not None:  # the worker may not have known of the setting yet
+                seen.samples = [_without_params(sample, self._fold) for sample in seen.samples]
             shelf.take(seen, now)
             self._count(seen, now)
             while len(shelf.groups) > groups or (shelf.size > size and shelf.groups):
@@ -297,6 +337,14 @@ class ErrorLog:
                 self.forgotten += 1
                 self.forgotten_errors += gone.count
         self._name(news)
+
+    def hide_params(self, fold: Callable[[str], str] | None) -> None:
+        """Leave params out of all samples, of those that are here and of those that come, and fold the messages that
+        may quote them. None: further samples are kept as they come."""
+        self._fold = fold
+        if fold is not None:
+            for shelf in self._shelves.values():
+                shelf.hide_params(fold)
 
     def groups(self) -> Iterator[ErrorGroup]:
         """Every group."""
@@ -326,26 +374,49 @@ class ErrorLog:
             self._series.popitem(last=False)
 
     def _name(self, news: ErrorNews) -> None:
+        """Count methods by name. Where there is no room, a new name takes the place of the one that stands lowest, and
+        its standing (Metwally et al., space saving): names called once in a while lose to one that is called now."""
         self.unnamed += news.unnamed
+        fresh = []
         for one in news.methods:
-            found = self._methods.setdefault((one.network, one.method), UnknownMethod(one.network, one.method))
+            found = self._methods.get((one.network, one.method))
+            if found is None:
+                fresh.append(one)
+                continue
             found.calls += one.calls
             found.errors += one.errors
             found.last_seen = max(found.last_seen, one.last_seen)
-        if len(self._methods) > MOST_METHODS:
-            self.unnamed += sum(gone.calls for gone in self.methods()[MOST_METHODS:])
-            self._methods = {(one.network, one.method): one for one in self.methods()[:MOST_METHODS]}
+        here = self.methods() if len(self._methods) + len(fresh) > MOST_METHODS else []
+        for one in sorted(fresh, key=_standing, reverse=True):
+            over = 0
+            if len(self._methods) >= MOST_METHODS:
+                if not here or not one.calls:
+                    self.unnamed += one.calls
+                    continue
+                least = here.pop()
+                del self._methods[least.network, least.method]
+                self.unnamed += least.calls
+                over = least.calls + least.over
+            self._methods[one.network, one.method] = replace(one, over=over)
 
 
 def _standing(method: UnknownMethod) -> tuple[int, float]:
-    return method.calls, method.last_seen
+    return method.calls + method.over, method.last_seen
 
 
-def _add(counts: dict[str, int], more: dict[str, int]) -> None:
+def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
     """Add counts by name; names beyond MAX_REASONS are counted as OTHER."""
     for name, number in more.items():
         place = name if name in counts or len(counts) < MAX_REASONS else OTHER
         counts[place] = counts.get(place, 0) + number
+
+
+def _without_params(sample: ErrorSample, fold: Callable[[str], str]) -> ErrorSample:
+    """The sample as a worker makes it under errors.params = false."""
+    if sample.params_note == PARAMS_OFF:
+        return sample
+    attempts = tuple(replace(attempt, said=fold(attempt.said)) for attempt in sample.attempts)
+    return replace(sample, params="", params_note=PARAMS_OFF, message=fold(sample.message), attempts=attempts)
 
 
 def _size(sample: ErrorSample) -> int:

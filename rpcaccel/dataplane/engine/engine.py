@@ -111,7 +111,7 @@ class Engine:
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
         """The outcome for a caller that joined another caller's flight. A caller that ran out of time by itself keeps
         its own outcome."""
-        if outcome.kind is FailureKind.TIMEOUT and not outcome.steps:
+        if outcome.kind is FailureKind.CLIENT_DEADLINE:
             return outcome
         waited = self._clock() - started
         self.tally.step(Step.FLIGHT, waited)

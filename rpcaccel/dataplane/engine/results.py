@@ -80,6 +80,7 @@ def joined(outcome: Outcome, waited: float) -> Outcome:
 
 def out_of_time(head: int) -> Outcome:
     """The outcome of a call whose client gave it less time than it took."""
-    row = policy(FailureKind.TIMEOUT)
+    kind = FailureKind.CLIENT_DEADLINE
+    row = policy(kind)
     error = jsonrpc.error_object(row.code, "no answer within the time that the request gave")
-    return Outcome(source=AnswerSource.NODE, error=error, block=head, http=row.http, kind=FailureKind.TIMEOUT)
+    return Outcome(source=AnswerSource.NODE, error=error, block=head, http=row.http, kind=kind)

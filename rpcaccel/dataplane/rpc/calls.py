@@ -219,7 +219,6 @@ class Calls:
         seconds = self.clock() - taken.started
         size = len(outcome.result) if outcome.result is not None else 0
         fault = ""
-        fault = ""
         if outcome.error is None:
             taken.cell.done(outcome.source, seconds, size, steps=outcome.steps)
         else:

@@ -18,6 +18,7 @@ from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.counters import OTHER, bump
 from rpcaccel.core.stats.error_log import (
+    PARAMS_OFF,
     ErrorAttempt,
     ErrorKey,
     ErrorNews,
@@ -43,7 +44,6 @@ _REMEMBERED, _SHORT = 256, 1024
 """Errors whose parts are remembered, and bytes of the longest one of them: most errors are the same again."""
 _SHOWN_KINDS = frozenset({"read", "filter-new", "filter-poll", "filter-drop", "subscribe"})
 """Kinds of methods whose params may be shown."""
-OFF = "the setting errors.params keeps params out"
 HASHED = "a signed transaction, shown as the SHA-256 of its params"
 UNREAD = "left out: nothing says what the params of this method hold"
 
@@ -161,7 +161,7 @@ class ErrorNotes:
     def _params(self, rule: Rule, asked: bytes) -> tuple[str, str]:
         """The params as they may be shown, and why they are not shown as they came."""
         if not self.params:
-            return "", OFF
+            return "", PARAMS_OFF
         if not rule.known or rule.deny:
             return "", UNREAD
         if rule.kind == "send":

@@ -23,9 +23,11 @@ from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
 from rpcaccel.core.messages import Spent
+from rpcaccel.core.stats.error_log import PARAMS_OFF, ErrorNews
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import settings_for
+from tests.support.sample_errors import TIMEOUT, seen_of
 from tests.support.services import RedisServer
 
 ANY = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}, "drain_timeout": 1}
@@ -144,6 +146,19 @@ async def test_a_change_while_it_starts_reaches_every_worker(nodes: list[SimNode
         await started
         assert [worker["revision"] for worker in running.workers()] == [running.ledger.revision] * workers
         assert running.adopted() == workers
+    finally:
+        await running.stop()
+
+
+async def test_params_that_were_noted_are_gone_when_the_settings_keep_them_out(nodes: list[SimNode]) -> None:
+    running = Supervisor(settings_for(nodes, **ANY))
+    await running.start()
+    try:
+        running.errors.take(ErrorNews((seen_of(TIMEOUT),)), 0.0)
+        (group,) = running.errors.groups()
+        assert group.samples[0].params
+        assert await running.ledger.change({"errors": {"params": False}}, Author("ops"))
+        assert [(sample.params, sample.params_note) for sample in group.samples] == [("", PARAMS_OFF)]
     finally:
         await running.stop()
 

@@ -8,8 +8,9 @@ from rpcaccel.config.sections import ErrorsSettings
 from rpcaccel.controlplane.stats.error_documents import TOP_METHODS, errors, failing, most, opened, refused_requests
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.replies.failure import FailureKind, policy
 from rpcaccel.core.stats.counters import OTHER, AnswerSource
-from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews, UnknownMethod
+from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews, ErrorsSeen, UnknownMethod
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_errors import INVENTED, NETWORK, TIMEOUT, sample_log, sample_of, seen_of
 
@@ -64,7 +65,7 @@ def test_the_sentence_says_what_most_failures_have_in_common() -> None:
     assert (notice.subject, notice.text) == (
         NETWORK,
         "harmony-s0: 6.25 % of the calls failed in the last minute (64 of 1024): "
-        "most from node b (timeout), method hmyv2_getBlockByNumber, client shop",
+        "most from node b (no answer in time), method hmyv2_getBlockByNumber, client shop",
     )
 
 
@@ -86,6 +87,36 @@ def test_failures_of_long_ago_say_nothing_about_those_of_now() -> None:
     log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 500)
     (notice,) = failing(passed(60, failed=40), log, SETTINGS, NOW + 500)
     assert "node new" in notice.text
+
+
+def told(*groups: ErrorsSeen) -> str:
+    """What the sentence says that most failures of so many have in common."""
+    log = ErrorLog()
+    log.take(ErrorNews(groups), NOW)
+    (notice,) = failing(passed(30, failed=sum(group.count for group in groups)), log, SETTINGS, NOW)
+    return notice.text.partition(")")[2]
+
+
+def test_failures_without_a_node_are_no_failures_of_the_node_with_the_most() -> None:
+    nowhere = seen_of(TIMEOUT, 60, nodes={})
+    pruned = seen_of(TIMEOUT._replace(method="hmyv2_call", text="pruned"), 10, kind="pruned")
+    assert told(nowhere, pruned) == ": most: no answer in time, method hmyv2_getBlockByNumber, client shop"
+
+
+def test_the_node_named_is_that_of_the_minute_and_not_of_the_one_before() -> None:
+    log = ErrorLog()
+    log.take(ErrorNews((seen_of(TIMEOUT, 1000, nodes={"old": 1000}),)), NOW)
+    log.take(ErrorNews((seen_of(TIMEOUT, 20, nodes={"new": 20}),)), NOW + 80)
+    (notice,) = failing(passed(60, failed=40), log, SETTINGS, NOW + 80)
+    assert "node new" in notice.text
+    (group,) = log.groups()
+    assert (opened(group, NOW + 80)["node"], opened(group, NOW + 5000)["node"]) == ("new", "new")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if policy(kind).fault != "client"])
+def test_every_kind_that_may_be_a_failure_of_the_service_is_told_in_words(kind: FailureKind) -> None:
+    assert f" ({kind})" not in told(seen_of(TIMEOUT, 40, kind=kind.value))
+    assert told(seen_of(TIMEOUT, 40, kind=kind.value)).startswith(": most from node b (")
 
 
 @pytest.mark.parametrize(

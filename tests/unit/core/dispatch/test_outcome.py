@@ -29,7 +29,11 @@ def test_an_outcome_says_where_it_came_from_and_is_a_success_unless_told_otherwi
         (FailureKind.NODE_BEHIND, True, HEAD, False),
         (FailureKind.NODE_BEHIND, True, None, False),
         (FailureKind.PRUNED, True, 1, False),
+        (FailureKind.BEYOND_WINDOW, True, 1, False),
+        (FailureKind.ROLE_MISSING, True, None, False),
+        (FailureKind.OVERSIZED, True, None, True),
         (FailureKind.TIMEOUT, True, None, False),
+        (FailureKind.CLIENT_DEADLINE, True, None, True),
         (FailureKind.UNKNOWN, True, None, False),
         (FailureKind.NO_NODE, True, None, False),
         (None, True, None, False),
@@ -47,4 +51,4 @@ def test_an_error_is_the_clients_own_where_every_node_would_say_the_same(
 def test_a_node_is_at_fault_for_what_it_failed_at_and_not_for_what_it_lacks_or_rightly_refused() -> None:
     assert all(map(is_node_fault, ("timeout", "connect", "http-status", "rate-limited", "unknown")))
     assert not any(map(is_node_fault, ("method-missing", "node-behind", "pruned", "revert", "invalid-params")))
-    assert not any(map(is_node_fault, ("cancelled", "overtaken", "other")))
+    assert not any(map(is_node_fault, ("cancelled", "overtaken", "other", "oversized-answer")))

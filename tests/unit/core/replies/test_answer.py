@@ -21,6 +21,12 @@ def test_an_error_of_another_form_is_its_own_text(raw: bytes) -> None:
     assert error_parts(raw) == (0, raw.decode())
 
 
+@pytest.mark.parametrize("code", [2**70, -(2**70), 2**53 + 1, 10**400])
+def test_a_code_that_no_reader_of_json_holds_exactly_is_read_as_0(code: int) -> None:
+    assert error_parts(b'{"code":%d,"message":"m"}' % code) == (0, "m")
+    assert error_parts(b'{"code":%d}' % -(2**53)) == (-(2**53), "")
+
+
 def test_bytes_that_are_no_text_are_still_read() -> None:
     assert error_parts(b'{"code":1,"message":"\xff"}')[0] == 0
 

@@ -6,11 +6,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.counters import MAX_REASONS, OTHER
 from rpcaccel.core.stats.error_log import (
     FAULTS,
     MOST_METHODS,
     MOST_SERIES,
+    PARAMS_OFF,
     SAMPLES,
     CountsOverTime,
     ErrorAttempt,
@@ -19,11 +21,13 @@ from rpcaccel.core.stats.error_log import (
     ErrorNews,
     ErrorSample,
     ErrorsSeen,
+    Lately,
     UnknownMethod,
 )
 from tests.support.sample_errors import INVENTED, LIMITED, NETWORK, TIMEOUT, sample_log, sample_of, seen_of
 
 NOW = 1000.0
+RAW = f"0x{'f8' * 100}"
 
 TEXTS = st.text(max_size=40)
 SAMPLED = st.builds(
@@ -139,6 +143,35 @@ def test_counts_over_time_forget_what_is_too_long_ago() -> None:
     assert counts.last(3600, NOW + 10_000) == 0
 
 
+def test_params_are_taken_out_of_the_samples_that_are_here_and_of_those_that_come() -> None:
+    log = ErrorLog()
+    quoting = sample_of(message=f"cannot decode {RAW}", attempts=(ErrorAttempt("b", 0.0, 1.0, "unknown", f"no {RAW}"),))
+    log.take(ErrorNews((seen_of(TIMEOUT, samples=[quoting]),)), NOW)
+    size = log.size
+    log.hide_params(fold)
+    assert log.size < size
+    log.take(ErrorNews((seen_of(TIMEOUT, samples=[quoting]),)), NOW)
+    (group,) = log.groups()
+    for sample in group.samples:
+        assert (sample.params, sample.params_note, sample.client) == ("", PARAMS_OFF, "shop")
+        assert (sample.message, sample.attempts[0].said) == ("cannot decode <hex>", "no <hex>")
+    log.hide_params(None)
+    log.take(ErrorNews((seen_of(TIMEOUT, samples=[quoting]),)), NOW)
+    assert [RAW in sample.message for sample in group.samples] == [False, False, True]
+
+
+def test_counts_by_name_are_those_of_the_last_minute() -> None:
+    lately = Lately()
+    assert lately.counts() == {}
+    for second in range(600):
+        lately.add({"early" if second < 300 else "late": 1}, NOW + second)
+        assert sum(lately.counts(NOW + second).values()) <= 70
+    assert set(lately.counts(NOW + 599)) == {"late"}
+    assert lately.counts(NOW + 599) == lately.counts()
+    assert lately.counts(NOW + 700) == {}
+    assert lately.size < 5000
+
+
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 4000)), max_size=40))
 def test_a_clock_that_is_put_back_loses_no_count(added: list[tuple[int, float]]) -> None:
     counts, latest = CountsOverTime(), 0.0
@@ -155,6 +188,20 @@ def test_codes_are_counted_over_time_by_network_and_fault() -> None:
     for code in range(2 * MOST_SERIES):
         log.take(ErrorNews((seen_of(TIMEOUT._replace(code=code), samples=[]),)), NOW)
     assert len(list(log.series())) == MOST_SERIES
+
+
+def test_names_that_were_called_once_do_not_hide_one_that_is_called_now() -> None:
+    log = ErrorLog()
+    invented = [UnknownMethod(NETWORK, f"invented{number}", 50) for number in range(MOST_METHODS)]
+    for start in range(0, MOST_METHODS, 200):
+        log.take(ErrorNews((), tuple(invented[start : start + 200])), NOW)
+    for second in range(120):
+        flood = [UnknownMethod(NETWORK, f"more{second}_{number}", 1) for number in range(199)]
+        log.take(ErrorNews((), (*flood, UnknownMethod(NETWORK, "hmyv2_real", 20, 20, float(second)))), NOW)
+    real = log.methods()[0]
+    assert (real.method, real.calls, real.errors, real.over) == ("hmyv2_real", 2400, 2400, 50)
+    assert len(log.methods()) == MOST_METHODS
+    assert sum(one.calls for one in log.methods()) + log.unnamed == MOST_METHODS * 50 + 120 * (199 + 20)
 
 
 def test_methods_without_a_rule_are_counted_by_name_and_the_least_called_ones_dropped() -> None:

@@ -60,7 +60,7 @@ def test_when_everybody_failed_the_proxy_says_so_itself() -> None:
 
 def test_a_client_that_gave_too_little_time_gets_a_504() -> None:
     outcome = results.out_of_time(7)
-    assert (outcome.http, outcome.block, outcome.kind) == (504, 7, FailureKind.TIMEOUT)
+    assert (outcome.http, outcome.block, outcome.kind) == (504, 7, FailureKind.CLIENT_DEADLINE)
     assert b"-32603" in (outcome.error or b"")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,13 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
-from rpcaccel.core import client_limits
+from rpcaccel.core import client_limits, messages
 from rpcaccel.core.dispatch.outcome import Leg, Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Kind, Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
-from rpcaccel.core.stats.error_log import ErrorGroup, ErrorLog, ErrorNews, ErrorSample, ErrorsSeen
+from rpcaccel.core.stats.error_log import PARAMS_OFF, ErrorGroup, ErrorLog, ErrorNews, ErrorSample, ErrorsSeen
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.dataplane.rpc.admission import NOBODY
 from rpcaccel.dataplane.rpc.error_notes import (
@@ -25,7 +26,6 @@ from rpcaccel.dataplane.rpc.error_notes import (
     MOST_GROUPS,
     MOST_METHODS,
     MOST_SAMPLES,
-    OFF,
     SAMPLES_EACH,
     UNREAD,
     ErrorNotes,
@@ -86,7 +86,7 @@ def test_a_flood_of_causes_names_and_params_stays_bounded_and_is_counted_to_the_
     assert sum(method.calls for method in news.methods) + news.unnamed == 3000
     assert all(group.key.method.isprintable() and len(group.key.method) <= 64 for group in news.groups)
     log.take(news, 0.0)
-    assert log.size < 300_000
+    assert log.size < 330_000
 
 
 def test_failures_of_nodes_are_not_told_apart_by_invented_names() -> None:
@@ -95,6 +95,17 @@ def test_failures_of_nodes_are_not_told_apart_by_invented_names() -> None:
         notes.note(NOBODY, plan_of(f"invented{number}", rule=UNKNOWN), failed(), 0.0)
     (group,) = noted(notes)
     assert (group.key.method, group.key.fault, group.count) == ("other", "service", 50)
+
+
+def test_a_code_of_any_length_can_be_told_and_is_the_clients_to_read() -> None:
+    notes = ErrorNotes()
+    outcome = failed(code=2**70)
+    notes.note(NOBODY, plan_of(), outcome, 0.0)
+    news = notes.take()
+    assert news is not None
+    assert messages.encode(news)
+    assert news.groups[0].key.code == 0
+    assert str(2**70).encode() in (outcome.error or b"")
 
 
 def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True, **more: Any) -> ErrorSample:
@@ -110,7 +121,7 @@ def sampled(kind: Kind = "read", params: bytes = b'["0x1"]', *, on: bool = True,
     ("sample", "params", "note"),
     [
         (sampled(), '["0x1"]', ""),
-        (sampled(on=False), "", OFF),
+        (sampled(on=False), "", PARAMS_OFF),
         (sampled("write"), "", UNREAD),
         (sampled(deny=True), "", UNREAD),
         (sampled(params=b'["a\n\x1b\xff"]'), '["a\\n\\x1b\ufffd"]', ""),
@@ -185,6 +196,21 @@ def seen(proxy: Proxy, log: ErrorLog) -> dict[tuple[str, str], ErrorGroup]:
     return {(group.key.fault, group.key.method): group for group in log.groups()}
 
 
+async def test_a_report_that_cannot_be_sent_is_logged_and_neither_ends_the_reports_nor_the_drain() -> None:
+    def tell(_word: object) -> None:
+        raise RuntimeError
+
+    logged: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, told: logged.append(told["message"]))
+    async with harmony_nodes(1) as nodes, proxying(nodes, on_hint=tell) as proxy:
+        for _ in range(2):
+            await proxy.call("hmyv2_nope")
+            proxy.worker._tell_errors()
+        await proxy.call("hmyv2_nope")
+        await proxy.worker.drain(1.0)
+    assert logged == ["errors that clients got are not reported"] * 3
+
+
 async def test_a_sample_tells_whose_call_it_was_and_what_each_node_said() -> None:
     clients = {"keys": {"shop": {"hashes": [client_limits.hashed(KEY)]}}}
     async with harmony_nodes(2) as nodes, noting(nodes, clients=clients) as (proxy, log):
@@ -209,6 +235,26 @@ async def test_the_only_attempt_of_a_call_is_told_when_it_failed() -> None:
         group = seen(proxy, log)["client", "hmyv2_getBlockByNumber"]
         (attempt,) = group.samples[0].attempts
     assert (attempt.end, attempt.said) == ("invalid-params", group.samples[0].message)
+
+
+async def test_a_client_that_gave_too_little_time_is_told_apart_from_a_node_that_did_not_answer() -> None:
+    async with harmony_nodes(1) as nodes, noting(nodes, net={"deadline": "100ms"}) as (proxy, log):
+        nodes[0].knobs.turn({"faults": {"hang": 1.0}})
+        bodies = [
+            orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [block, {}]})
+            for block in (26, 26, 27)
+        ]
+        times = ("1ms", "1ms", "60s")
+        replies = await asyncio.gather(
+            *(proxy.post(body, X_Rpcaccel_Timeout=given) for body, given in zip(bodies, times, strict=True))
+        )
+        found = seen(proxy, log)
+        (cell,) = proxy.worker.report().tally.cells
+    assert [reply.status for reply in replies] == [504] * 3
+    by_client, failed = (found[fault, "hmyv2_getBlockByNumber"] for fault in ("client", "service"))
+    assert (by_client.kind, by_client.count) == ("client-deadline", 2)
+    assert (failed.kind, failed.count) == ("timeout", 1)
+    assert (cell.client_errors, cell.errors) == (2, 1)
 
 
 async def test_no_secret_of_a_nodes_address_is_noted() -> None:
@@ -253,7 +299,7 @@ async def test_the_setting_keeps_params_out() -> None:
     async with harmony_nodes(1) as nodes, noting(nodes, errors={"params": False}) as (proxy, log):
         await proxy.call("hmyv2_getBlockByNumber", "not a block", {})
         sample = seen(proxy, log)["client", "hmyv2_getBlockByNumber"].samples[0]
-    assert (sample.params, sample.params_note) == ("", OFF)
+    assert (sample.params, sample.params_note) == ("", PARAMS_OFF)
 
 
 def test_an_error_that_comes_in_a_later_report_than_its_call_is_counted_for_the_methods_name() -> None:
