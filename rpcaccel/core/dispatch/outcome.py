@@ -82,18 +82,18 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def is_client_error(plan: Plan, outcome: Outcome) -> bool:
-    """Is the error of a call the client's own doing: params, a revert, an invented method, a block yet to come?
+    """Is the error of a call the client's own doing: params, a revert, a block yet to come, or something that no node
+    here has?
 
-    A call that the proxy refused is none: refusals are counted apart.
+    A method, role or old state that no node has is among them, because a client can ask for it as often as it likes
+    while nothing is wrong. The death of the one node that had it is told by the state of that node. A call that the
+    proxy refused is none: refusals are counted apart.
     """
-    kind = outcome.kind
-    if kind is None:
+    if outcome.kind is None:
         return False
-    if kind is FailureKind.METHOD_MISSING:
-        return not plan.rule.known
-    if kind is FailureKind.NODE_BEHIND:
+    if outcome.kind is FailureKind.NODE_BEHIND:
         return plan.block is not None and plan.block > outcome.block
-    return policy(kind).fault == "client"
+    return policy(outcome.kind).fault in {"client", "lack"}
 
 
 def fault_of(plan: Plan, outcome: Outcome) -> Fault:

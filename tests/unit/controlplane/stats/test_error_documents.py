@@ -113,7 +113,12 @@ def test_the_node_named_is_that_of_the_minute_and_not_of_the_one_before() -> Non
     assert (opened(group, NOW + 80)["node"], opened(group, NOW + 5000)["node"]) == ("new", "new")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FailureKind if policy(kind).fault != "client"])
+OF_SERVICE = [
+    kind for kind in FailureKind if policy(kind).fault in {"node", "proxy"} or kind is FailureKind.NODE_BEHIND
+]
+
+
+@pytest.mark.parametrize("kind", OF_SERVICE)
 def test_every_kind_that_may_be_a_failure_of_the_service_is_told_in_words(kind: FailureKind) -> None:
     assert f" ({kind})" not in told(seen_of(TIMEOUT, 40, kind=kind.value))
     assert told(seen_of(TIMEOUT, 40, kind=kind.value)).startswith(": most from node b (")

@@ -24,13 +24,13 @@ def test_an_outcome_says_where_it_came_from_and_is_a_success_unless_told_otherwi
         (FailureKind.REVERT, True, None, True),
         (FailureKind.INVALID_PARAMS, True, None, True),
         (FailureKind.METHOD_MISSING, False, None, True),
-        (FailureKind.METHOD_MISSING, True, None, False),
+        (FailureKind.METHOD_MISSING, True, None, True),
         (FailureKind.NODE_BEHIND, True, HEAD + 1, True),
         (FailureKind.NODE_BEHIND, True, HEAD, False),
         (FailureKind.NODE_BEHIND, True, None, False),
-        (FailureKind.PRUNED, True, 1, False),
-        (FailureKind.BEYOND_WINDOW, True, 1, False),
-        (FailureKind.ROLE_MISSING, True, None, False),
+        (FailureKind.PRUNED, True, 1, True),
+        (FailureKind.BEYOND_WINDOW, True, 1, True),
+        (FailureKind.ROLE_MISSING, True, None, True),
         (FailureKind.OVERSIZED, True, None, True),
         (FailureKind.TIMEOUT, True, None, False),
         (FailureKind.CLIENT_DEADLINE, True, None, True),
@@ -39,7 +39,7 @@ def test_an_outcome_says_where_it_came_from_and_is_a_success_unless_told_otherwi
         (None, True, None, False),
     ],
 )
-def test_an_error_is_the_clients_own_where_every_node_would_say_the_same(
+def test_an_error_is_the_clients_own_where_every_node_would_say_the_same_or_none_has_what_is_asked(
     kind: FailureKind | None, known: bool, block: int | None, expected: bool
 ) -> None:
     rule = Rule(method="m" if known else "", cache=CacheClass.HEAD)
