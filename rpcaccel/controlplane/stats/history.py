@@ -19,11 +19,13 @@ from rpcaccel.controlplane.stats.buckets import (
     Bucket,
     NodeKey,
     NodeSums,
-    Rings,
+    RangeTotal,
     TimeSlice,
     bucket_of,
     summed,
 )
+from rpcaccel.controlplane.stats.points import ChartPoint
+from rpcaccel.controlplane.stats.rings import Rings
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
 from rpcaccel.core.stats.tally import delta
 
@@ -117,7 +119,11 @@ class History:
         """The buckets of a network, or of all together, oldest first; the last one may be shorter than the rest."""
         return self._networks.buckets(over, network)
 
-    def total(self, over: Range, network: str = "") -> Bucket | None:
+    def points(self, over: Range = "5m", network: str = "") -> list[ChartPoint]:
+        """These buckets, as they are shown in charts."""
+        return self._networks.points(over, network)
+
+    def total(self, over: Range, network: str = "") -> RangeTotal | None:
         """The sum of these buckets; None without any."""
         return self._networks.total(over, network)
 
@@ -134,7 +140,11 @@ class History:
         """The buckets of a client, oldest first; the last one may be shorter than the rest."""
         return self._clients.buckets(over, name)
 
-    def client_total(self, name: str, over: ClientRange = "1h") -> Bucket | None:
+    def client_points(self, name: str, over: ClientRange = "1h") -> list[ChartPoint]:
+        """These buckets, as they are shown in charts."""
+        return self._clients.points(over, name)
+
+    def client_total(self, name: str, over: ClientRange = "1h") -> RangeTotal | None:
         """The sum of these buckets; None without any."""
         return self._clients.total(over, name)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.controlplane.stats.buckets import Bucket, NodeSums, Rings, TimeSlice, encoded, sound
+from rpcaccel.controlplane.stats.buckets import Bucket, NodeSums, TimeSlice, encoded, merged, sound
+from rpcaccel.controlplane.stats.rings import Rings
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 
 SMALL = {"fine": (0.0, 10), "middle": (4.0, 5), "coarse": (8.0, 5)}
@@ -76,6 +78,35 @@ def test_the_sum_of_a_range_is_that_of_its_buckets_whatever_was_summed_up_before
             assert total is not None
             assert total.calls == sum(one.calls for one in rings.buckets(name, "s0"))
     assert Rings(SMALL).total("coarse") is None
+
+
+@given(st.lists(st.tuples(NAMES, buckets()), min_size=1, max_size=40))
+def test_the_sum_of_a_range_has_every_figure_of_its_buckets(added: list[tuple[str, Bucket]]) -> None:
+    rings: Rings[str] = Rings(SMALL)
+    for second, (name, bucket) in enumerate(added):
+        rings.add(slice_of(1000.0 + second, {name: bucket}, bucket))
+    for over, name in itertools.product(SMALL, ("", "s0", "unheard-of")):
+        total, whole = rings.total(over, name), merged(rings.buckets(over, name))
+        assert total is not None
+        assert total.node_calls == sum(node.calls for node in whole.nodes.values())
+        for figure in set(Bucket.__struct_fields__) - {"at", "nodes", "codes", "limited", "hit", "miss"}:
+            assert getattr(total, figure) == pytest.approx(getattr(whole, figure))
+        for mine, theirs in ((total.hit, whole.hit), (total.miss, whole.miss)):
+            assert mine.counts == theirs.counts
+            assert mine.seconds == pytest.approx(theirs.seconds)
+
+
+def test_points_of_full_slices_are_made_once_while_a_few_are_asked_for() -> None:
+    rings = filled(11)
+    first = rings.points("middle", "s0")
+    rings.add(slice_of(1011.0, {}))
+    again = rings.points("middle", "s0")
+    assert len(again) == 3
+    assert all(one is other for one, other in zip(first[:2], again[:2], strict=True))
+    for name in ("", "s1", "s2"):
+        rings.points("middle", name)
+    assert rings.points("middle", "s0")[0] is not again[0], "what nobody asks for any more is not kept"
+    assert rings.points("middle", "s0") == again
 
 
 def test_of_many_parts_the_busiest_are_kept() -> None:
@@ -145,7 +176,7 @@ def test_figures_that_no_program_counts_are_found_out(spoilt: Bucket) -> None:
     with pytest.raises((ValueError, msgspec.MsgspecError)):
         sound(encoded(TimeSlice(spoilt, {})))
     good = Bucket(at=1.0, seconds=1.0)
-    assert sound(encoded(TimeSlice(good, {}))) == good
+    assert sound(encoded(TimeSlice(good, {}))).whole == good
     with pytest.raises((ValueError, msgspec.MsgspecError)):
         sound(encoded(TimeSlice(good, {"s0": spoilt})))
 
