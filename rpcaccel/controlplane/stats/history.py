@@ -152,13 +152,14 @@ class History:
         """What is to be saved for the next start, by kind and range: everything but the seconds."""
         return {"networks": self._networks.kept(), "clients": self._clients.kept()}
 
-    def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> None:
-        """Take up what an earlier run saved; `now` in seconds since 1970. Raises ValueError when it is damaged."""
+    def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> bool:
+        """Take up what an earlier run saved; `now` in seconds since 1970. Returns whether anything was left out because
+        it is from the future. Raises ValueError when it is damaged."""
         networks: Rings[Range] = Rings(SPACING)
         clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
-        networks.restore(saved.get("networks", {}), now)
-        clients.restore(saved.get("clients", {}), now)
+        future = networks.restore(saved.get("networks", {}), now) + clients.restore(saved.get("clients", {}), now)
         self._networks, self._clients = networks, clients
+        return future > 0
 
     def method(self, network: str, method: str) -> list[Bucket]:
         """A method's last five minutes, oldest first; an empty bucket where it was not called."""

@@ -141,8 +141,31 @@ def test_what_is_kept_is_what_is_found_again(added: list[tuple[str, Bucket]], wh
 def test_what_is_too_old_or_from_the_future_or_runs_backwards_is_not_taken_up() -> None:
     kept = {"middle": [encoded(slice_of(at, {})) for at in (900.0, 990.0, 985.0, 995.0, 1001.0)]}
     rings: Rings[str] = Rings(SMALL)
-    rings.restore(kept, now=1000.0)
+    assert rings.restore(kept, now=1000.0) == 1, "one is from the future"
     assert [one.at for one in rings.buckets("middle")] == [990.0, 995.0]
+
+
+@pytest.mark.parametrize("jump", [700_000.0, 7.0, -7.0, -700_000.0])
+def test_a_clock_that_is_wrong_for_a_while_takes_nothing_away_and_no_range_runs_backwards(jump: float) -> None:
+    rings, clock = filled(24, begin=1_000_000), 1_000_024.0
+    before = {over: [one.at for one in rings.buckets(over)][:-1] for over in SMALL}
+    for second in range(8):
+        rings.add(slice_of(clock + second + (jump if second < 4 else 0.0), {}))
+        for over in SMALL:
+            at = [one.at for one in rings.buckets(over)]
+            assert at == sorted(set(at))
+            total = rings.total(over)
+            assert total is not None
+            assert total.calls == sum(one.calls for one in rings.buckets(over))
+    if abs(jump) > 1000.0:
+        assert set(before["coarse"]) <= {one.at for one in rings.buckets("coarse")}
+
+
+def test_slices_that_a_clock_made_too_old_are_still_saved() -> None:
+    rings = filled(24)
+    kept = rings.kept()["coarse"]
+    rings.add(slice_of(900_000.0, {}))
+    assert rings.kept()["coarse"][: len(kept) - 1] == kept[:-1]
 
 
 def test_after_a_restart_there_is_a_gap_and_the_range_is_no_longer_than_its_name_says() -> None:
