@@ -1,7 +1,8 @@
 """The history over restarts: a file beside the state file, written seldom and by a thread.
 
 The file is never the reason why a start fails. One that is damaged, of another version or too large is left behind with
-a word in the log and on the page, and the history begins anew.
+a word in the log and on the page, and the history begins anew. One from the future, by a clock that may not have been
+set yet, is renamed before a new one is written.
 """
 
 from __future__ import annotations
@@ -78,6 +79,16 @@ class HistoryFile:
             raise LostHistoryError("is damaged") from None
         raise LostHistoryError(f"has version {version}, which this rpcaccel does not read")
 
+    @property
+    def aside(self) -> Path:
+        """Where a file is put that a clock may have been wrong about."""
+        return self.path.with_name(f"{self.path.name}.future")
+
+    def put_aside(self) -> None:
+        """Rename the file; one that was put aside before is replaced. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.replace(self.aside)
+
     def save(self, kept: Kept) -> None:
         """Write and rename. What makes the file too large is left out, the finest ranges first. Raises OSError.
         Blocks."""
@@ -98,6 +109,9 @@ class HistoryKeeper:
         """`every`: seconds between two writes."""
         self.note = ""
         """A sentence when the history was lost, or will be."""
+        self._early = ""
+        """A sentence when the clock was behind the file at the start."""
+        self._to_put_aside = False
         self._history = history
         self._wall = wall
         self._every = every
@@ -115,8 +129,8 @@ class HistoryKeeper:
             return
         try:
             saved = file.load()
-            if saved:
-                self._history.restore(saved, self._wall())
+            if saved and self._history.restore(saved, self._wall()):
+                self._say_future(file)
         except LostHistoryError as error:
             self._begin_anew(file, str(error))
         except (ValueError, msgspec.MsgspecError):
@@ -145,6 +159,9 @@ class HistoryKeeper:
 
     async def _save(self, file: HistoryFile) -> None:
         try:
+            if self._to_put_aside:
+                await asyncio.to_thread(file.put_aside)
+                self._to_put_aside = False
             await asyncio.to_thread(file.save, self._history.kept())
         except OSError as error:
             why = error.strerror or type(error).__name__
@@ -155,7 +172,14 @@ class HistoryKeeper:
         except Exception:
             log.exception("the history was not saved, and is saved again")
         else:
-            self.note = ""
+            self.note = self._early
+
+    def _say_future(self, file: HistoryFile) -> None:
+        self._to_put_aside = True
+        self.note = self._early = (
+            f"{file.path} tells of times after this clock's: the charts lack them, and the file is kept as {file.aside}"
+        )
+        log.error("the history is from the future by this clock", file=str(file.path), kept_as=str(file.aside))
 
     def _begin_anew(self, file: HistoryFile, why: str) -> None:
         self.note = f"{file.path} {why}: the charts began anew at this start"

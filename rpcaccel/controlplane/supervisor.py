@@ -162,18 +162,20 @@ class Supervisor:
             raise ListenError(f"admin.listen: cannot listen on {listen}: {reason_of(error)}") from error
 
     async def stop(self) -> None:
-        """Drain the workers within the drain timeout, then end everything else."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
-        await self._hosts.stop()
-        await self._watchdog.stop()
-        await self._workers.stop(self.settings.drain_timeout)
-        await self._quotas.stop()
-        await self._probers.stop()
-        if self._admin is not None:
-            await self._admin.close()
-        await self._history_keeper.stop()
+        """Drain the workers within the drain timeout, then end everything else. A step that fails keeps no other from
+        being done; its error is raised at the end."""
+        async with contextlib.AsyncExitStack() as last_first:
+            last_first.push_async_callback(self._history_keeper.stop)
+            if self._admin is not None:
+                last_first.push_async_callback(self._admin.close)
+            last_first.push_async_callback(self._probers.stop)
+            last_first.push_async_callback(self._quotas.stop)
+            last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout)
+            last_first.push_async_callback(self._watchdog.stop)
+            last_first.push_async_callback(self._hosts.stop)
+            if self._renewing is not None:
+                self._renewing.cancel()
+                await asyncio.gather(self._renewing, return_exceptions=True)
 
     def hang_up(self) -> None:
         """Handle SIGHUP: read the config file again and renew every worker without losing a call. A refused file

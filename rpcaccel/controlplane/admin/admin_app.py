@@ -160,11 +160,12 @@ class Admin:
 
     async def close(self) -> None:
         """Stop listening and sampling, and end every stream."""
-        self._control.events.close()
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
-        await self._sessions.close()
+        async with contextlib.AsyncExitStack() as last_first:
+            last_first.push_async_callback(self._sessions.close)
+            if self._runner is not None:
+                runner, self._runner = self._runner, None
+                last_first.push_async_callback(runner.cleanup)
+            self._control.events.close()
 
     def application(self) -> web.Application:
         """The application by itself, for tests and for mounting elsewhere."""

@@ -31,6 +31,7 @@ from rpcaccel.controlplane.admin.api_types import (
     StepNow,
     TierNow,
 )
+from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import History, Window, by_method, spared
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.series import ClientPast, columns
@@ -39,7 +40,6 @@ from rpcaccel.controlplane.stats.summaries import (
     method_figures,
     node_figures,
     rate,
-    ratio,
     readings,
     readings_by_network,
 )
@@ -85,7 +85,7 @@ def overview(
             {"id": worker.id, "revision": worker.revision, "uptime": worker.uptime} for worker in frame.workers
         ],
         **moment(frame, history),
-        "history": columns(history.buckets()),
+        "history": columns(history.points()),
         "saved": _saved(frame.snapshot),
         "attention": attention(frame, failing),
         "settings": _shown(settings),

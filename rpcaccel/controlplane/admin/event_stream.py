@@ -8,6 +8,7 @@ from typing import Any
 from rpcaccel.controlplane.admin import documents
 from rpcaccel.controlplane.admin.admin_routes import Control
 from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.points import point_of
 from rpcaccel.controlplane.stats.series import columns
 from rpcaccel.controlplane.stats.snapshot import Frame
 
@@ -40,7 +41,7 @@ class LiveEvents:
 
     def _stats(self, frame: Frame, history: History, at: float) -> dict[str, Any]:
         bucket = history.newest()
-        newest: Mapping[str, Any] = columns([] if bucket is None else [bucket])
+        newest: Mapping[str, Any] = columns([] if bucket is None else [point_of(bucket)])
         return {
             "at": at,
             "revision": self._control.ledger.revision,

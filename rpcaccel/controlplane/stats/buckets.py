@@ -1,15 +1,10 @@
-"""Time buckets: what was counted over a while, by network or by client, and the rings that hold the newest of them.
-
-A ring keeps full buckets as encoded bytes: a bucket of one network takes some 200 bytes and is a part of one object
-that the garbage collector never looks at. Each ring is filled by the full buckets of the finer one before it, so that
-every range tells the same of the same time.
-"""
+"""Time buckets: what was counted over a while, by network or by client, and how they are written as bytes."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Generic, TypeVar
+from operator import add, sub
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
@@ -27,17 +22,11 @@ Count = Annotated[int, Meta(ge=0, le=MOST)]
 Positive = Annotated[float, Meta(gt=0, le=MOST)]
 NotNegative = Annotated[float, Meta(ge=0, le=MOST)]
 
-SLACK = 1.0
-"""Seconds that two sums of lengths may differ by."""
-
-MOST_TOTALS = 1000
-"""Sums of ranges that are remembered."""
-
 NodeKey = tuple[str, str]
 """Network and node id."""
 
 
-class NodeSums(Struct, frozen=True, array_like=True):
+class NodeSums(Struct, frozen=True, array_like=True, gc=False):
     """The counts of one node in a time bucket."""
 
     calls: Count = 0
@@ -78,7 +67,11 @@ class Bucket(Struct, frozen=True, kw_only=True, array_like=True):
     """What was refused to a client, by reason."""
 
 
-_Range = TypeVar("_Range", bound=str)
+class RangeTotal(Bucket, frozen=True, kw_only=True, array_like=True):
+    """The sum of the buckets of a range. Nodes and codes are not told apart in it."""
+
+    node_calls: int = 0
+
 
 _COUNTED = (
     "calls", "hits", "errors", "client_errors", "refused", "turned_away", "spared_calls", "spared_seconds",
@@ -98,6 +91,11 @@ def bucket_of(cells: Sequence[Cell], seconds: float, at: float = 0.0) -> Bucket:
         hit=together(cell.latency[source] for cell in cells for source in HITS),
         miss=together(cell.latency[source] for cell in cells for source in MISSES),
     )
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """0..1; None of nothing."""
+    return part / whole if whole > 0 else None
 
 
 def merged(buckets: Sequence[Bucket]) -> Bucket:
@@ -197,20 +195,26 @@ def decoded(kept: bytes, name: str) -> Bucket:
     return part or whole
 
 
-def sound(kept: bytes) -> Bucket:
-    """The bucket of everything of an encoded slice that came from outside. Raises ValueError for bytes that no slice
-    has."""
+def unpacked(kept: bytes) -> TimeSlice:
+    """All buckets of an encoded slice."""
     outer = _slice(kept)
     whole = _whole(outer)
-    for bucket in (whole, *(_bucket(part) for part in outer.parts.values())):
-        for histogram in () if bucket is None else (bucket.hit, bucket.miss):
+    return TimeSlice(whole, {name: _bucket(part) or whole for name, part in outer.parts.items()})
+
+
+def sound(kept: bytes) -> TimeSlice:
+    """An encoded slice that came from outside. Raises ValueError for bytes that no slice has."""
+    found = unpacked(kept)
+    whole = found.whole
+    for bucket in (whole, *found.parts.values()):
+        for histogram in (bucket.hit, bucket.miss):
             if len(histogram.counts) != BUCKETS or not all(0 <= count <= MOST for count in histogram.counts):
                 raise ValueError("not the counts of a histogram")
             if not 0 <= histogram.seconds <= MOST:
                 raise ValueError("not the seconds of a histogram")
-        if bucket is not None and (bucket.at, bucket.seconds) != (whole.at, whole.seconds):
+        if (bucket.at, bucket.seconds) != (whole.at, whole.seconds):
             raise ValueError("parts of another time")
-    return whole
+    return found
 
 
 def _whole(outer: _Encoded) -> Bucket:
@@ -220,156 +224,69 @@ def _whole(outer: _Encoded) -> Bucket:
     return whole
 
 
-class Ring:
-    """The newest slices of `every` seconds or a little more each, as many as cover `span`, and the one that is not full
-    yet."""
+class RunningTotals:
+    """The sums of slices by part, which a slice can be taken out of again."""
 
-    __slots__ = ("_every", "_full", "_most", "added", "open", "span")
+    __slots__ = ("_sums",)
 
-    def __init__(self, every: float, keep: int, most: int) -> None:
-        """`most`: parts of a slice at the most."""
-        self._every = every
-        self.span = every * keep
-        """Seconds that the ring covers; 0 when it takes slices of any length."""
-        self._most = most
-        # Restarts leave slices that are shorter than the rest: there is room for some of them.
-        self._full: deque[bytes] = deque(maxlen=keep + keep // 4 if every else keep)
-        self.open: TimeSlice | None = None
-        """What the slice that is not full yet has so far."""
-        self.added = 0
-        """Full slices that were ever added."""
+    def __init__(self) -> None:
+        self._sums: dict[str, list[float]] = {}
 
     def __repr__(self) -> str:
-        return f"<Ring {len(self._full)} slices of {self._every:g} s>"
-
-    def add(self, one: TimeSlice) -> TimeSlice | None:
-        """Add a slice to the one that is not full yet, and return that when it is full now."""
-        self.open = bounded(one, self._most) if self.open is None else joined([self.open, one], self._most)
-        if self.open.whole.seconds < self._every:
-            return None
-        full, self.open = self.open, None
-        self.push(encoded(full), full.whole.at)
-        return full
-
-    def push(self, kept: bytes, at: float) -> None:
-        """Add a full slice that ended `at`."""
-        self._full.append(kept)
-        self.added += 1
-        while self.span and decoded(self._full[0], "").at <= at - self.span:
-            self._full.popleft()
-
-    def buckets(self, name: str) -> list[Bucket]:
-        """The full ones of one part, oldest first."""
-        return [decoded(kept, name) for kept in self._full]
-
-    def newest(self) -> Bucket | None:
-        """The newest full one of everything."""
-        return decoded(self._full[-1], "") if self._full else None
-
-    @property
-    def since(self) -> float | None:
-        """The time from which on there are full slices, in seconds since 1970; None without any."""
-        if not self._full:
-            return None
-        oldest = decoded(self._full[0], "")
-        return oldest.at - oldest.seconds
-
-    def kept(self) -> list[bytes]:
-        """The full slices, oldest first."""
-        return list(self._full)
-
-
-class Rings(Generic[_Range]):
-    """Rings from the finest to the coarsest, each filled by the one before it."""
-
-    __slots__ = ("_most", "_rings", "_totals")
-
-    def __init__(self, spacing: Mapping[_Range, tuple[float, int]], most: int = 1000) -> None:
-        """`spacing`: by range, the seconds that a bucket covers at least (0: one for each slice added), and how many
-        buckets are kept; `most`: parts of a slice at the most."""
-        self._most = most
-        self._rings = {name: Ring(every, keep, most) for name, (every, keep) in spacing.items()}
-        self._totals: dict[tuple[_Range, str], tuple[int, Bucket | None]] = {}
-
-    def __repr__(self) -> str:
-        return f"<Rings {', '.join(f'{name} {len(self.buckets(name))}' for name in self._rings)}>"
+        return f"<RunningTotals of {len(self._sums)} parts>"
 
     def add(self, one: TimeSlice) -> None:
-        """Add a slice to the finest ring, and what gets full by it to the coarser ones."""
-        passed: TimeSlice | None = one
-        for ring in self._rings.values():
-            if passed is None:
-                return
-            passed = ring.add(passed)
+        """Add a slice."""
+        for name, bucket in (("", one.whole), *one.parts.items()):
+            numbers = _numbers(bucket)
+            sums = self._sums.get(name)
+            self._sums[name] = numbers if sums is None else list(map(add, sums, numbers))
 
-    def buckets(self, over: _Range, name: str = "") -> list[Bucket]:
-        """The buckets of a part, or of everything, oldest first; the last one may be shorter than the rest."""
-        unfinished = [one.of(name) for one in self._open(over)]
-        return [*self._rings[over].buckets(name), *([merged(unfinished)] if unfinished else [])]
+    def remove(self, one: TimeSlice) -> None:
+        """Take out a slice that was added."""
+        for name, bucket in (("", one.whole), *one.parts.items()):
+            left = list(map(sub, self._sums[name], _numbers(bucket)))
+            if left[0]:
+                self._sums[name] = left
+            else:
+                del self._sums[name]
 
-    def total(self, over: _Range, name: str = "") -> Bucket | None:
-        """The sum of these buckets; None without any. Full ones are summed up once."""
-        ring = self._rings[over]
-        if len(self._totals) > MOST_TOTALS:
-            self._totals.clear()
-        added, total = self._totals.get((over, name), (-1, None))
-        if added != ring.added:
-            full = ring.buckets(name)
-            total = merged(full) if full else None
-            self._totals[over, name] = (ring.added, total)
-        found = [*([total] if total is not None else []), *(one.of(name) for one in self._open(over))]
-        return merged(found) if found else None
+    def total(self, name: str, unfinished: Sequence[TimeSlice] = ()) -> RangeTotal | None:
+        """The sum of a part, or of everything for the empty name, and of unfinished slices; None without any slice."""
+        whole = self._sums.get("", _NOTHING)
+        seconds = whole[1] + sum(one.whole.seconds for one in unfinished)
+        if seconds <= 0:
+            return None
+        sums = self._sums.get(name, _NOTHING)
+        for one in unfinished:
+            sums = list(map(add, sums, _numbers(one.of(name))))
+        counts = [int(count) for count in sums]
+        hit, miss = counts[-2 * BUCKETS : -BUCKETS], counts[-BUCKETS:]
+        return RangeTotal(
+            at=0.0,
+            seconds=seconds,
+            hit=Histogram(hit, sums[2] if any(hit) else 0.0),
+            miss=Histogram(miss, sums[3] if any(miss) else 0.0),
+            spared_seconds=max(0.0, sums[4]),
+            node_calls=counts[5],
+            calls=counts[6],
+            hits=counts[7],
+            errors=counts[8],
+            client_errors=counts[9],
+            refused=counts[10],
+            turned_away=counts[11],
+            spared_calls=counts[12],
+        )
 
-    def newest(self) -> Bucket | None:
-        """The newest bucket of everything in the finest ring."""
-        return next(iter(self._rings.values())).newest()
 
-    def covering(self, over: _Range, since: float | None = None) -> _Range:
-        """The finest range that reaches as far back as `over` does or, with `since`, as that time does, where anything
-        is as old."""
-        ranges = list(self._rings)
-        last = over if since is None else ranges[-1]
-        begun = self._since(last)
-        wanted = max(begun if begun is not None else 0.0, since or 0.0) + SLACK
-        for name in ranges[: ranges.index(last)]:
-            reached = self._rings[name].since
-            if reached is not None and reached <= wanted:
-                return name
-        return last
+_NOTHING: list[float] = [0] * (13 + 2 * BUCKETS)
 
-    def _since(self, over: _Range) -> float | None:
-        unfinished = [one.whole.at - one.whole.seconds for one in self._open(over)]
-        return self._rings[over].since or min(unfinished, default=None)
 
-    def _open(self, over: _Range) -> list[TimeSlice]:
-        """What the newest slice of a ring has so far, oldest first: its own part, and what the finer rings have not
-        passed on yet."""
-        found: list[TimeSlice] = []
-        for name, ring in self._rings.items():
-            if ring.open is not None:
-                found.insert(0, ring.open)
-            if name == over:
-                break
-        return found
-
-    def kept(self) -> dict[str, list[bytes]]:
-        """The slices of every ring of a fixed spacing, oldest first, the unfinished one included."""
-        found: dict[str, list[bytes]] = {}
-        for name, ring in self._rings.items():
-            if not ring.span:
-                continue
-            unfinished = self._open(name)
-            found[name] = [*ring.kept(), *([encoded(joined(unfinished, self._most))] if unfinished else [])]
-        return found
-
-    def restore(self, saved: Mapping[str, Sequence[bytes]], now: float) -> None:
-        """Take up saved slices as full ones, where they run forward and are of the time that the ring covers until
-        `now`, in seconds since 1970. Raises ValueError, and takes up nothing, when any of them is damaged."""
-        ended = {name: [(one, sound(one).at) for one in saved.get(name, ())] for name in self._rings}
-        for name, found in ended.items():
-            ring = self._rings[name]
-            latest = now - ring.span
-            for one, at in found:
-                if latest < at <= now:
-                    ring.push(one, at)
-                    latest = at
+def _numbers(bucket: Bucket) -> list[float]:
+    """All that is summed up of a bucket. The first one counts the buckets themselves."""
+    node_calls = sum([node.calls for node in bucket.nodes.values()])
+    return [
+        1, bucket.seconds, bucket.hit.seconds, bucket.miss.seconds, bucket.spared_seconds, node_calls,
+        bucket.calls, bucket.hits, bucket.errors, bucket.client_errors, bucket.refused, bucket.turned_away,
+        bucket.spared_calls, *bucket.hit.counts, *bucket.miss.counts,
+    ]  # fmt: skip

@@ -19,11 +19,13 @@ from rpcaccel.controlplane.stats.buckets import (
     Bucket,
     NodeKey,
     NodeSums,
-    Rings,
+    RangeTotal,
     TimeSlice,
     bucket_of,
     summed,
 )
+from rpcaccel.controlplane.stats.points import ChartPoint
+from rpcaccel.controlplane.stats.rings import Rings
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
 from rpcaccel.core.stats.tally import delta
 
@@ -117,7 +119,11 @@ class History:
         """The buckets of a network, or of all together, oldest first; the last one may be shorter than the rest."""
         return self._networks.buckets(over, network)
 
-    def total(self, over: Range, network: str = "") -> Bucket | None:
+    def points(self, over: Range = "5m", network: str = "") -> list[ChartPoint]:
+        """These buckets, as they are shown in charts."""
+        return self._networks.points(over, network)
+
+    def total(self, over: Range, network: str = "") -> RangeTotal | None:
         """The sum of these buckets; None without any."""
         return self._networks.total(over, network)
 
@@ -134,7 +140,11 @@ class History:
         """The buckets of a client, oldest first; the last one may be shorter than the rest."""
         return self._clients.buckets(over, name)
 
-    def client_total(self, name: str, over: ClientRange = "1h") -> Bucket | None:
+    def client_points(self, name: str, over: ClientRange = "1h") -> list[ChartPoint]:
+        """These buckets, as they are shown in charts."""
+        return self._clients.points(over, name)
+
+    def client_total(self, name: str, over: ClientRange = "1h") -> RangeTotal | None:
         """The sum of these buckets; None without any."""
         return self._clients.total(over, name)
 
@@ -142,13 +152,14 @@ class History:
         """What is to be saved for the next start, by kind and range: everything but the seconds."""
         return {"networks": self._networks.kept(), "clients": self._clients.kept()}
 
-    def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> None:
-        """Take up what an earlier run saved; `now` in seconds since 1970. Raises ValueError when it is damaged."""
+    def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> bool:
+        """Take up what an earlier run saved; `now` in seconds since 1970. Returns whether anything was left out because
+        it is from the future. Raises ValueError when it is damaged."""
         networks: Rings[Range] = Rings(SPACING)
         clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
-        networks.restore(saved.get("networks", {}), now)
-        clients.restore(saved.get("clients", {}), now)
+        future = networks.restore(saved.get("networks", {}), now) + clients.restore(saved.get("clients", {}), now)
         self._networks, self._clients = networks, clients
+        return future > 0
 
     def method(self, network: str, method: str) -> list[Bucket]:
         """A method's last five minutes, oldest first; an empty bucket where it was not called."""

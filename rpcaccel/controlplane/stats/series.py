@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, TypedDict, cast
 
 from msgspec import Meta, Struct
 
-from rpcaccel.controlplane.stats.buckets import Bucket, NodeKey
+from rpcaccel.controlplane.stats.buckets import NodeKey, NodeSums, ratio
 from rpcaccel.controlplane.stats.history import CLIENT_SPACING, SPACING, ClientRange, History, Range
-from rpcaccel.controlplane.stats.summaries import At, Readings, figures, ratio
+from rpcaccel.controlplane.stats.points import HEAT_BOUNDS, ChartPoint, point_of
+from rpcaccel.controlplane.stats.summaries import At, Readings, figures
 from rpcaccel.core.stats.counters import OTHER
-from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 
 MOST_NODES = 8
 """Nodes that have lines of their own; more could not be told apart in a chart."""
@@ -23,14 +22,6 @@ MOST_CODES = 7
 
 SMOOTH = 10
 """Seconds over which the lines of nodes are means: a node of small weight gets few calls in a single one."""
-
-HEAT_BOUNDS: tuple[float, ...] = (
-    20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
-    60.0,
-)  # fmt: skip
-"""Upper bounds, in seconds, of the rows of a heat map; what took longer is in the last row. Each is one of BOUNDS."""
-_ROWS = [min(bisect_left(HEAT_BOUNDS, bound), len(HEAT_BOUNDS) - 1) for bound in (*BOUNDS, BOUNDS[-1])]
-"""The row of each bucket of a histogram."""
 
 RANGES = f"range is one of {', '.join(SPACING)}"
 """The detail of the problem for any other range."""
@@ -156,98 +147,75 @@ def past(
     if over is None:
         return None
     over = history.covering(over, asked.since)
-    buckets = _within(history.buckets(over, asked.network), asked)
+    shown = _within(history.points(over, asked.network), asked)
     return {
         "range": over,
         "network": asked.network,
-        **_series(buckets, SPACING[over][0] or 1.0),
+        **_series(shown, SPACING[over][0] or 1.0),
         "sums": {name: _sums(history, name, asked.network, prices or {}) for name in SPACING},
-        "nodes": _nodes(buckets, SMOOTH if over == "5m" else 1),
+        "nodes": _nodes(shown, SMOOTH if over == "5m" else 1),
         "currency": currency,
     }
 
 
-def _series(buckets: Sequence[Bucket], spacing: float) -> PastSeries:
+def _series(shown: Sequence[ChartPoint], spacing: float) -> PastSeries:
     """The columns of all charts; a gap, where nothing was measured, has one empty point."""
-    points = _gapped(buckets)
+    points = _gapped(shown)
     return {
         "spacing": spacing,
-        "columns": columns(buckets),
+        "columns": columns(shown),
         "seconds": [0.0 if isinstance(one, float) else one.seconds for one in points],
         "outcomes": _outcomes(points),
         "codes": _by_name(points, "codes"),
         "latency": {
             "bounds": list(HEAT_BOUNDS),
-            "hits": [[] if isinstance(one, float) else _rows(one.hit) for one in points],
-            "misses": [[] if isinstance(one, float) else _rows(one.miss) for one in points],
+            "hits": [[] if isinstance(one, float) else one.hit_rows for one in points],
+            "misses": [[] if isinstance(one, float) else one.miss_rows for one in points],
         },
     }
 
 
-def _within(buckets: list[Bucket], asked: PastQuestion) -> list[Bucket]:
+def _within(shown: Sequence[ChartPoint], asked: PastQuestion) -> list[ChartPoint]:
     since = asked.since if asked.since is not None else float("-inf")
     until = asked.until if asked.until is not None else float("inf")
-    return [one for one in buckets if one.at > since and one.at - one.seconds < until]
+    return [one for one in shown if one.at > since and one.at - one.seconds < until]
 
 
-_Point = Bucket | float
-"""A bucket, or the time of a gap."""
+_Point = ChartPoint | float
+"""A point, or the time of a gap."""
 
 
-def _gapped(buckets: Sequence[Bucket]) -> list[_Point]:
-    """The buckets, and a time between two of them where the program did not run."""
+def _gapped(shown: Sequence[ChartPoint]) -> list[_Point]:
+    """The points, and a time between two of them where the program did not run."""
     points: list[_Point] = []
-    for number, bucket in enumerate(buckets):
+    for number, point in enumerate(shown):
         if number:
-            before = buckets[number - 1]
-            began = bucket.at - bucket.seconds
-            if began - before.at > max(5.0, 0.5 * bucket.seconds):
+            before = shown[number - 1]
+            began = point.at - point.seconds
+            if began - before.at > max(5.0, 0.5 * point.seconds):
                 points.append((before.at + began) / 2)
-        points.append(bucket)
+        points.append(point)
     return points
 
 
-def columns(buckets: Sequence[Bucket]) -> Columns:
+def columns(shown: Sequence[ChartPoint]) -> Columns:
     """One list a figure; None where nothing was measured."""
-    points = _gapped(buckets)
-
-    def each(figure: Callable[[Bucket], float | None]) -> list[float | None]:
-        return [None if isinstance(one, float) else figure(one) for one in points]
-
-    return {
+    points = _gapped(shown)
+    rows = [(None,) * 10 if isinstance(one, float) else one.figures for one in points]
+    figures_of: list[list[float | None]] = [list(column) for column in zip(*rows, strict=True)] or [[]] * 10
+    names = [name for name in Columns.__annotations__ if name != "at"]
+    return cast(Columns, {
         "at": [one if isinstance(one, float) else one.at for one in points],
-        "calls_per_second": each(lambda one: one.calls / one.seconds),
-        "hit_ratio": each(lambda one: ratio(one.hits, one.calls - one.refused)),
-        "hit_p50": each(lambda one: one.hit.quantile(0.5)),
-        "hit_p99": each(lambda one: one.hit.quantile(0.99)),
-        "miss_p50": each(lambda one: one.miss.quantile(0.5)),
-        "miss_p99": each(lambda one: one.miss.quantile(0.99)),
-        "errors_per_second": each(lambda one: one.errors / one.seconds),
-        "client_errors_per_second": each(lambda one: one.client_errors / one.seconds),
-        "node_calls_per_second": each(lambda one: _node_calls(one) / one.seconds),
-        "spared_per_second": each(lambda one: one.spared_calls / one.seconds),
-    }
+        **dict(zip(names, figures_of, strict=True)),
+    })  # fmt: skip
 
 
 def _outcomes(points: Iterable[_Point]) -> Outcomes:
-    """How calls ended. An error that the proxy itself answered is counted as an error and as no hit."""
-    found: Outcomes = {"hits": [], "nodes": [], "client_errors": [], "errors": [], "refused": []}
-    for one in points:
-        if isinstance(one, float):
-            hits, nodes, client_errors, errors, refused = (None,) * 5
-        else:
-            left = one.calls - one.hits - one.refused - one.errors - one.client_errors
-            # of a client, what was refused may be a request and no call
-            hits, nodes = max(0, one.hits + min(0, left)) / one.seconds, max(0, left) / one.seconds
-            client_errors, errors, refused = (
-                count / one.seconds for count in (one.client_errors, one.errors, one.refused)
-            )
-        found["hits"].append(hits)
-        found["nodes"].append(nodes)
-        found["client_errors"].append(client_errors)
-        found["errors"].append(errors)
-        found["refused"].append(refused)
-    return found
+    """How calls ended."""
+    rows = [(None,) * 5 if isinstance(one, float) else one.outcomes for one in points]
+    columns_of: list[Rates] = [list(column) for column in zip(*rows, strict=True)] or [[]] * 5
+    hits, nodes, client_errors, errors, refused = columns_of
+    return {"hits": hits, "nodes": nodes, "client_errors": client_errors, "errors": errors, "refused": refused}
 
 
 def _by_name(points: Sequence[_Point], counts: str) -> dict[str, Rates]:
@@ -268,17 +236,9 @@ def _by_name(points: Sequence[_Point], counts: str) -> dict[str, Rates]:
     return {**found, OTHER: rest} if any(rest) else found
 
 
-def _rows(histogram: Histogram) -> list[int]:
-    """The counts of a histogram by the rows of a heat map; none when it is empty."""
-    rows = [0] * len(HEAT_BOUNDS)
-    for row, count in zip(_ROWS, histogram.counts, strict=True):
-        rows[row] += count
-    return rows if any(rows) else []
-
-
 def method_past(history: History, network: str, method: str) -> MethodPast:
     """A method's last five minutes; None where it was not called."""
-    return {"network": network, "method": method, **columns(history.method(network, method))}
+    return {"network": network, "method": method, **columns([point_of(one) for one in history.method(network, method)])}
 
 
 def client_past(history: History, client: str, wanted: str) -> ClientPast | None:
@@ -286,13 +246,13 @@ def client_past(history: History, client: str, wanted: str) -> ClientPast | None
     over = next((name for name in CLIENT_SPACING if name == wanted), None)
     if over is None:
         return None
-    buckets = history.client(client, over)
+    shown = history.client_points(client, over)
     whole = history.client_total(client, over)
     return {
         "range": over,
-        **_series(buckets, CLIENT_SPACING[over][0]),
+        **_series(shown, CLIENT_SPACING[over][0]),
         "whole": None if whole is None else figures(whole),
-        "limited": _by_name(_gapped(buckets), "limited"),
+        "limited": _by_name(_gapped(shown), "limited"),
     }
 
 
@@ -304,41 +264,43 @@ def _sums(history: History, over: Range, network: str, prices: Mapping[str, floa
     parts = [(found, price) for name, price in paid.items() if (found := history.total(over, name)) is not None]
     return {
         **figures(whole),
-        "node_calls": _node_calls(whole),
+        "node_calls": whole.node_calls,
         "spared_calls": whole.spared_calls,
         "spared_seconds": whole.spared_seconds,
-        "node_cost": sum(_node_calls(part) * price for part, price in parts) if paid else None,
+        "node_cost": sum(part.node_calls * price for part, price in parts) if paid else None,
         "spared_cost": sum(part.spared_calls * price for part, price in parts) if paid else None,
     }
 
 
-def _node_calls(bucket: Bucket) -> int:
-    return sum(node.calls for node in bucket.nodes.values())
-
-
-def _nodes(buckets: Sequence[Bucket], smooth: int) -> list[NodePast]:
-    """The busiest nodes: attempts a second, and the mean of the answers in seconds, each over `smooth` buckets."""
+def _nodes(shown: Sequence[ChartPoint], smooth: int) -> list[NodePast]:
+    """The busiest nodes: attempts a second, and the mean of the answers in seconds, each over `smooth` points."""
     calls: Counter[NodeKey] = Counter()
-    for bucket in buckets:
-        calls.update({key: node.calls for key, node in bucket.nodes.items()})
-    points = _gapped(buckets)
-    whiles = [_before(points, end, smooth) for end in range(1, len(points) + 1)]
-    return [_line(key, whiles) for key in sorted(key for key, _ in calls.most_common(MOST_NODES))]
+    for one in shown:
+        for key, node in one.nodes.items():
+            calls[key] += node.calls
+    points = _gapped(shown)
+    seconds = _sliding([0.0 if isinstance(one, float) else one.seconds for one in points], smooth)
+    return [_line(key, points, seconds, smooth) for key in sorted(key for key, _ in calls.most_common(MOST_NODES))]
 
 
-def _before(points: Sequence[_Point], end: int, smooth: int) -> list[Bucket]:
-    """The last `smooth` buckets before a point; none for a gap."""
-    if isinstance(points[end - 1], float):
-        return []
-    return [one for one in points[max(0, end - smooth) : end] if not isinstance(one, float)]
+def _sliding(numbers: Sequence[float], smooth: int) -> list[float]:
+    """For each number, the sum of it and of those before it, of `smooth` at the most."""
+    return [sum(numbers[max(0, end - smooth) : end]) for end in range(1, len(numbers) + 1)]
 
 
-def _line(key: NodeKey, whiles: Iterable[Sequence[Bucket]]) -> NodePast:
-    """The line of one node, with a point for each while."""
-    rates: Rates = []
-    latencies: list[float | None] = []
-    for buckets in whiles:
-        done = [bucket.nodes[key] for bucket in buckets if key in bucket.nodes]
-        rates.append(ratio(sum(node.calls for node in done), sum(bucket.seconds for bucket in buckets)))
-        latencies.append(ratio(sum(node.seconds for node in done), sum(node.answers for node in done)))
-    return {"network": key[0], "id": key[1], "calls_per_second": rates, "latency": latencies}
+def _line(key: NodeKey, points: Sequence[_Point], seconds: Sequence[float], smooth: int) -> NodePast:
+    """The line of one node; None in a gap."""
+    idle = NodeSums()
+    done = [idle if isinstance(one, float) else one.nodes.get(key, idle) for one in points]
+    calls = _sliding([node.calls for node in done], smooth)
+    took = _sliding([node.seconds for node in done], smooth)
+    answers = _sliding([node.answers for node in done], smooth)
+    gaps = [isinstance(one, float) for one in points]
+    return {
+        "network": key[0],
+        "id": key[1],
+        "calls_per_second": [
+            None if gap else ratio(count, over) for gap, count, over in zip(gaps, calls, seconds, strict=True)
+        ],
+        "latency": [None if gap else ratio(time, count) for gap, time, count in zip(gaps, took, answers, strict=True)],
+    }

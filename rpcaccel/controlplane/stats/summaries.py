@@ -12,7 +12,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 from msgspec.structs import replace
 
-from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of
+from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of, ratio
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.replies.failure import is_node_fault
 from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell
@@ -189,8 +189,3 @@ def quantiles(histogram: Histogram) -> Quantiles | None:
 def rate(count: int, window: Window | None) -> float | None:
     """Per second."""
     return count / window.seconds if window else None
-
-
-def ratio(part: float, whole: float) -> float | None:
-    """0..1; None of nothing."""
-    return part / whole if whole > 0 else None

@@ -93,6 +93,20 @@ async def test_charts_and_the_marks_of_changes_survive_a_restart(nodes: list[Sim
     assert kept
 
 
+async def test_the_history_is_saved_at_the_end_whatever_else_fails_there(nodes: list[SimNode], tmp_path: Path) -> None:
+    supervisor = Supervisor(settings_for(nodes, **ANY), Origin(state=StateFile(tmp_path / "rpcaccel.state.json")))
+    info = await supervisor.start()
+    await until(info, "/api/v1/history", lambda document: document["sums"]["24h"])
+
+    def fail() -> None:
+        raise RuntimeError("of the streams")
+
+    supervisor.events.close = fail
+    with pytest.raises(RuntimeError, match="of the streams"):
+        await supervisor.stop()
+    assert (tmp_path / "rpcaccel.history").exists()
+
+
 async def test_a_damaged_history_is_told_and_the_program_serves(nodes: list[SimNode], tmp_path: Path) -> None:
     (tmp_path / "rpcaccel.history").write_bytes(b"not a history")
     async with running(settings_for(nodes, **ANY), tmp_path / "rpcaccel.state.json") as (info, _):

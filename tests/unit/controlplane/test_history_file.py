@@ -116,6 +116,21 @@ async def test_a_file_that_cannot_be_used_is_said_and_the_charts_begin_anew(
     assert [history.buckets(over) for over in SPACING] == [[]] * 4
 
 
+async def test_a_clock_that_is_behind_at_the_start_is_said_and_costs_no_file(tmp_path: Path) -> None:
+    file = HistoryFile(tmp_path / "x.history")
+    file.save(lived().kept())
+    saved = file.path.read_bytes()
+    early = HistoryKeeper(History(), wall=lambda: 60.0, every=3600.0)
+    early.open(file)
+    assert str(file.aside) in early.note
+    assert file.path.read_bytes() == saved, "a restart soon, with the right clock, finds everything"
+    early.start()
+    await early.stop()
+    assert str(file.aside) in early.note, "it is still true after a write"
+    assert file.aside.read_bytes() == saved
+    assert sorted(os.listdir(tmp_path)) == ["x.history", "x.history.future"]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(cut=st.integers(0, 5000), put=st.binary(max_size=30))
 async def test_whatever_the_file_holds_the_start_goes_on_and_every_document_can_be_made(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcaccel.controlplane.stats.buckets import Bucket, NodeSums, Rings, TimeSlice, encoded, sound
+from rpcaccel.controlplane.stats.buckets import Bucket, NodeSums, TimeSlice, encoded, merged, sound
+from rpcaccel.controlplane.stats.rings import Rings
 from rpcaccel.core.stats.histogram import BUCKETS, Histogram
 
 SMALL = {"fine": (0.0, 10), "middle": (4.0, 5), "coarse": (8.0, 5)}
@@ -78,6 +80,35 @@ def test_the_sum_of_a_range_is_that_of_its_buckets_whatever_was_summed_up_before
     assert Rings(SMALL).total("coarse") is None
 
 
+@given(st.lists(st.tuples(NAMES, buckets()), min_size=1, max_size=40))
+def test_the_sum_of_a_range_has_every_figure_of_its_buckets(added: list[tuple[str, Bucket]]) -> None:
+    rings: Rings[str] = Rings(SMALL)
+    for second, (name, bucket) in enumerate(added):
+        rings.add(slice_of(1000.0 + second, {name: bucket}, bucket))
+    for over, name in itertools.product(SMALL, ("", "s0", "unheard-of")):
+        total, whole = rings.total(over, name), merged(rings.buckets(over, name))
+        assert total is not None
+        assert total.node_calls == sum(node.calls for node in whole.nodes.values())
+        for figure in set(Bucket.__struct_fields__) - {"at", "nodes", "codes", "limited", "hit", "miss"}:
+            assert getattr(total, figure) == pytest.approx(getattr(whole, figure))
+        for mine, theirs in ((total.hit, whole.hit), (total.miss, whole.miss)):
+            assert mine.counts == theirs.counts
+            assert mine.seconds == pytest.approx(theirs.seconds)
+
+
+def test_points_of_full_slices_are_made_once_while_a_few_are_asked_for() -> None:
+    rings = filled(11)
+    first = rings.points("middle", "s0")
+    rings.add(slice_of(1011.0, {}))
+    again = rings.points("middle", "s0")
+    assert len(again) == 3
+    assert all(one is other for one, other in zip(first[:2], again[:2], strict=True))
+    for name in ("", "s1", "s2"):
+        rings.points("middle", name)
+    assert rings.points("middle", "s0")[0] is not again[0], "what nobody asks for any more is not kept"
+    assert rings.points("middle", "s0") == again
+
+
 def test_of_many_parts_the_busiest_are_kept() -> None:
     rings: Rings[str] = Rings(SMALL, most=2)
     for second in range(8):
@@ -110,8 +141,31 @@ def test_what_is_kept_is_what_is_found_again(added: list[tuple[str, Bucket]], wh
 def test_what_is_too_old_or_from_the_future_or_runs_backwards_is_not_taken_up() -> None:
     kept = {"middle": [encoded(slice_of(at, {})) for at in (900.0, 990.0, 985.0, 995.0, 1001.0)]}
     rings: Rings[str] = Rings(SMALL)
-    rings.restore(kept, now=1000.0)
+    assert rings.restore(kept, now=1000.0) == 1, "one is from the future"
     assert [one.at for one in rings.buckets("middle")] == [990.0, 995.0]
+
+
+@pytest.mark.parametrize("jump", [700_000.0, 7.0, -7.0, -700_000.0])
+def test_a_clock_that_is_wrong_for_a_while_takes_nothing_away_and_no_range_runs_backwards(jump: float) -> None:
+    rings, clock = filled(24, begin=1_000_000), 1_000_024.0
+    before = {over: [one.at for one in rings.buckets(over)][:-1] for over in SMALL}
+    for second in range(8):
+        rings.add(slice_of(clock + second + (jump if second < 4 else 0.0), {}))
+        for over in SMALL:
+            at = [one.at for one in rings.buckets(over)]
+            assert at == sorted(set(at))
+            total = rings.total(over)
+            assert total is not None
+            assert total.calls == sum(one.calls for one in rings.buckets(over))
+    if abs(jump) > 1000.0:
+        assert set(before["coarse"]) <= {one.at for one in rings.buckets("coarse")}
+
+
+def test_slices_that_a_clock_made_too_old_are_still_saved() -> None:
+    rings = filled(24)
+    kept = rings.kept()["coarse"]
+    rings.add(slice_of(900_000.0, {}))
+    assert rings.kept()["coarse"][: len(kept) - 1] == kept[:-1]
 
 
 def test_after_a_restart_there_is_a_gap_and_the_range_is_no_longer_than_its_name_says() -> None:
@@ -145,7 +199,7 @@ def test_figures_that_no_program_counts_are_found_out(spoilt: Bucket) -> None:
     with pytest.raises((ValueError, msgspec.MsgspecError)):
         sound(encoded(TimeSlice(spoilt, {})))
     good = Bucket(at=1.0, seconds=1.0)
-    assert sound(encoded(TimeSlice(good, {}))) == good
+    assert sound(encoded(TimeSlice(good, {}))).whole == good
     with pytest.raises((ValueError, msgspec.MsgspecError)):
         sound(encoded(TimeSlice(good, {"s0": spoilt})))
 

@@ -68,7 +68,7 @@ def test_a_quiet_while_has_no_ratio_and_no_latency() -> None:
     history = History()
     for second in range(2):
         history.add(Tally().snapshot(), now=float(second), at=float(second))
-    made = columns(history.buckets())
+    made = columns(history.points())
     assert made["calls_per_second"] == [0.0]
     assert made["hit_ratio"] == made["miss_p99"] == [None]
 

@@ -1,5 +1,6 @@
+from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.history import Window
-from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, quantiles, rate, ratio, readings
+from rpcaccel.controlplane.stats.summaries import method_figures, node_figures, quantiles, rate, readings
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.histogram import Histogram
