@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import socket
 import time
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -63,7 +64,7 @@ class Supervisor:
     def __init__(self, settings: Settings, origin: Origin | None = None) -> None:
         self.ledger = Ledger(settings, origin, check=self._hindered)
         self.events = Events()
-        self.errors = ErrorLog()
+        self.errors = ErrorLog(began=time.time())
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
         self._probers = Probers(self._publish)

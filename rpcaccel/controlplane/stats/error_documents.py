@@ -109,6 +109,7 @@ class ErrorsNow(TypedDict):
 
     at: At
     window: Annotated[Seconds, Meta(description="What `codes` and `lately` look back.")]
+    began: Annotated[At, Meta(description="When counting began: errors are not kept over a restart.")]
     codes: Annotated[dict[str, int], Meta(description="Errors in the window, by code.")]
     groups: list[ErrorGroupNow]
     history: ErrorsOverTime
@@ -151,6 +152,7 @@ def errors(
     return {
         "at": at,
         "window": window,
+        "began": log.began,
         "codes": codes,
         "groups": [_group(group, window, now) for group in wanted],
         "history": over_time,

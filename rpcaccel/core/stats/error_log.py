@@ -298,7 +298,9 @@ class ErrorLog:
     """The errors of all workers. Each fault has a third of the room, so that a client who makes errors without end
     cannot push out what nodes failed at."""
 
-    def __init__(self, most_groups: int = 300, most_bytes: int = 2_000_000) -> None:
+    def __init__(self, most_groups: int = 300, most_bytes: int = 2_000_000, began: float = 0.0) -> None:
+        self.began = began
+        """When counting began (seconds since 1970): errors are not kept over a restart."""
         self._most = most_groups // len(FAULTS), most_bytes // len(FAULTS)
         self._shelves: dict[Fault, _Shelf] = {fault: _Shelf() for fault in FAULTS}
         self._series: OrderedDict[tuple[str, Fault, int], CountsOverTime] = OrderedDict()
