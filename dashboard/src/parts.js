@@ -21,7 +21,7 @@ export const quiet = (text = "") => h("span", { class: "quiet" }, text);
 export const button = (text, onclick, more = {}) => h("button", { type: "button", class: "plain", onclick, ...more }, text);
 
 /** A method's name, which a narrow window may break between its words: hmyv2_get|Balance|By|Block|Number. */
-export const methodName = (name) => h("code", { class: "method" }, name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])));
+export const methodName = (name, title = null) => h("code", { class: "method", title }, name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])));
 
 /** Where answers came from, as one bar. */
 export function mix(sources) {

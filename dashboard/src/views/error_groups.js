@@ -15,7 +15,10 @@ const fault = ({ fault: whose }) => state(...WORDS[whose]);
 /** The name that most come from, or how many there are. */
 const mostly = (name, counts) => name ?? (Object.keys(counts).length ? `${Object.keys(counts).length} of them` : NONE);
 const NAMELESS = { "": "several methods", other: "methods no rule names" };
-const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method));
+const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method, group.method));
+/** A name that may be long, with a title that has all of it. */
+const named = (name) => h("span", { class: "name", title: name }, name);
+const spread = (title, name) => ({ title, hint: "that most of the latest come from", sort: name, text: name, cell: (group) => named(name(group)) });
 
 function attempts(sample) {
   if (!sample.attempts.length) return null;
@@ -57,22 +60,24 @@ function detail(first) {
 }
 
 export function groupTable(severalNetworks, minutes) {
-  return new Table({
+  const table = new Table({
     label: "Errors that clients got", key: (group) => group.id, detail, sort: severalNetworks ? 4 : 3,
     find: (group) => `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
     columns: [
       { title: "Method", sort: (group) => group.method, text: (group) => group.method, cell: method },
-      ...(severalNetworks ? [{ title: "Network", sort: (group) => group.network, text: (group) => group.network, cell: (group) => group.network }] : []),
+      ...(severalNetworks ? [{ title: "Network", fold: 2, sort: (group) => group.network, text: (group) => group.network, cell: (group) => group.network }] : []),
       { title: "Whose doing", sort: (group) => group.fault, text: (group) => group.fault, cell: fault },
-      numbers("Last minute", (group) => group.minute, count),
+      numbers("Last minute", (group) => group.minute, count, { fold: 1 }),
       { ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }), text: (group) => `${count(group.lately)} ${minutes()}` },
       numbers("Code", (group) => group.code, (value) => [String(value), ""]),
-      { title: "Text, numbers and hashes folded", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
-      { title: "Node", hint: "that most of the latest come from", sort: (group) => mostly(group.node, group.nodes), text: (group) => mostly(group.node, group.nodes), cell: (group) => mostly(group.node, group.nodes) },
-      { title: "Client", hint: "that most of the latest come from", sort: (group) => mostly(group.client, group.clients), text: (group) => mostly(group.client, group.clients), cell: (group) => mostly(group.client, group.clients) },
-      { title: "Last", sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
+      { title: "Text, numbers and hashes folded", look: "told", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
+      spread("Node", (group) => mostly(group.node, group.nodes)),
+      spread("Client", (group) => mostly(group.client, group.clients)),
+      { title: "Last", fold: 3, sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
     ],
   });
+  table.element.classList.add("cards", "error-groups");
+  return table;
 }
 
 /** The errors of one method in short, with a link to all of them; asked for while its row is open. */

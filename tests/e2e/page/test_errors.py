@@ -66,6 +66,20 @@ async def test_what_a_client_sent_is_text_and_nothing_else(page: Page, control: 
     assert await page.locator("main img").count() == 0
 
 
+async def test_long_names_push_no_column_out_of_sight(visitor: Visitor, admin: Admin, control: SampleControl) -> None:
+    key = TIMEOUT._replace(method="x" * 64)
+    control.errors.take(ErrorNews((seen_of(key, 99, nodes={"n" * 64: 99}),)), asyncio.get_running_loop().time())
+    page = await visitor.open(admin.address, "errors", width=1366)
+    row = groups(page).first
+    await expect(row.locator(".method")).to_have_attribute("title", "x" * 64)
+    for cell in ("n" * 64, "shop"):
+        await expect(row.get_by_title(cell)).to_be_in_viewport(ratio=1)
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await row.scroll_into_view_if_needed()
+    for words in ("no answer within # s", "-32000", "99"):
+        await expect(row.get_by_text(words).last).to_be_in_viewport(ratio=1)
+
+
 async def test_errors_are_drawn_over_time_by_code(page: Page) -> None:
     chart = page.locator(".error-chart")
     await expect(chart.locator(".key")).to_have_count(3)
