@@ -99,6 +99,9 @@ export const missed = (counts) => reasons("Why it missed", counts, MISSED);
 export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
 export const failures = (counts) => reasons("Attempts without a result, last minute", counts, FAILED);
 
+/** The address of the errors that are of one network, method, fault ...; every filter that is not named is reset. */
+export const errorsAt = (wanted) => `#/errors/${new URLSearchParams(wanted)}`;
+
 /** What needs attention, in sentences. */
 export function notices() {
   const list = h("ul", { class: "notices" });

@@ -3,7 +3,7 @@
 import { read } from "../api.js";
 import { h, redraw, refresh, state } from "../dom.js";
 import { NONE, count, duration, joined, moment, plural } from "../format.js";
-import { FAILED, facts, methodName } from "../parts.js";
+import { FAILED, errorsAt, facts, methodName } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const SAMPLES_EVERY = 4000;
@@ -90,7 +90,7 @@ export function errorsOf({ network, method: name }) {
     const groups = (found?.groups ?? []).filter((group) => group.lately).sort((one, two) => two.lately - one.lately);
     redraw(hold, JSON.stringify(groups.map(({ id, lately }) => [id, lately])), () => (groups.length ? [h("h3", {}, "Its errors, last hour"),
       h("ul", { class: "notices" }, groups.slice(0, 3).map((group) => h("li", {}, fault(group), h("span", { class: "words" }, `${plural(group.lately, "time")} ${group.code}: ${group.text}`)))),
-      h("p", {}, h("a", { href: `#/errors/${encodeURIComponent(name)}` }, groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them"))] : ""));
+      h("p", {}, h("a", { href: errorsAt({ network, method: name }) }, groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them"))] : ""));
   };
   return { element: hold, update: () => performance.now() - askedAt > SAMPLES_EVERY && ask() };
 }

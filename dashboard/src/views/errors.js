@@ -37,15 +37,6 @@ function chooser(name, word, changed) {
   } };
 }
 
-/** The method that an address names. */
-function named(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return ALL; // somebody wrote it by hand
-  }
-}
-
 const names = (groups, of) => groups.flatMap((group) => of(group));
 
 function words(groups) {
@@ -74,11 +65,14 @@ export const errors = {
     const choosers = [several ? ["network", "network", (groups) => names(groups, (one) => [one.network])] : null, ["method", "method", (groups) => names(groups, (one) => [one.method])],
       ["client", "client", (groups) => names(groups, (one) => Object.keys(one.clients))], ["node", "node", (groups) => names(groups, (one) => Object.keys(one.nodes))]]
       .filter(Boolean).map(([name, word, of]) => ({ name, of, ...chooser(name, word, show) }));
-    const fault = choice("Whose doing", FAULTS, wanted.fault, (value) => { wanted.fault = value; show(); });
+    const fault = h("span");
+    const showFault = () => fault.replaceChildren(choice("Whose doing", FAULTS, wanted.fault, (value) => { wanted.fault = value; show(); }));
+    showFault();
     const range = choice("Range", RANGES, minutes, (value) => { minutes = value; feed.turn("errors"); });
     const note = quiet();
     const empty = h("div");
-    const form = h("div", { class: "inline filters" }, fault, choosers.map(({ element }) => element), filterField(table, "errors"));
+    const field = filterField(table, "errors");
+    const form = h("div", { class: "inline filters" }, fault, choosers.map(({ element }) => element), field);
     const about = h("div", { class: "facts below" });
     const element = section("Errors that clients got", note, chart.element, form, empty, table.element, about);
     element.querySelector(".head").append(h("span", { class: "end" }, range));
@@ -102,7 +96,16 @@ export const errors = {
       elements: [element, unclassed.element, unknown.element],
       update: ({ errors: now }) => update(last = now),
       drafted: show,
-      at: (method) => { wanted.method = named(method); show(); },
+      at: (place) => {
+        const asked = new URLSearchParams(place);
+        for (const name of Object.keys(wanted)) wanted[name] = asked.get(name) ?? ALL;
+        if (!several) wanted.network = ALL;
+        if (!Object.hasOwn(WORDS, wanted.fault)) wanted.fault = ALL;
+        field.value = "";
+        table.filter("");
+        showFault();
+        show();
+      },
       gone: () => [table, unclassed, unknown].forEach((one) => one.gone()),
     };
   },

@@ -108,12 +108,17 @@ async def test_a_method_shows_its_errors_and_leads_to_their_samples(
 ) -> None:
     key = TIMEOUT._replace(method="hmyv2_call")
     control.errors.take(ErrorNews((seen_of(key, 5),)), asyncio.get_running_loop().time())
-    page = await visitor.open(admin.address, "methods")
+    page = await visitor.open(admin.address, "errors")
+    await page.get_by_role("button", name="refused", exact=True).click()
+    await page.get_by_label("node", exact=True).select_option("a")
+    await page.get_by_label("Filter errors by name").fill("nope")
+    await page.evaluate("location.hash = '#/methods'")
     await page.get_by_role("button", name="hmyv2_call", exact=True).click()
     await expect(page.locator(".method-errors")).to_contain_text("5 times -32000: no answer within # s")
     await page.get_by_role("link", name="Samples of them").click()
     await expect(page.get_by_label("method", exact=True)).to_have_value("hmyv2_call")
-    await expect(groups(page).first).to_contain_text("hmyv2_call")
+    await expect(page.get_by_role("button", name="all", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(groups(page)).to_have_count(2)  # that node did not answer, and its limit
 
 
 # -- over the real program ---------------------------------------------------------------------------------------------
