@@ -102,16 +102,21 @@ export const failures = (counts) => reasons("Attempts without a result, last min
 /** The address of the errors that are of one network, method, fault ...; every filter that is not named is reset. */
 export const errorsAt = (wanted) => `#/errors/${new URLSearchParams(wanted)}`;
 
-/** What needs attention, in sentences. */
-export function notices() {
+/** The address of a node, NETWORK/NODE, opened. */
+export const nodeAt = (key) => `#/nodes/${encodeURIComponent(key)}`;
+
+/** What needs attention, in sentences; `leadsTo(notice)` is the address that tells more, or null. */
+export function notices(leadsTo = () => null) {
   const list = h("ul", { class: "notices" });
   return {
     element: list,
     update: (attention) => redraw(list, JSON.stringify(attention), () => attention.length
-      ? attention.map(({ level, text }) => h("li", {}, state(level, ""), h("span", {}, text)))
+      ? attention.map((notice) => h("li", {}, state(notice.level, ""), sentenceOf(notice, leadsTo(notice))))
       : h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."))),
   };
 }
+
+const sentenceOf = ({ text }, href) => (href ? h("a", { class: "sentence", href, title: text }, text) : h("span", { class: "sentence", title: text }, text));
 
 /** A button that copies `text`; hidden unless the page came over TLS or from this machine: others may not copy. */
 export function copyButton(text) {

@@ -168,6 +168,16 @@ export class Table {
     return this.rows.get(key).inside;
   }
 
+  /** Open a row and go to it; false where there is none. */
+  reveal(key) {
+    if (!this.rows.has(key)) return false;
+    const { line, opener } = this.rows.get(key);
+    this.open(key);
+    line.scrollIntoView({ block: "center" });
+    opener.focus({ preventScroll: true });
+    return true;
+  }
+
   /** A row came near what is seen, or went far from it. */
   came(row, near) {
     row.far = !near;

@@ -139,6 +139,10 @@ export const nodes = {
     element.querySelector(".head").append(h("span", { class: "end" }, add, field));
     table.element.classList.add("cards");
     const show = () => table.update(last);
+    let asked = null; // the node that the address names, until it is there
+    const reveal = () => {
+      if (asked !== null && table.reveal(asked)) asked = null;
+    };
     return {
       elements: [element, charts.element],
       update: ({ overview, nodes: now, history, settings }) => {
@@ -149,9 +153,16 @@ export const nodes = {
         if (!store.writable) add.hidden = true;
         redraw(why, String(store.writable) + Boolean(settings), () => (store.writable ? "" : hint(settings ? "You may look, not change: your role is “read”." : "This server shows its nodes; to change them, change its config file and start it again.")));
         show();
+        reveal();
         if (history) charts.update(history);
       },
       drafted: show,
+      at: (place) => {
+        asked = new URLSearchParams(`node=${place}`).get("node"); // never fails, whatever somebody wrote by hand
+        field.value = "";
+        table.filter("");
+        reveal();
+      },
       gone: () => {
         table.gone();
         charts.gone();

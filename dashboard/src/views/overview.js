@@ -1,5 +1,6 @@
 // The big picture: what needs attention, four readings and the charts of the same; then each network and its nodes.
 
+import { leadsTo, mostUrgent } from "../attention.js";
 import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
@@ -154,7 +155,7 @@ const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => networ
 
 /** What needs attention comes first; when nothing does, the head says so. */
 function firstSection(networks, charts, changed) {
-  const parts = { readings: readings(), notices: notices(), span: spanControl(changed) };
+  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks)), span: spanControl(changed) };
   const well = h("span");
   let [all, told] = [false, []];
   const more = button("", () => {
@@ -163,7 +164,7 @@ function firstSection(networks, charts, changed) {
   });
   const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
   const tell = () => {
-    const worst = [...told].sort((one, two) => (two.level === "bad") - (one.level === "bad"));
+    const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;
     if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
     redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));

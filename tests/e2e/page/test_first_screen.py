@@ -11,6 +11,7 @@ from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from tests.support.browser import Visitor
@@ -188,6 +189,30 @@ async def test_the_headline_of_errors_is_coloured_by_what_the_service_failed_at(
         await expect(coloured).to_have_count(0)
     else:
         await expect(coloured).to_have_class(level)
+
+
+async def test_notices_come_by_urgency_and_lead_to_what_they_are_about(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    why = "no connection: it took too long to answer, and then nobody was there at all, however often it was asked"
+    nodes = [NodeView(network=NETWORK, id="a", state="failing", why=why), NodeView(network=NETWORK, id="b", eligible=True)]
+    view.node_list = nodes
+    for _ in range(11):
+        passed(admin, view, failed=40)
+    page = await visitor.open(admin.address, width=900)
+    told = page.locator(".first .notices li")
+    begins = (f"{OTHER} has no node that can take calls", f"{NETWORK}: ", f"node {NETWORK}/a: no connection")
+    for index, words in enumerate(begins):
+        await expect(told.nth(index)).to_contain_text(words)
+        assert await told.nth(index).evaluate("line => line.offsetHeight") < 40
+    await expect(told.nth(2).get_by_role("link")).to_have_attribute("title", re.compile(f"{why}$"))
+    await told.nth(1).get_by_role("link").click()
+    await expect(page.get_by_role("button", name="failed", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(page.get_by_label("network", exact=True)).to_have_value(NETWORK)
+    await page.go_back()
+    await told.nth(2).get_by_role("link").click()
+    await expect(page.get_by_role("button", name="a", exact=True)).to_have_attribute("aria-expanded", "true")
+    await expect(page.locator("tr.detail:visible .reason")).to_contain_text(why)
 
 
 async def test_few_failures_are_no_alarm(visitor: Visitor, admin: Admin) -> None:
