@@ -52,7 +52,7 @@ function readings() {
       all.p99.update([duration(now.miss?.p99), duration(now.hit?.p99)], now.miss || now.hit
         ? `half are under ${joined(duration(now.miss?.p50))} and ${joined(duration(now.hit?.p50))}` : "no answers to measure");
       all.errors.update([percent(now.error_ratio)], now.errors === undefined ? NONE
-        : `${joined(count(now.errors))} failed · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
+        : `${joined(count(now.errors))} of ${joined(count(now.calls - now.refused_calls))} failed ${over} · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
       errorLevel(now.error_ratio, now.errors, settings?.document?.errors));
     },
   };

@@ -182,7 +182,7 @@ async def test_the_headline_of_errors_is_coloured_by_what_the_service_failed_at(
     page = await visitor.open(admin.address)
     reading = page.locator(".reading", has=page.get_by_role("heading", name="Errors"))
     await expect(reading.locator(".under")).to_have_text(
-        re.compile(r"^(\d+|\d\.\d+k) failed · (\d+|\d\.\d+k) by callers · \d+ refused$")
+        re.compile(r"^(\d+|\d\.\d+k) of (\d+|\d\.\d+k) failed in \d+\Ws · (\d+|\d\.\d+k) by callers · \d+ refused$")
     )
     coloured = reading.locator(".isbad, .iswarn")
     if level is None:
