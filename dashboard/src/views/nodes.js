@@ -76,21 +76,25 @@ function networkHead(network, balancers, known) {
 /** A line for each of the busiest nodes, over what `timeSpan` says; `changed()` when that is something else. */
 function nodeCharts(changed) {
   const hold = h("div", { class: "charts" });
+  const which = quiet();
   let charts = [];
   const shown = spanControl(() => {
     changed();
     charts.forEach((chart) => chart.again());
   });
-  const element = section("Over time", quiet("the busiest nodes"), hold);
+  const element = section("Over time", which, hold);
   element.querySelector(".head").append(h("span", { class: "end" }, shown.element));
   const gone = () => charts.forEach((chart) => chart.gone());
   const make = (ids) => {
     gone();
-    const series = (figure, format) => ids.map((key, index) => ({ key: `${figure} ${key}`, label: key.split("/")[1], format, colour: LINES[index] }));
+    const short = ids.map((key) => key.slice(key.indexOf("/") + 1));
+    const labels = short.map((id, index) => (short.filter((one) => one === id).length > 1 ? ids[index] : id));
+    const series = (figure, format) => ids.map((key, index) => ({ key: `${figure} ${key}`, label: labels[index], format, colour: LINES[index] }));
     charts = [new Chart({ label: "Calls to each node", zoom: true, series: series("calls", rate) }), new Chart({ label: "Latency of each node", log: true, zoom: true, series: series("latency", duration) })];
     return charts.map((chart) => chart.element);
   };
-  const update = ({ columns, nodes, seconds }) => {
+  const update = ({ columns, nodes, seconds }, serving) => {
+    setText(which, serving > nodes.length ? `the ${nodes.length} busiest` : "");
     const busiest = nodes.map((node) => ({ ...node, key: `${node.network}/${node.id}` }));
     redraw(hold, JSON.stringify(busiest.map(({ key }) => key)), () => (busiest.length ? make(busiest.map(({ key }) => key)) : ""));
     const all = { at: columns.at, seconds };
@@ -154,7 +158,7 @@ export const nodes = {
         redraw(why, String(store.writable) + Boolean(settings), () => (store.writable ? "" : hint(settings ? "You may look, not change: your role is “read”." : "This server shows its nodes; to change them, change its config file and start it again.")));
         show();
         reveal();
-        if (history) charts.update(history);
+        if (history) charts.update(history, last.filter((node) => node.eligible).length);
       },
       drafted: show,
       at: (place) => {

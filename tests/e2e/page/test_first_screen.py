@@ -134,6 +134,21 @@ async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: 
         await page.wait_for_function(f"(whole) => JSON.stringify(({SHOWN})()) === JSON.stringify(whole)", arg=whole)
 
 
+async def test_nodes_of_one_name_are_told_apart_by_their_network(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    node = view.tally.node(OTHER, "a")
+    node.calls += 1
+    node.answered(0.1, 100)
+    passed(admin, view)
+    page = await visitor.open(admin.address, "nodes")
+    keys = page.locator("figure", has_text="Calls to each node").locator(".key")
+    await expect(keys.filter(has_text=f"{OTHER}/a")).to_have_count(1)
+    await expect(keys.filter(has_text=f"{NETWORK}/a")).to_have_count(1)
+    await expect(keys.filter(has_text="b")).not_to_contain_text(NETWORK)
+    await expect(page.locator("main")).not_to_contain_text("busiest")
+
+
 async def test_the_range_is_one_for_all_charts_and_is_kept_while_the_page_is(visitor: Visitor, admin: Admin) -> None:
     page = await visitor.open(admin.address)
     async with page.expect_response(re.compile(r"/history\?range=7d")):
