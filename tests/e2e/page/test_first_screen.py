@@ -105,7 +105,7 @@ async def test_readings_and_charts_are_above_the_fold_of_a_small_screen(
 
 
 async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, width=1366)
+    page = await visitor.open(admin.address, width=1220)
     over = chart(page, "Hit ratio").locator(".u-over")
     await expect(over).to_be_visible()
     whole = await page.evaluate(SHOWN)
@@ -120,6 +120,7 @@ async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: 
             await page.mouse.up()
         document = await (await asked.value).json()
         await expect(back).to_be_visible()
+        assert await over.bounding_box() == box, "nothing moved"
         shown = await page.evaluate(SHOWN)
         assert len({tuple(one) for one in shown}) == 1, "all charts show the same"
         length = whole[0][1] - whole[0][0]
