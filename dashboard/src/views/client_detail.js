@@ -5,6 +5,7 @@ import { Chart } from "../chart.js";
 import { h, refresh, setText } from "../dom.js";
 import { count, duration, joined, percent, rate } from "../format.js";
 import { HeatChart } from "../heat.js";
+import { outcomeSeries } from "../outcomes.js";
 import { choice, errorFigure, facts, hint, methodName } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
@@ -12,7 +13,7 @@ const RANGES = { "1h": 3600, "24h": 86400 };
 const REFUSED = [{ key: "refused", label: "", format: rate, colour: "flight", stack: true }];
 const EVERY = 5000; // milliseconds
 const COLOURS = ["s2", "s4", "s5", "s6", "s7", "s3", "s8", "s1"];
-const OUTCOMES = [["hits", "hits", "accent"], ["nodes", "from nodes", "node"], ["client_errors", "its mistakes", "muted"], ["errors", "failed", "bad"], ["refused", "refused", "flight"]];
+const LABELS = { nodes: "from nodes", client_errors: "its mistakes" };
 let range = "1h";
 
 function methodsOf(client) {
@@ -31,7 +32,7 @@ function methodsOf(client) {
 /** The past of a client, asked for while its row is open. */
 export function clientDetail(name) {
   const chart = { height: 140 };
-  const calls = new Chart({ ...chart, label: "Calls", series: OUTCOMES.map(([key, label, colour]) => ({ key, label, format: rate, colour, stack: true })) });
+  const calls = new Chart({ ...chart, label: "Calls", series: outcomeSeries(rate, LABELS) });
   const heat = new HeatChart({ ...chart, label: "Latency" });
   const refused = new Chart({ ...chart, label: "Refused", series: REFUSED });
   const charts = [calls, heat, refused];

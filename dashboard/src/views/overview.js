@@ -5,6 +5,7 @@ import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
 import { HeatChart } from "../heat.js";
+import { codeColour, outcomeSeries } from "../outcomes.js";
 import { button, firstCall, notices, quiet, section } from "../parts.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
@@ -58,14 +59,12 @@ function readings() {
   };
 }
 
-const OUTCOMES = [["hits", "hits", "accent"], ["nodes", "nodes", "node"], ["client_errors", "by callers", "muted"], ["errors", "failed", "bad"], ["refused", "refused", "flight"]];
-const CODES = ["bad", "s2", "s5", "s4", "s6", "s7", "s3", "s8"];
 const MISTAKES = { key: "client_errors", label: "by callers", format: rate, colour: "muted", dash: [4, 3] };
 
 /** The charts above the fold; each shows what `timeSpan` says. */
 function firstCharts() {
   const chart = { height: HEIGHT, zoom: true };
-  const calls = new Chart({ ...chart, label: "Calls", series: OUTCOMES.map(([key, label, colour]) => ({ key, label, format: rate, colour, stack: true })) });
+  const calls = new Chart({ ...chart, label: "Calls", series: outcomeSeries(rate) });
   const hits = new Chart({ ...chart, label: "Hit ratio", floor: 1, series: [{ key: "hit_ratio", format: percent, colour: "accent", area: true }] });
   const heat = new HeatChart({ ...chart, label: "Latency" });
   const errors = new Chart({ ...chart, label: "Errors", series: [MISTAKES] });
@@ -80,7 +79,7 @@ function firstCharts() {
     update: (history) => {
       const seconds = SECONDS[timeSpan.range];
       const found = Object.keys(history.codes);
-      if (codes !== found.join()) errors.define([...found.map((code, index) => ({ key: `code ${code}`, label: code, format: rate, colour: CODES[index], stack: true })), MISTAKES]);
+      if (codes !== found.join()) errors.define([...found.map((code) => ({ key: `code ${code}`, label: code, format: rate, colour: codeColour(code), stack: true })), MISTAKES]);
       codes = found.join();
       const coded = Object.fromEntries(Object.entries(history.codes).map(([code, column]) => [`code ${code}`, column]));
       const columns = { ...history.columns, ...history.outcomes, ...coded, seconds: history.seconds };

@@ -84,11 +84,14 @@ async def test_errors_are_drawn_over_time_by_code(page: Page) -> None:
     chart = page.locator(".error-chart")
     await expect(chart.locator(".key")).to_have_count(3)
     await expect(chart.get_by_role("img")).to_have_attribute("aria-label", "Errors over time: 40 of code -32000, "
-                                                             "7 of code -32601, 3 of code -32005")  # fmt: skip
+                                                             "3 of code -32005, 7 of code -32601")  # fmt: skip
     await page.get_by_role("button", name="5 min", exact=True).click()
     await expect(page.locator("main")).to_contain_text("in the last 5 min: 40 failed")
+    colour = chart.locator(".key", has_text="-32601").locator(".swatch")
+    before = await colour.get_attribute("class")
     await page.get_by_role("button", name="by callers", exact=True).click()
     await expect(chart.locator(".key")).to_have_count(1)
+    assert await colour.get_attribute("class") == before == "swatch ink-s3", "a code keeps its colour"
 
 
 async def test_a_method_without_a_rule_is_refused_by_its_very_name(page: Page, control: SampleControl) -> None:
