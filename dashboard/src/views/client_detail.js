@@ -6,7 +6,7 @@ import { h, refresh, setText } from "../dom.js";
 import { count, duration, joined, percent, rate } from "../format.js";
 import { HeatChart } from "../heat.js";
 import { outcomeSeries } from "../outcomes.js";
-import { choice, errorFigure, facts, hint, methodName } from "../parts.js";
+import { choice, facts, hint, methodName } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const RANGES = { "1h": 3600, "24h": 86400 };
@@ -23,7 +23,7 @@ function methodsOf(client) {
       { title: "Method", text: (row) => row.method, cell: (row) => (row.method === "other" ? "without a rule, or beyond 64 methods" : methodName(row.method)) },
       numbers("Calls", (row) => row.calls, count),
       numbers("Hits", (row) => row.hits, count),
-      { ...numbers("Failed", (row) => row.errors, count, { hint: "what the proxy or its nodes failed at" }), cell: (row) => errorFigure(row.errors) },
+      numbers("Failed", (row) => row.errors, count, { hint: "what the proxy or its nodes failed at" }),
       numbers("Its mistakes", (row) => row.client_errors, count, { hint: "errors by its own doing" }),
     ].map(({ sort: _, ...column }) => column),
   });
@@ -37,6 +37,7 @@ export function clientDetail(name) {
   const refused = new Chart({ ...chart, label: "Refused", series: REFUSED });
   const charts = [calls, heat, refused];
   const table = methodsOf(name);
+  const since = h("h3", {}, "Methods, since the start");
   const sums = h("div", { class: "facts" });
   const word = h("p", { class: "quiet", role: "status" });
   let [askedAt, reasons, alive, shown] = [-Infinity, "", true, ""];
@@ -50,7 +51,7 @@ export function clientDetail(name) {
     for (const one of [calls, refused]) one.update(all, RANGES[range]);
     heat.show(all, latency, RANGES[range]);
     table.update(methods);
-    table.element.hidden = !methods.length;
+    table.element.hidden = since.hidden = !methods.length;
     none.hidden = methods.length > 0;
     refresh(sums, JSON.stringify([range, whole, client]), () => [
       facts(range === "1h" ? "Last hour" : "Last day", whole ? [
@@ -82,7 +83,7 @@ export function clientDetail(name) {
     ask();
   });
   return {
-    element: h("div", { class: "client" }, h("div", { class: "inline" }, pick, word), h("div", { class: "charts three" }, charts.map((one) => one.element)), sums, table.element, none),
+    element: h("div", { class: "client" }, h("div", { class: "inline" }, pick, word), h("div", { class: "charts three" }, charts.map((one) => one.element)), sums, since, table.element, none),
     update: ask,
     gone: () => {
       alive = false;

@@ -257,6 +257,9 @@ async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refuse
     detail = page.locator("tr.detail:visible")
     await expect(detail.locator("tr.row", has_text="hmyv2_call")).to_contain_text("1")
     await expect(detail).to_contain_text("Refused since the start")
+    await expect(detail.get_by_role("heading", name="Methods, since the start")).to_be_visible()
+    await expect(page.get_by_role("button", name="Failed since the start")).to_be_visible()
+    await expect(page.get_by_role("region", name="Clients").locator("td.right .isbad")).to_have_count(0)  # not red for ever
     for label in ("Calls", "Latency", "Refused"):
         await expect(chart(page, label).locator("canvas")).to_be_visible()
     async with page.expect_response(re.compile(r"/clients/dapp\?range=24h")):
