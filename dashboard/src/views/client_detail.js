@@ -5,14 +5,14 @@ import { Chart } from "../chart.js";
 import { h, refresh, setText } from "../dom.js";
 import { count, duration, joined, percent, rate } from "../format.js";
 import { HeatChart } from "../heat.js";
-import { outcomeSeries } from "../outcomes.js";
+import { REFUSED, outcomeSeries } from "../outcomes.js";
 import { choice, facts, hint, methodName } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const RANGES = { "1h": 3600, "24h": 86400 };
-const REFUSED = [{ key: "refused", label: "", format: rate, colour: "flight", stack: true }];
+const NONE_REFUSED = [{ key: "refused", label: "", format: rate, colour: "flight", stack: true }];
 const EVERY = 5000; // milliseconds
-const COLOURS = ["s2", "s4", "s5", "s6", "s7", "s3", "s8", "s1"];
+const COLOURS = ["s5", "s4", "s7", "s6", "s3", "s8", "s1"]; // not that of nodes, which is s2 as well
 const LABELS = { nodes: "from nodes", client_errors: "its mistakes" };
 let range = "1h";
 
@@ -34,7 +34,7 @@ export function clientDetail(name) {
   const chart = { height: 140 };
   const calls = new Chart({ ...chart, label: "Calls", series: outcomeSeries(rate, LABELS) });
   const heat = new HeatChart({ ...chart, label: "Latency" });
-  const refused = new Chart({ ...chart, label: "Refused", series: REFUSED });
+  const refused = new Chart({ ...chart, label: "Refused", series: NONE_REFUSED });
   const charts = [calls, heat, refused];
   const table = methodsOf(name);
   const since = h("h3", {}, "Methods, since the start");
@@ -45,7 +45,7 @@ export function clientDetail(name) {
 
   const show = ({ columns, outcomes, limited, latency, seconds, whole, client, methods }) => {
     const found = Object.keys(limited);
-    if (reasons !== found.join()) refused.define(found.length ? found.map((reason, index) => ({ key: `limited ${reason}`, label: reason, format: rate, colour: COLOURS[index], stack: true })) : REFUSED);
+    if (reasons !== found.join()) refused.define(found.length ? found.map((reason, index) => ({ key: `limited ${reason}`, label: REFUSED[reason] ?? reason, format: rate, colour: COLOURS[index], stack: true })) : NONE_REFUSED);
     reasons = found.join();
     const all = { ...columns, ...outcomes, seconds, ...Object.fromEntries(Object.entries(limited).map(([reason, column]) => [`limited ${reason}`, column])) };
     for (const one of [calls, refused]) one.update(all, RANGES[range]);
@@ -62,7 +62,7 @@ export function clientDetail(name) {
         ["refused", joined(count(whole.refused))],
       ] : [["nothing", "yet"]]),
       facts("Latency", ["p50", "p90", "p99"].map((one) => [one, `hits ${joined(duration(whole?.hit?.[one]))} · misses ${joined(duration(whole?.miss?.[one]))}`])),
-      facts("Refused since the start", Object.keys(client.limited).length ? Object.entries(client.limited).map(([reason, times]) => [reason, joined(count(times))]) : [["nothing", ""]]),
+      facts("Refused since the start", Object.keys(client.limited).length ? Object.entries(client.limited).map(([reason, times]) => [REFUSED[reason] ?? reason, joined(count(times))]) : [["nothing", ""]]),
     ]);
   };
   const ask = async () => {

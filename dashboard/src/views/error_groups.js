@@ -13,7 +13,7 @@ export const WORDS = { service: ["bad", "failed"], client: ["idle", "by callers"
 
 const fault = ({ fault: whose }) => state(...WORDS[whose]);
 /** The name that most come from, or how many there are. */
-const mostly = (name, counts) => name ?? (Object.keys(counts).length ? `${Object.keys(counts).length} of them` : NONE);
+const mostly = (name, counts, what) => name ?? (Object.keys(counts).length ? plural(Object.keys(counts).length, what) : NONE);
 const NAMELESS = { "": "several methods", other: "methods no rule names" };
 const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method, group.method));
 /** A name that may be long, with a title that has all of it. */
@@ -71,8 +71,8 @@ export function groupTable(severalNetworks, minutes) {
       { ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }), text: (group) => `${count(group.lately)} ${minutes()}` },
       numbers("Code", (group) => group.code, (value) => [String(value), ""]),
       { title: "Text, numbers and hashes folded", look: "told", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
-      spread("Node", (group) => mostly(group.node, group.nodes)),
-      spread("Client", (group) => mostly(group.client, group.clients)),
+      spread("Node", (group) => mostly(group.node, group.nodes, "node")),
+      spread("Client", (group) => mostly(group.client, group.clients, "client")),
       { title: "Last", fold: 3, sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
     ],
   });

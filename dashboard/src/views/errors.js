@@ -2,6 +2,7 @@
 
 import { h, redraw, setText } from "../dom.js";
 import { count, joined, plural } from "../format.js";
+import { REFUSED } from "../outcomes.js";
 import { choice, facts, filterField, hint, quiet, section } from "../parts.js";
 import { ErrorChart } from "./error_chart.js";
 import { WORDS, groupTable } from "./error_groups.js";
@@ -11,12 +12,6 @@ import { unknownMethods } from "./unknown_methods.js";
 const ALL = "";
 const FAULTS = [[ALL, "all"], ...Object.entries(WORDS).map(([fault, [, word]]) => [fault, word])];
 const RANGES = [[5, "5 min"], [60, "1 h"]];
-const REFUSED = {
-  malformed: "no JSON-RPC call", "malformed-http": "no proper HTTP request", "no-key": "no API key", "unknown-key": "an unknown API key", "in-flight": "too many calls at once",
-  "batch-too-long": "a batch that is too long", "batch-answer-too-large": "a batch whose answers found no room", "body-too-large": "a body that is too large", "header-too-large": "a header that is too large",
-  "slow-client": "a body that did not come", "slow-head": "a head that did not come", "slow-reader": "an answer nobody took", "unsent-too-much": "too many answers nobody took",
-  websocket: "a WebSocket", bug: "a bug of the proxy", concurrency: "a client's limit of requests at once", batch: "a client's limit of calls in a batch",
-};
 let minutes = 60;
 
 /** Which groups are looked at. */

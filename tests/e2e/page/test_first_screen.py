@@ -250,12 +250,14 @@ async def test_what_the_cache_saved_is_told_in_calls_and_in_money(visitor: Visit
 async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refused(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
+    view.tally.client("dapp").refused("rate")
     view.tally.client("dapp").answered("hmyv2_call", AnswerSource.NODE, 0.2, "service")
     passed(admin, view)
     page = await visitor.open(admin.address, "clients")
     await page.get_by_role("button", name="dapp", exact=True).click()
     detail = page.locator("tr.detail:visible")
     await expect(detail.locator("tr.row", has_text="hmyv2_call")).to_contain_text("1")
+    await expect(detail.locator(".facts")).to_contain_text("rate limit")
     await expect(detail).to_contain_text("Refused since the start")
     await expect(detail.get_by_role("heading", name="Methods, since the start")).to_be_visible()
     await expect(page.get_by_role("button", name="Failed since the start")).to_be_visible()
