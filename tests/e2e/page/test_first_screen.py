@@ -101,6 +101,8 @@ async def test_readings_and_charts_are_above_the_fold_of_a_small_screen(
     assert min(calls["orange"], calls["red"]) > 100, "nodes' answers and failures lie on it"
     assert min(latency["blue"], latency["orange"]) > 500, "hits and misses are heat of their own colours"
     assert errors["red"] > 100
+    dashed = page.locator(".first figure", has_text="Latency").locator(".dashed").first
+    assert "gradient" in await dashed.evaluate("one => getComputedStyle(one).maskImage"), "there are gaps in it"
     await expect(page.locator(".first figure", has_text="Errors").locator(".keys")).to_contain_text("-32603")
 
 
