@@ -151,5 +151,6 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   field.focus();
 });
+feed.setPaused(true); // until it is known who looks
 choose();
 enter();

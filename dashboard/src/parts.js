@@ -21,7 +21,7 @@ export const quiet = (text = "") => h("span", { class: "quiet" }, text);
 export const button = (text, onclick, more = {}) => h("button", { type: "button", class: "plain", onclick, ...more }, text);
 
 /** A method's name, which a narrow window may break between its words: hmyv2_get|Balance|By|Block|Number. */
-export const methodName = (name) => h("code", { class: "method" }, name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])));
+export const methodName = (name, title = null) => h("code", { class: "method", title }, name.split(/(?<=_)|(?<=[a-z0-9])(?=[A-Z])/).flatMap((word, index) => (index ? [h("wbr"), word] : [word])));
 
 /** Where answers came from, as one bar. */
 export function mix(sources) {
@@ -99,16 +99,24 @@ export const missed = (counts) => reasons("Why it missed", counts, MISSED);
 export const skipped = (counts) => reasons("Why it was not kept", counts, SKIPPED);
 export const failures = (counts) => reasons("Attempts without a result, last minute", counts, FAILED);
 
-/** What needs attention, in sentences. */
-export function notices() {
+/** The address of the errors that are of one network, method, fault ...; every filter that is not named is reset. */
+export const errorsAt = (wanted) => `#/errors/${new URLSearchParams(wanted)}`;
+
+/** The address of a node, NETWORK/NODE, opened. */
+export const nodeAt = (key) => `#/nodes/${encodeURIComponent(key)}`;
+
+/** What needs attention, in sentences; `leadsTo(notice)` is the address that tells more, or null. */
+export function notices(leadsTo = () => null) {
   const list = h("ul", { class: "notices" });
   return {
     element: list,
     update: (attention) => redraw(list, JSON.stringify(attention), () => attention.length
-      ? attention.map(({ level, text }) => h("li", {}, state(level, ""), h("span", {}, text)))
+      ? attention.map((notice) => h("li", {}, state(notice.level, ""), sentenceOf(notice, leadsTo(notice))))
       : h("li", {}, state("good", ""), h("span", { class: "quiet" }, "Nothing needs attention."))),
   };
 }
+
+const sentenceOf = ({ text }, href) => (href ? h("a", { class: "sentence", href, title: text }, text) : h("span", { class: "sentence", title: text }, text));
 
 /** A button that copies `text`; hidden unless the page came over TLS or from this machine: others may not copy. */
 export function copyButton(text) {

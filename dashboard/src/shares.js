@@ -25,7 +25,7 @@ export const weightsAfter = (store, nodes, network) => sum(store, serving(store,
 /** "5 of 7 → 71 %", after what it is now where that is another share. */
 export function meaning(store, nodes, node) {
   const weight = weightAfter(store, node);
-  if (!canServe(node)) return `${weight}, once it may take calls`;
+  if (!canServe(node)) return `${weight}, no calls now`;
   if (!weight) return store.drafts.size && node.share_wanted ? `${joined(percent(node.share_wanted))} now, then no calls` : "no calls";
   const all = serving(store, nodes, node.network);
   const tier = Math.min(...all.map((one) => tierAfter(store, one)));

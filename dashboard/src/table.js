@@ -11,6 +11,7 @@ const widths = new ResizeObserver((entries) => {
   requestAnimationFrame(() => tables.forEach((table) => table.fit())); // folding changes widths, which may not happen in here
 });
 
+const CONTROLS = "button, a, input, select, textarea, label, [popover], .menu";
 const MANY = 60; // rows: beyond, one that is far out of sight is drawn when it comes near
 const NEAR = { rootMargin: "50% 0px" };
 
@@ -146,7 +147,7 @@ export class Table {
       if (control) cells[index].append(control.element);
       return control;
     });
-    const row = { cells, built, line: h("tr", { class: "row" }, cells), hold: h("div"), rest: h("p", { class: "rest", hidden: true }), inside: null, far: false, late: null };
+    const row = { cells, built, line: h("tr", { class: "row", onclick: (event) => this.detail && opens(event) && this.toggle(key) }, cells), hold: h("div"), rest: h("p", { class: "rest", hidden: true }), inside: null, far: false, late: null };
     this.lines.set(row.line, row);
     this.near.observe(row.line);
     row.more = h("tr", { class: "detail", hidden: true }, h("td", { colspan: String(this.columns.length) }, h("div", {}, row.rest, row.hold)));
@@ -166,6 +167,16 @@ export class Table {
   open(key) {
     if (!this.opened.has(key)) this.toggle(key);
     return this.rows.get(key).inside;
+  }
+
+  /** Open a row and go to it; false where there is none. */
+  reveal(key) {
+    if (!this.rows.has(key)) return false;
+    const { line, opener } = this.rows.get(key);
+    this.open(key);
+    line.scrollIntoView({ block: "center" });
+    opener.focus({ preventScroll: true });
+    return true;
   }
 
   /** A row came near what is seen, or went far from it. */
@@ -270,6 +281,9 @@ export class Table {
     return !this.needle || this.find(item).toLowerCase().includes(this.needle);
   }
 }
+
+/** A click on a row that hit nothing with a use of its own, and ended no marking of text. */
+const opens = ({ target }) => !target.closest(CONTROLS) && (getSelection()?.isCollapsed ?? true);
 
 const looks = ({ right, look }) => [right ? "right" : null, look].filter(Boolean).join(" ") || null;
 

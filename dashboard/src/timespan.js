@@ -87,7 +87,9 @@ export function spanControl(changed) {
     pick.replaceChildren(choice("Range of the charts", Object.entries(WORDS), timeSpan.zoomed ? null : timeSpan.range, (range) => timeSpan.choose(range)));
     back.hidden = word.hidden = !timeSpan.zoomed;
     const [from, to] = timeSpan.zoomed ?? [0, 0];
-    setText(word, `${moment(from)} to ${clock(to)} (${span(to - from)})`);
+    const fine = new Date(from * 1000).toDateString() === new Date().toDateString();
+    word.title = timeSpan.zoomed ? `${moment(from)} to ${moment(to)}` : "";
+    setText(word, `${clock(from, fine ? "seconds" : "day")} · ${span(to - from)}`);
   };
   const end = timeSpan.listen(() => {
     show();

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import socket
 import time
-import time
 from collections.abc import Sequence
 
 import msgspec

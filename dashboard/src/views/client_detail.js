@@ -5,14 +5,15 @@ import { Chart } from "../chart.js";
 import { h, refresh, setText } from "../dom.js";
 import { count, duration, joined, percent, rate } from "../format.js";
 import { HeatChart } from "../heat.js";
-import { choice, errorFigure, facts, hint, methodName } from "../parts.js";
+import { REFUSED, outcomeSeries } from "../outcomes.js";
+import { choice, facts, hint, methodName } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const RANGES = { "1h": 3600, "24h": 86400 };
-const REFUSED = [{ key: "refused", label: "", format: rate, colour: "flight", stack: true }];
+const NONE_REFUSED = [{ key: "refused", label: "", format: rate, colour: "flight", stack: true }];
 const EVERY = 5000; // milliseconds
-const COLOURS = ["s2", "s4", "s5", "s6", "s7", "s3", "s8", "s1"];
-const OUTCOMES = [["hits", "hits", "accent"], ["nodes", "from nodes", "node"], ["client_errors", "its mistakes", "muted"], ["errors", "failed", "bad"], ["refused", "refused", "flight"]];
+const COLOURS = ["s5", "s4", "s7", "s6", "s3", "s8", "s1"]; // not that of nodes, which is s2 as well
+const LABELS = { nodes: "from nodes", client_errors: "its mistakes" };
 let range = "1h";
 
 function methodsOf(client) {
@@ -22,7 +23,7 @@ function methodsOf(client) {
       { title: "Method", text: (row) => row.method, cell: (row) => (row.method === "other" ? "without a rule, or beyond 64 methods" : methodName(row.method)) },
       numbers("Calls", (row) => row.calls, count),
       numbers("Hits", (row) => row.hits, count),
-      { ...numbers("Failed", (row) => row.errors, count, { hint: "what the proxy or its nodes failed at" }), cell: (row) => errorFigure(row.errors) },
+      numbers("Failed", (row) => row.errors, count, { hint: "what the proxy or its nodes failed at" }),
       numbers("Its mistakes", (row) => row.client_errors, count, { hint: "errors by its own doing" }),
     ].map(({ sort: _, ...column }) => column),
   });
@@ -31,11 +32,12 @@ function methodsOf(client) {
 /** The past of a client, asked for while its row is open. */
 export function clientDetail(name) {
   const chart = { height: 140 };
-  const calls = new Chart({ ...chart, label: "Calls", series: OUTCOMES.map(([key, label, colour]) => ({ key, label, format: rate, colour, stack: true })) });
+  const calls = new Chart({ ...chart, label: "Calls", series: outcomeSeries(rate, LABELS) });
   const heat = new HeatChart({ ...chart, label: "Latency" });
-  const refused = new Chart({ ...chart, label: "Refused", series: REFUSED });
+  const refused = new Chart({ ...chart, label: "Refused", series: NONE_REFUSED });
   const charts = [calls, heat, refused];
   const table = methodsOf(name);
+  const since = h("h3", {}, "Methods, since the start");
   const sums = h("div", { class: "facts" });
   const word = h("p", { class: "quiet", role: "status" });
   let [askedAt, reasons, alive, shown] = [-Infinity, "", true, ""];
@@ -43,13 +45,13 @@ export function clientDetail(name) {
 
   const show = ({ columns, outcomes, limited, latency, seconds, whole, client, methods }) => {
     const found = Object.keys(limited);
-    if (reasons !== found.join()) refused.define(found.length ? found.map((reason, index) => ({ key: `limited ${reason}`, label: reason, format: rate, colour: COLOURS[index], stack: true })) : REFUSED);
+    if (reasons !== found.join()) refused.define(found.length ? found.map((reason, index) => ({ key: `limited ${reason}`, label: REFUSED[reason] ?? reason, format: rate, colour: COLOURS[index], stack: true })) : NONE_REFUSED);
     reasons = found.join();
     const all = { ...columns, ...outcomes, seconds, ...Object.fromEntries(Object.entries(limited).map(([reason, column]) => [`limited ${reason}`, column])) };
     for (const one of [calls, refused]) one.update(all, RANGES[range]);
     heat.show(all, latency, RANGES[range]);
     table.update(methods);
-    table.element.hidden = !methods.length;
+    table.element.hidden = since.hidden = !methods.length;
     none.hidden = methods.length > 0;
     refresh(sums, JSON.stringify([range, whole, client]), () => [
       facts(range === "1h" ? "Last hour" : "Last day", whole ? [
@@ -60,7 +62,7 @@ export function clientDetail(name) {
         ["refused", joined(count(whole.refused))],
       ] : [["nothing", "yet"]]),
       facts("Latency", ["p50", "p90", "p99"].map((one) => [one, `hits ${joined(duration(whole?.hit?.[one]))} · misses ${joined(duration(whole?.miss?.[one]))}`])),
-      facts("Refused since the start", Object.keys(client.limited).length ? Object.entries(client.limited).map(([reason, times]) => [reason, joined(count(times))]) : [["nothing", ""]]),
+      facts("Refused since the start", Object.keys(client.limited).length ? Object.entries(client.limited).map(([reason, times]) => [REFUSED[reason] ?? reason, joined(count(times))]) : [["nothing", ""]]),
     ]);
   };
   const ask = async () => {
@@ -81,7 +83,7 @@ export function clientDetail(name) {
     ask();
   });
   return {
-    element: h("div", { class: "client" }, h("div", { class: "inline" }, pick, word), h("div", { class: "charts three" }, charts.map((one) => one.element)), sums, table.element, none),
+    element: h("div", { class: "client" }, h("div", { class: "inline" }, pick, word), h("div", { class: "charts three" }, charts.map((one) => one.element)), sums, since, table.element, none),
     update: ask,
     gone: () => {
       alive = false;

@@ -2,7 +2,7 @@
 
 import { h, setText, state } from "../dom.js";
 import { count, percent, rate, span } from "../format.js";
-import { errorFigure, hint, quiet, section } from "../parts.js";
+import { hint, quiet, section } from "../parts.js";
 import { store } from "../store.js";
 import { Table, numbers } from "../table.js";
 import { clientDetail } from "./client_detail.js";
@@ -53,7 +53,7 @@ function clientTable(once) {
       numbers("Calls", (client) => client.calls_per_second, rate),
       numbers("Since the start", (client) => client.calls_total, count),
       numbers("Hit ratio", (client) => client.hit_ratio, percent, { hint: "since the start" }),
-      { ...numbers("Failed", (client) => client.errors_total, count, { hint: "since the start: what the proxy or its nodes failed at" }), cell: (client) => errorFigure(client.errors_total) },
+      numbers("Failed since the start", (client) => client.errors_total, count, { hint: "what the proxy or its nodes failed at" }),
       numbers("Its mistakes", (client) => client.client_errors_total, count, { hint: "since the start: errors by its own doing" }),
       numbers("In flight", (client) => client.in_flight, count),
       numbers("Refused", (client) => client.limited_per_second, rate, { hint: "by its limits" }),

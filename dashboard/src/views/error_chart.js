@@ -2,8 +2,9 @@
 
 import { h, redraw, setText, svg } from "../dom.js";
 import { NONE, clock, count, joined } from "../format.js";
+import { codeColour } from "../outcomes.js";
 
-const COLOURS = 7; // codes with a colour of their own; the others share the last one
+const COLOURS = 7; // codes that are drawn each by itself; the others are one
 const MEANING = {
   "-32700": "parse error", "-32600": "invalid request", "-32601": "no such method", "-32602": "invalid params", "-32603": "internal error", "-32000": "server error",
   "-32003": "answer too large", "-32005": "limit", 3: "reverted",
@@ -11,25 +12,22 @@ const MEANING = {
 const [WIDTH, HEIGHT] = [600, 100];
 const FEWEST = 20; // bars there is room for, however young the first error is
 
-const colours = new Map(); // a code keeps the colour that it was given first
-
-/** The number of a code's colour, 1 to COLOURS; one more for all that came later. */
-function colourOf(code) {
-  if (!colours.has(code) && colours.size < COLOURS) colours.set(code, colours.size + 1);
-  return colours.get(code) ?? COLOURS + 1;
-}
-
-/** [{ code, colour, counts, sum }]: codes in the order of their colours; those without one of their own as one. */
+/** [{ code, colour, counts, sum }] by code; beyond COLOURS of them, the rarest are one. */
 function byCode(series) {
   const found = new Map();
-  for (const { code, counts } of series) {
-    const colour = colourOf(code);
-    const line = found.get(colour) ?? { code: colour > COLOURS ? "others" : String(code), colour, counts: counts.map(() => 0), sum: 0 };
+  const add = (code, colour, counts) => {
+    const line = found.get(code) ?? { code, colour, counts: counts.map(() => 0) };
     line.counts = line.counts.map((number, slot) => number + counts[slot]);
     line.sum = line.counts.reduce((sum, number) => sum + number, 0);
-    found.set(colour, line);
-  }
-  return [...found.values()].sort((one, two) => one.colour - two.colour);
+    found.set(code, line);
+  };
+  for (const { code, counts } of series) add(String(code), codeColour(code), counts);
+  const rarest = [...found.values()].sort((one, two) => two.sum - one.sum).slice(COLOURS);
+  for (const { code } of rarest) found.delete(code);
+  const lines = [...found.values()].sort((one, two) => one.code.localeCompare(two.code));
+  found.clear();
+  for (const { counts } of rarest) add("others", "muted", counts);
+  return [...lines, ...found.values()];
 }
 
 const told = (lines, slot) => lines.filter(({ counts }) => counts[slot]).map(({ code, counts }) => `${joined(count(counts[slot]))} × ${code}`).join(", ") || "no errors";
@@ -51,7 +49,7 @@ export class ErrorChart {
     const lines = byCode(series.map((line) => ({ ...line, counts: line.counts.slice(Math.max(0, from - 1)) })));
     const times = (history?.at ?? []).slice(Math.max(0, from - 1));
     redraw(this.keys, JSON.stringify(lines.map(({ code, sum }) => [code, sum])), () => lines.map(({ code, colour, sum }) => h("span", { class: "key", title: MEANING[code] },
-      h("i", { class: `swatch ink-s${colour}` }), `${code} `, h("span", {}, joined(count(sum))))));
+      h("i", { class: `swatch ink-${colour}` }), `${code} `, h("span", {}, joined(count(sum))))));
     const most = Math.max(0, ...times.map((_, slot) => lines.reduce((sum, { counts }) => sum + counts[slot], 0)));
     setText(this.top, lines.length ? `up to ${joined(count(most))} in ${history.spacing < 60 ? `${history.spacing} s` : "a minute"}` : "no errors in this time");
     redraw(this.plot, JSON.stringify([times.at(-1), lines]), () => this.draw(times, lines, most));
@@ -66,7 +64,7 @@ export class ErrorChart {
       const parts = lines.map(({ colour, counts }) => {
         const height = most ? (HEIGHT * counts[slot]) / most : 0;
         y -= height;
-        return height ? svg("rect", { class: `bar-s${colour}`, x: slot * step, y, width: step * 0.86, height }) : null;
+        return height ? svg("rect", { class: `bar-${colour}`, x: slot * step, y, width: step * 0.86, height }) : null;
       });
       return svg("g", {}, svg("rect", { class: "slot", x: slot * step, y: 0, width: step, height: HEIGHT }), parts, svg("title", {}, `until ${clock(at)}: ${told(lines, slot)}`));
     });

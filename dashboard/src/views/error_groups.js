@@ -3,7 +3,7 @@
 import { read } from "../api.js";
 import { h, redraw, refresh, state } from "../dom.js";
 import { NONE, count, duration, joined, moment, plural } from "../format.js";
-import { FAILED, facts, methodName } from "../parts.js";
+import { FAILED, errorsAt, facts, methodName } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const SAMPLES_EVERY = 4000;
@@ -13,9 +13,12 @@ export const WORDS = { service: ["bad", "failed"], client: ["idle", "by callers"
 
 const fault = ({ fault: whose }) => state(...WORDS[whose]);
 /** The name that most come from, or how many there are. */
-const mostly = (name, counts) => name ?? (Object.keys(counts).length ? `${Object.keys(counts).length} of them` : NONE);
+const mostly = (name, counts, what) => name ?? (Object.keys(counts).length ? plural(Object.keys(counts).length, what) : NONE);
 const NAMELESS = { "": "several methods", other: "methods no rule names" };
-const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method));
+const method = (group) => (Object.hasOwn(NAMELESS, group.method) ? h("span", { class: "words" }, NAMELESS[group.method]) : methodName(group.method, group.method));
+/** A name that may be long, with a title that has all of it. */
+const named = (name) => h("span", { class: "name", title: name }, name);
+const spread = (title, name) => ({ title, hint: "that most of the latest come from", sort: name, text: name, cell: (group) => named(name(group)) });
 
 function attempts(sample) {
   if (!sample.attempts.length) return null;
@@ -57,22 +60,24 @@ function detail(first) {
 }
 
 export function groupTable(severalNetworks, minutes) {
-  return new Table({
+  const table = new Table({
     label: "Errors that clients got", key: (group) => group.id, detail, sort: severalNetworks ? 4 : 3,
     find: (group) => `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
     columns: [
       { title: "Method", sort: (group) => group.method, text: (group) => group.method, cell: method },
-      ...(severalNetworks ? [{ title: "Network", sort: (group) => group.network, text: (group) => group.network, cell: (group) => group.network }] : []),
+      ...(severalNetworks ? [{ title: "Network", fold: 2, sort: (group) => group.network, text: (group) => group.network, cell: (group) => group.network }] : []),
       { title: "Whose doing", sort: (group) => group.fault, text: (group) => group.fault, cell: fault },
-      numbers("Last minute", (group) => group.minute, count),
+      numbers("Last minute", (group) => group.minute, count, { fold: 1 }),
       { ...numbers("In range", (group) => group.lately, count, { hint: "within the time that is chosen above" }), text: (group) => `${count(group.lately)} ${minutes()}` },
       numbers("Code", (group) => group.code, (value) => [String(value), ""]),
-      { title: "Text, numbers and hashes folded", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
-      { title: "Node", hint: "that most of the latest come from", sort: (group) => mostly(group.node, group.nodes), text: (group) => mostly(group.node, group.nodes), cell: (group) => mostly(group.node, group.nodes) },
-      { title: "Client", hint: "that most of the latest come from", sort: (group) => mostly(group.client, group.clients), text: (group) => mostly(group.client, group.clients), cell: (group) => mostly(group.client, group.clients) },
-      { title: "Last", sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
+      { title: "Text, numbers and hashes folded", look: "told", text: (group) => group.text, cell: (group) => h("span", { class: "words error-text" }, group.text || "several texts") },
+      spread("Node", (group) => mostly(group.node, group.nodes, "node")),
+      spread("Client", (group) => mostly(group.client, group.clients, "client")),
+      { title: "Last", fold: 3, sort: (group) => group.last_seen, text: (group) => moment(group.last_seen), cell: (group) => moment(group.last_seen) },
     ],
   });
+  table.element.classList.add("cards", "error-groups");
+  return table;
 }
 
 /** The errors of one method in short, with a link to all of them; asked for while its row is open. */
@@ -85,7 +90,7 @@ export function errorsOf({ network, method: name }) {
     const groups = (found?.groups ?? []).filter((group) => group.lately).sort((one, two) => two.lately - one.lately);
     redraw(hold, JSON.stringify(groups.map(({ id, lately }) => [id, lately])), () => (groups.length ? [h("h3", {}, "Its errors, last hour"),
       h("ul", { class: "notices" }, groups.slice(0, 3).map((group) => h("li", {}, fault(group), h("span", { class: "words" }, `${plural(group.lately, "time")} ${group.code}: ${group.text}`)))),
-      h("p", {}, h("a", { href: `#/errors/${encodeURIComponent(name)}` }, groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them"))] : ""));
+      h("p", {}, h("a", { href: errorsAt({ network, method: name }) }, groups.length > 3 ? `All ${groups.length} kinds, with samples` : "Samples of them"))] : ""));
   };
   return { element: hold, update: () => performance.now() - askedAt > SAMPLES_EVERY && ask() };
 }

@@ -2,6 +2,7 @@
 
 import { h, redraw, setText } from "../dom.js";
 import { count, joined, plural } from "../format.js";
+import { REFUSED } from "../outcomes.js";
 import { choice, facts, filterField, hint, quiet, section } from "../parts.js";
 import { ErrorChart } from "./error_chart.js";
 import { WORDS, groupTable } from "./error_groups.js";
@@ -11,12 +12,6 @@ import { unknownMethods } from "./unknown_methods.js";
 const ALL = "";
 const FAULTS = [[ALL, "all"], ...Object.entries(WORDS).map(([fault, [, word]]) => [fault, word])];
 const RANGES = [[5, "5 min"], [60, "1 h"]];
-const REFUSED = {
-  malformed: "no JSON-RPC call", "malformed-http": "no proper HTTP request", "no-key": "no API key", "unknown-key": "an unknown API key", "in-flight": "too many calls at once",
-  "batch-too-long": "a batch that is too long", "batch-answer-too-large": "a batch whose answers found no room", "body-too-large": "a body that is too large", "header-too-large": "a header that is too large",
-  "slow-client": "a body that did not come", "slow-head": "a head that did not come", "slow-reader": "an answer nobody took", "unsent-too-much": "too many answers nobody took",
-  websocket: "a WebSocket", bug: "a bug of the proxy", concurrency: "a client's limit of requests at once", batch: "a client's limit of calls in a batch",
-};
 let minutes = 60;
 
 /** Which groups are looked at. */
@@ -35,15 +30,6 @@ function chooser(name, word, changed) {
     redraw(select, JSON.stringify(shown), () => [h("option", { value: ALL }, "all"), ...shown.map((one) => h("option", { value: one }, one))]);
     if (select.value !== wanted[name]) select.value = wanted[name];
   } };
-}
-
-/** The method that an address names. */
-function named(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return ALL; // somebody wrote it by hand
-  }
 }
 
 const names = (groups, of) => groups.flatMap((group) => of(group));
@@ -74,11 +60,14 @@ export const errors = {
     const choosers = [several ? ["network", "network", (groups) => names(groups, (one) => [one.network])] : null, ["method", "method", (groups) => names(groups, (one) => [one.method])],
       ["client", "client", (groups) => names(groups, (one) => Object.keys(one.clients))], ["node", "node", (groups) => names(groups, (one) => Object.keys(one.nodes))]]
       .filter(Boolean).map(([name, word, of]) => ({ name, of, ...chooser(name, word, show) }));
-    const fault = choice("Whose doing", FAULTS, wanted.fault, (value) => { wanted.fault = value; show(); });
+    const fault = h("span");
+    const showFault = () => fault.replaceChildren(choice("Whose doing", FAULTS, wanted.fault, (value) => { wanted.fault = value; show(); }));
+    showFault();
     const range = choice("Range", RANGES, minutes, (value) => { minutes = value; feed.turn("errors"); });
     const note = quiet();
     const empty = h("div");
-    const form = h("div", { class: "inline filters" }, fault, choosers.map(({ element }) => element), filterField(table, "errors"));
+    const field = filterField(table, "errors");
+    const form = h("div", { class: "inline filters" }, fault, choosers.map(({ element }) => element), field);
     const about = h("div", { class: "facts below" });
     const element = section("Errors that clients got", note, chart.element, form, empty, table.element, about);
     element.querySelector(".head").append(h("span", { class: "end" }, range));
@@ -102,7 +91,16 @@ export const errors = {
       elements: [element, unclassed.element, unknown.element],
       update: ({ errors: now }) => update(last = now),
       drafted: show,
-      at: (method) => { wanted.method = named(method); show(); },
+      at: (place) => {
+        const asked = new URLSearchParams(place);
+        for (const name of Object.keys(wanted)) wanted[name] = asked.get(name) ?? ALL;
+        if (!several) wanted.network = ALL;
+        if (!Object.hasOwn(WORDS, wanted.fault)) wanted.fault = ALL;
+        field.value = "";
+        table.filter("");
+        showFault();
+        show();
+      },
       gone: () => [table, unclassed, unknown].forEach((one) => one.gone()),
     };
   },

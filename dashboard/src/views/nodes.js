@@ -62,9 +62,9 @@ function networkHead(network, balancers, known) {
   const tune = store.writable ? h("div", { class: "inline" }, h("label", {}, "balancer", balancer.select), keyed) : spread;
   return { element: h("div", { class: "network" }, h("h3", {}, network), figures, tune), update: (nodes) => {
     const now = known().find((one) => one.network === network);
-    const serving = nodes.filter((node) => node.eligible).length;
-    redraw(figures, JSON.stringify([now?.head, now && span(now.age), serving, nodes.length]), () => [
-      state(serving === nodes.length ? "good" : serving ? "warn" : "bad", `${serving} of ${nodes.length} take calls`),
+    const [serving, failing] = [nodes.filter((node) => node.eligible).length, nodes.filter((node) => node.state === "failing").length];
+    redraw(figures, JSON.stringify([now?.head, now && span(now.age), serving, failing, nodes.length]), () => [
+      state(!serving ? "bad" : serving < nodes.length || failing ? "warn" : "good", `${serving} of ${nodes.length} take calls${failing ? `, ${failing} failing` : ""}`),
       now ? ` · head ${block(now.head)}${now.age === null ? "" : `, ${span(now.age)} old`}` : ""]);
     setText(spread, now?.balancer ? `balancer: ${spoken("balancer", now.balancer)}` : "");
     balancer.update();
@@ -76,21 +76,25 @@ function networkHead(network, balancers, known) {
 /** A line for each of the busiest nodes, over what `timeSpan` says; `changed()` when that is something else. */
 function nodeCharts(changed) {
   const hold = h("div", { class: "charts" });
+  const which = quiet();
   let charts = [];
   const shown = spanControl(() => {
     changed();
     charts.forEach((chart) => chart.again());
   });
-  const element = section("Over time", quiet("the busiest nodes"), hold);
+  const element = section("Over time", which, hold);
   element.querySelector(".head").append(h("span", { class: "end" }, shown.element));
   const gone = () => charts.forEach((chart) => chart.gone());
   const make = (ids) => {
     gone();
-    const series = (figure, format) => ids.map((key, index) => ({ key: `${figure} ${key}`, label: key.split("/")[1], format, colour: LINES[index] }));
+    const short = ids.map((key) => key.slice(key.indexOf("/") + 1));
+    const labels = short.map((id, index) => (short.filter((one) => one === id).length > 1 ? ids[index] : id));
+    const series = (figure, format) => ids.map((key, index) => ({ key: `${figure} ${key}`, label: labels[index], format, colour: LINES[index] }));
     charts = [new Chart({ label: "Calls to each node", zoom: true, series: series("calls", rate) }), new Chart({ label: "Latency of each node", log: true, zoom: true, series: series("latency", duration) })];
     return charts.map((chart) => chart.element);
   };
-  const update = ({ columns, nodes, seconds }) => {
+  const update = ({ columns, nodes, seconds }, serving) => {
+    setText(which, serving > nodes.length ? `the ${nodes.length} busiest` : "");
     const busiest = nodes.map((node) => ({ ...node, key: `${node.network}/${node.id}` }));
     redraw(hold, JSON.stringify(busiest.map(({ key }) => key)), () => (busiest.length ? make(busiest.map(({ key }) => key)) : ""));
     const all = { at: columns.at, seconds };
@@ -139,6 +143,10 @@ export const nodes = {
     element.querySelector(".head").append(h("span", { class: "end" }, add, field));
     table.element.classList.add("cards");
     const show = () => table.update(last);
+    let asked = null; // the node that the address names, until it is there
+    const reveal = () => {
+      if (asked !== null && table.reveal(asked)) asked = null;
+    };
     return {
       elements: [element, charts.element],
       update: ({ overview, nodes: now, history, settings }) => {
@@ -149,9 +157,16 @@ export const nodes = {
         if (!store.writable) add.hidden = true;
         redraw(why, String(store.writable) + Boolean(settings), () => (store.writable ? "" : hint(settings ? "You may look, not change: your role is “read”." : "This server shows its nodes; to change them, change its config file and start it again.")));
         show();
-        if (history) charts.update(history);
+        reveal();
+        if (history) charts.update(history, last.filter((node) => node.eligible).length);
       },
       drafted: show,
+      at: (place) => {
+        asked = new URLSearchParams(`node=${place}`).get("node"); // never fails, whatever somebody wrote by hand
+        field.value = "";
+        table.filter("");
+        reveal();
+      },
       gone: () => {
         table.gone();
         charts.gone();

@@ -1,9 +1,11 @@
 // The big picture: what needs attention, four readings and the charts of the same; then each network and its nodes.
 
+import { leadsTo, mostUrgent } from "../attention.js";
 import { Chart } from "../chart.js";
 import { figure, h, redraw, setText, state } from "../dom.js";
 import { NONE, block, count, duration, joined, money, percent, plural, rate, span } from "../format.js";
 import { HeatChart } from "../heat.js";
+import { codeColour, outcomeSeries } from "../outcomes.js";
 import { button, firstCall, networkState, nodesOf, notices, quiet, section } from "../parts.js";
 import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
@@ -51,20 +53,18 @@ function readings() {
       all.p99.update([duration(now.miss?.p99), duration(now.hit?.p99)], now.miss || now.hit
         ? `half are under ${joined(duration(now.miss?.p50))} and ${joined(duration(now.hit?.p50))}` : "no answers to measure");
       all.errors.update([percent(now.error_ratio)], now.errors === undefined ? NONE
-        : `${joined(count(now.errors))} failed · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
+        : `${joined(count(now.errors))} of ${joined(count(now.calls - now.refused_calls))} failed ${over} · ${joined(count(now.client_errors))} by callers · ${joined(count(now.refused))} refused`,
       errorLevel(now.error_ratio, now.errors, settings?.document?.errors));
     },
   };
 }
 
-const OUTCOMES = [["hits", "hits", "accent"], ["nodes", "nodes", "node"], ["client_errors", "by callers", "muted"], ["errors", "failed", "bad"], ["refused", "refused", "flight"]];
-const CODES = ["bad", "s2", "s5", "s4", "s6", "s7", "s3", "s8"];
 const MISTAKES = { key: "client_errors", label: "by callers", format: rate, colour: "muted", dash: [4, 3] };
 
 /** The charts above the fold; each shows what `timeSpan` says. */
 function firstCharts() {
   const chart = { height: HEIGHT, zoom: true };
-  const calls = new Chart({ ...chart, label: "Calls", series: OUTCOMES.map(([key, label, colour]) => ({ key, label, format: rate, colour, stack: true })) });
+  const calls = new Chart({ ...chart, label: "Calls", series: outcomeSeries(rate) });
   const hits = new Chart({ ...chart, label: "Hit ratio", floor: 1, series: [{ key: "hit_ratio", format: percent, colour: "accent", area: true }] });
   const heat = new HeatChart({ ...chart, label: "Latency" });
   const errors = new Chart({ ...chart, label: "Errors", series: [MISTAKES] });
@@ -79,7 +79,7 @@ function firstCharts() {
     update: (history) => {
       const seconds = SECONDS[timeSpan.range];
       const found = Object.keys(history.codes);
-      if (codes !== found.join()) errors.define([...found.map((code, index) => ({ key: `code ${code}`, label: code, format: rate, colour: CODES[index], stack: true })), MISTAKES]);
+      if (codes !== found.join()) errors.define([...found.map((code) => ({ key: `code ${code}`, label: code, format: rate, colour: codeColour(code), stack: true })), MISTAKES]);
       codes = found.join();
       const coded = Object.fromEntries(Object.entries(history.codes).map(([code, column]) => [`code ${code}`, column]));
       const columns = { ...history.columns, ...history.outcomes, ...coded, seconds: history.seconds };
@@ -152,7 +152,7 @@ const chosen = (rows) => (timeSpan.network ? rows.filter(({ network }) => networ
 
 /** What needs attention comes first; when nothing does, the head says so. */
 function firstSection(networks, charts, changed) {
-  const parts = { readings: readings(), notices: notices(), span: spanControl(changed) };
+  const parts = { readings: readings(), notices: notices((notice) => leadsTo(notice, networks)), span: spanControl(changed) };
   const well = h("span");
   let [all, told] = [false, []];
   const more = button("", () => {
@@ -161,7 +161,7 @@ function firstSection(networks, charts, changed) {
   });
   const attention = h("div", { class: "attention", role: "region", "aria-label": "Attention" }, parts.notices.element);
   const tell = () => {
-    const worst = [...told].sort((one, two) => (two.level === "bad") - (one.level === "bad"));
+    const worst = mostUrgent(told, networks);
     attention.hidden = !told.length;
     if (told.length) parts.notices.update(all ? worst : worst.slice(0, URGENT));
     redraw(well, String(told.length), () => (told.length ? quiet(`${plural(told.length, "thing needs", "things need")} attention`) : state("good", "Nothing needs attention")));

@@ -66,15 +66,32 @@ async def test_what_a_client_sent_is_text_and_nothing_else(page: Page, control: 
     assert await page.locator("main img").count() == 0
 
 
+async def test_long_names_push_no_column_out_of_sight(visitor: Visitor, admin: Admin, control: SampleControl) -> None:
+    key = TIMEOUT._replace(method="x" * 64)
+    control.errors.take(ErrorNews((seen_of(key, 99, nodes={"n" * 64: 99}),)), asyncio.get_running_loop().time())
+    page = await visitor.open(admin.address, "errors", width=1366)
+    row = groups(page).first
+    await expect(row.locator(".method")).to_have_attribute("title", "x" * 64)
+    for cell in ("n" * 64, "shop"):
+        await expect(row.get_by_title(cell)).to_be_in_viewport(ratio=1)
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await row.scroll_into_view_if_needed()
+    for words in ("no answer within # s", "-32000", "99"):
+        await expect(row.get_by_text(words).last).to_be_in_viewport(ratio=1)
+
+
 async def test_errors_are_drawn_over_time_by_code(page: Page) -> None:
     chart = page.locator(".error-chart")
     await expect(chart.locator(".key")).to_have_count(3)
     await expect(chart.get_by_role("img")).to_have_attribute("aria-label", "Errors over time: 40 of code -32000, "
-                                                             "7 of code -32601, 3 of code -32005")  # fmt: skip
+                                                             "3 of code -32005, 7 of code -32601")  # fmt: skip
     await page.get_by_role("button", name="5 min", exact=True).click()
     await expect(page.locator("main")).to_contain_text("in the last 5 min: 40 failed")
+    colour = chart.locator(".key", has_text="-32601").locator(".swatch")
+    before = await colour.get_attribute("class")
     await page.get_by_role("button", name="by callers", exact=True).click()
     await expect(chart.locator(".key")).to_have_count(1)
+    assert await colour.get_attribute("class") == before == "swatch ink-s3", "a code keeps its colour"
 
 
 async def test_a_method_without_a_rule_is_refused_by_its_very_name(page: Page, control: SampleControl) -> None:
@@ -94,12 +111,17 @@ async def test_a_method_shows_its_errors_and_leads_to_their_samples(
 ) -> None:
     key = TIMEOUT._replace(method="hmyv2_call")
     control.errors.take(ErrorNews((seen_of(key, 5),)), asyncio.get_running_loop().time())
-    page = await visitor.open(admin.address, "methods")
+    page = await visitor.open(admin.address, "errors")
+    await page.get_by_role("button", name="refused", exact=True).click()
+    await page.get_by_label("node", exact=True).select_option("a")
+    await page.get_by_label("Filter errors by name").fill("nope")
+    await page.evaluate("location.hash = '#/methods'")
     await page.get_by_role("button", name="hmyv2_call", exact=True).click()
     await expect(page.locator(".method-errors")).to_contain_text("5 times -32000: no answer within # s")
     await page.get_by_role("link", name="Samples of them").click()
     await expect(page.get_by_label("method", exact=True)).to_have_value("hmyv2_call")
-    await expect(groups(page).first).to_contain_text("hmyv2_call")
+    await expect(page.get_by_role("button", name="all", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(groups(page)).to_have_count(2)  # that node did not answer, and its limit
 
 
 # -- over the real program ---------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from playwright.async_api import Locator, Page, expect
 
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
+from rpcaccel.controlplane.stats.snapshot import NodeView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
 from tests.support.browser import Visitor
@@ -100,11 +101,13 @@ async def test_readings_and_charts_are_above_the_fold_of_a_small_screen(
     assert min(calls["orange"], calls["red"]) > 100, "nodes' answers and failures lie on it"
     assert min(latency["blue"], latency["orange"]) > 500, "hits and misses are heat of their own colours"
     assert errors["red"] > 100
+    dashed = page.locator(".first figure", has_text="Latency").locator(".dashed").first
+    assert "gradient" in await dashed.evaluate("one => getComputedStyle(one).maskImage"), "there are gaps in it"
     await expect(page.locator(".first figure", has_text="Errors").locator(".keys")).to_contain_text("-32603")
 
 
 async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: Visitor, admin: Admin) -> None:
-    page = await visitor.open(admin.address, width=1366)
+    page = await visitor.open(admin.address, width=1220)
     over = chart(page, "Hit ratio").locator(".u-over")
     await expect(over).to_be_visible()
     whole = await page.evaluate(SHOWN)
@@ -119,6 +122,7 @@ async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: 
             await page.mouse.up()
         document = await (await asked.value).json()
         await expect(back).to_be_visible()
+        assert await over.bounding_box() == box, "nothing moved"
         shown = await page.evaluate(SHOWN)
         assert len({tuple(one) for one in shown}) == 1, "all charts show the same"
         length = whole[0][1] - whole[0][0]
@@ -131,6 +135,21 @@ async def test_a_drag_over_one_chart_zooms_all_and_there_is_a_way_back(visitor: 
             await over.dblclick(position={"x": 100, "y": 60})
         await expect(back).to_be_hidden()
         await page.wait_for_function(f"(whole) => JSON.stringify(({SHOWN})()) === JSON.stringify(whole)", arg=whole)
+
+
+async def test_nodes_of_one_name_are_told_apart_by_their_network(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    node = view.tally.node(OTHER, "a")
+    node.calls += 1
+    node.answered(0.1, 100)
+    passed(admin, view)
+    page = await visitor.open(admin.address, "nodes")
+    keys = page.locator("figure", has_text="Calls to each node").locator(".key")
+    await expect(keys.filter(has_text=f"{OTHER}/a")).to_have_count(1)
+    await expect(keys.filter(has_text=f"{NETWORK}/a")).to_have_count(1)
+    await expect(keys.filter(has_text="b")).not_to_contain_text(NETWORK)
+    await expect(page.locator("main")).not_to_contain_text("busiest")
 
 
 async def test_the_range_is_one_for_all_charts_and_is_kept_while_the_page_is(visitor: Visitor, admin: Admin) -> None:
@@ -181,13 +200,37 @@ async def test_the_headline_of_errors_is_coloured_by_what_the_service_failed_at(
     page = await visitor.open(admin.address)
     reading = page.locator(".reading", has=page.get_by_role("heading", name="Errors"))
     await expect(reading.locator(".under")).to_have_text(
-        re.compile(r"^(\d+|\d\.\d+k) failed · (\d+|\d\.\d+k) by callers · \d+ refused$")
+        re.compile(r"^(\d+|\d\.\d+k) of (\d+|\d\.\d+k) failed in \d+\Ws · (\d+|\d\.\d+k) by callers · \d+ refused$")
     )
     coloured = reading.locator(".isbad, .iswarn")
     if level is None:
         await expect(coloured).to_have_count(0)
     else:
         await expect(coloured).to_have_class(level)
+
+
+async def test_notices_come_by_urgency_and_lead_to_what_they_are_about(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    why = "no connection: it took too long to answer, and then nobody was there at all, however often it was asked"
+    failing = NodeView(network=NETWORK, id="a", state="failing", why=why)
+    view.node_list = [failing, NodeView(network=NETWORK, id="b", eligible=True)]
+    for _ in range(11):
+        passed(admin, view, failed=40)
+    page = await visitor.open(admin.address, width=900)
+    told = page.locator(".first .notices li")
+    begins = (f"{OTHER} has no node that can take calls", f"{NETWORK}: ", f"node {NETWORK}/a: no connection")
+    for index, words in enumerate(begins):
+        await expect(told.nth(index)).to_contain_text(words)
+        assert await told.nth(index).evaluate("line => line.offsetHeight") < 40
+    await expect(told.nth(2).get_by_role("link")).to_have_attribute("title", re.compile(f"{why}$"))
+    await told.nth(1).get_by_role("link").click()
+    await expect(page.get_by_role("button", name="failed", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(page.get_by_label("network", exact=True)).to_have_value(NETWORK)
+    await page.go_back()
+    await told.nth(2).get_by_role("link").click()
+    await expect(page.get_by_role("button", name="a", exact=True)).to_have_attribute("aria-expanded", "true")
+    await expect(page.locator("tr.detail:visible .reason")).to_contain_text(why)
 
 
 async def test_few_failures_are_no_alarm(visitor: Visitor, admin: Admin) -> None:
@@ -209,13 +252,19 @@ async def test_what_the_cache_saved_is_told_in_calls_and_in_money(visitor: Visit
 async def test_a_client_opened_tells_its_methods_its_latency_and_what_was_refused(
     visitor: Visitor, admin: Admin, view: SampleView
 ) -> None:
+    view.tally.client("dapp").refused("rate")
     view.tally.client("dapp").answered("hmyv2_call", AnswerSource.NODE, 0.2, "service")
     passed(admin, view)
     page = await visitor.open(admin.address, "clients")
     await page.get_by_role("button", name="dapp", exact=True).click()
     detail = page.locator("tr.detail:visible")
     await expect(detail.locator("tr.row", has_text="hmyv2_call")).to_contain_text("1")
+    await expect(detail.locator(".facts")).to_contain_text("rate limit")
     await expect(detail).to_contain_text("Refused since the start")
+    await expect(detail.get_by_role("heading", name="Methods, since the start")).to_be_visible()
+    await expect(page.get_by_role("button", name="Failed since the start")).to_be_visible()
+    listed = page.get_by_role("region", name="Clients")
+    await expect(listed.locator("td.right .isbad")).to_have_count(0)  # not red for ever
     for label in ("Calls", "Latency", "Refused"):
         await expect(chart(page, label).locator("canvas")).to_be_visible()
     async with page.expect_response(re.compile(r"/clients/dapp\?range=24h")):

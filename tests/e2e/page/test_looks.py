@@ -63,12 +63,15 @@ async def test_a_node_is_one_line_and_what_is_shortened_is_told_in_full(
     name, why = "node-with-a-long-name.eu-central.example.org:9500", "no connection: it took too long to answer, twice"
     view.node_list = [
         NodeView(network=NETWORK, id=name, state="failing", why=why, eligible=False, since=400.0),
-        NodeView(network=NETWORK, id="eth-b", state="serving"),
+        NodeView(network=NETWORK, id="eth-b.provider-example", state="serving"),
     ]
     admin.sample()
     page = await visitor.open(admin.address, "nodes", width=1366)
     long, short = page.locator("tr.row").nth(0), page.locator("tr.row").nth(1)
-    await expect(short).to_contain_text("eth-b")
+    await expect(short).to_contain_text("eth-b.provider-example")
+    for whole in (short.locator(".name"), long.locator(".means")):
+        assert await whole.evaluate("one => one.scrollWidth <= one.clientWidth"), "nothing of it is cut"
+    await expect(long.locator(".means")).to_have_text("1, no calls now")
     assert await long.evaluate("row => row.offsetHeight") == await short.evaluate("row => row.offsetHeight") < 40
     await expect(long.locator(".name")).to_have_attribute("title", name)
     await expect(long.locator(".line")).to_have_attribute("title", why)

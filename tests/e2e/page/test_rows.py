@@ -129,6 +129,19 @@ async def test_what_can_be_done_to_a_node_is_in_a_menu_for_the_keyboard_too(page
     await expect(weight(page, "c")).to_be_enabled()
 
 
+async def test_a_row_opens_wherever_it_is_clicked_but_for_its_controls(page: Page) -> None:
+    row = page.locator("tr.row", has=page.get_by_role("button", name="a", exact=True))
+    detail = page.locator("tr.detail:visible")
+    await row.locator("td").nth(2).click()
+    await expect(detail).to_have_count(1)
+    await weight(page, "a").click()
+    await expect(detail).to_have_count(1)
+    await row.get_by_role("button", name="a", exact=True).click()
+    await expect(detail).to_have_count(0)
+    await row.locator(".line").evaluate("line => { getSelection().selectAllChildren(line); line.click(); }")
+    await expect(detail).to_have_count(0)  # somebody marked text
+
+
 async def test_a_probe_from_the_menu_opens_the_row_and_tells_what_the_node_said(page: Page) -> None:
     await act(page, "a", "Probe now")
     await expect(page.locator("tr.detail:visible")).to_contain_text("head 7 in")
