@@ -5,7 +5,7 @@ import { count, joined, plural } from "../format.js";
 import { REFUSED } from "../outcomes.js";
 import { choice, facts, filterField, hint, quiet, section } from "../parts.js";
 import { ErrorChart } from "./error_chart.js";
-import { WORDS, groupTable } from "./error_groups.js";
+import { WORDS, byFault, groupTable } from "./error_groups.js";
 import { unclassedSection } from "./unclassed.js";
 import { unknownMethods } from "./unknown_methods.js";
 
@@ -75,7 +75,7 @@ export const errors = {
     const unknown = unknownMethods();
     const update = (now) => {
       const found = now?.groups ?? [];
-      const groups = found.filter((group) => group.lately && fits(group));
+      const groups = found.filter((group) => group.lately && fits(group)).sort(byFault);
       setText(note, now ? words(found) : "");
       chart.update(now?.history ?? null, wanted);
       for (const { update: refill, of } of choosers) refill(of(found));
