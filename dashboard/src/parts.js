@@ -3,7 +3,7 @@
 import { h, redraw, setText, state, svg } from "./dom.js";
 import { NONE, count, joined, percent, plural } from "./format.js";
 
-export const SOURCES = ["local", "memory", "redis", "flight", "node", "partial", "refused"];
+const SOURCES = ["local", "memory", "redis", "flight", "node", "partial", "refused"];
 
 export const MEANING = {
   local: "known by the proxy",

@@ -5,7 +5,7 @@ import { joined, percent } from "./format.js";
 const path = (node, name) => ["networks", node.network, "nodes", node.id, name];
 
 /** The weight a node will have when the collected changes are applied; 0 when it will take no calls. */
-export function weightAfter(store, node) {
+function weightAfter(store, node) {
   if (store.value(path(node, "drain")) === true || store.value(["networks", node.network, "nodes", node.id]) === null) return 0;
   return store.value(path(node, "weight")) ?? node.weight;
 }
@@ -13,7 +13,7 @@ export function weightAfter(store, node) {
 const tierAfter = (store, node) => store.value(path(node, "tier")) ?? node.tier;
 
 /** A node that is out for a reason of its own (behind, failing ...) stays out; a cordoned or drained one may come back. */
-export function canServe(node) {
+function canServe(node) {
   return node.eligible || node.state === "cordoned" || node.state === "drained";
 }
 

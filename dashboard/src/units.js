@@ -20,12 +20,12 @@ function measured(text, units) {
 const SHAPES = [[2 ** 40, "TiB"], [1e12, "TB"], [2 ** 30, "GiB"], [1e9, "GB"], [2 ** 20, "MiB"], [1e6, "MB"], [1024, "KiB"], [1e3, "kB"]];
 
 /** The shortest text that is exactly so many bytes. */
-export function sizeText(bytes) {
+function sizeText(bytes) {
   const fits = bytes ? SHAPES.filter(([unit]) => bytes % unit === 0).sort(([one], [two]) => bytes / one - bytes / two)[0] : null;
   return fits ? `${bytes / fits[0]} ${fits[1]}` : `${bytes} B`;
 }
 
-export function durationText(seconds) {
+function durationText(seconds) {
   if (!seconds) return "0 s";
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(12))} ms`;
   const fits = [[86400, "d", 2], [3600, "h", 1], [60, "m", 2]].find(([unit, , least]) => seconds % unit === 0 && seconds >= least * unit);

@@ -29,7 +29,7 @@ function code(text) {
 }
 
 /** [{path, before, after}] as a table. */
-export function differenceTable(edits) {
+function differenceTable(edits) {
   if (!edits.length) return quiet("Nothing differs.");
   return h("table", { class: "diff" }, h("thead", {}, h("tr", {}, ["setting", "before", "after"].map((word) => h("th", { scope: "col" }, h("span", {}, word))))),
     h("tbody", {}, edits.map(({ path, before, after }) => h("tr", {}, h("td", {}, code(path)), h("td", {}, code(shown(path, before))), h("td", {}, code(shown(path, after)))))));

@@ -59,9 +59,13 @@ function detail(first) {
   };
 }
 
+const RANKS = Object.keys(WORDS);
+/** Failures first, then mistakes of callers, then refusals, which are many; the most frequent of each first. */
+export const byFault = (one, two) => RANKS.indexOf(one.fault) - RANKS.indexOf(two.fault) || two.lately - one.lately;
+
 export function groupTable(severalNetworks, minutes) {
   const table = new Table({
-    label: "Errors that clients got", key: (group) => group.id, detail, sort: severalNetworks ? 4 : 3,
+    label: "Errors that clients got", key: (group) => group.id, detail,
     find: (group) => `${group.method} ${group.code} ${group.text} ${group.kind} ${Object.keys(group.clients).join(" ")} ${Object.keys(group.nodes).join(" ")}`,
     columns: [
       { title: "Method", sort: (group) => group.method, text: (group) => group.method, cell: method },

@@ -1,11 +1,11 @@
 // Errors that clients got: over time by code, in groups of one cause with samples; then what no rule knows.
 
 import { h, redraw, setText } from "../dom.js";
-import { count, joined, plural } from "../format.js";
+import { count, joined, plural, span } from "../format.js";
 import { REFUSED } from "../outcomes.js";
 import { choice, facts, filterField, hint, quiet, section } from "../parts.js";
 import { ErrorChart } from "./error_chart.js";
-import { WORDS, groupTable } from "./error_groups.js";
+import { WORDS, byFault, groupTable } from "./error_groups.js";
 import { unclassedSection } from "./unclassed.js";
 import { unknownMethods } from "./unknown_methods.js";
 
@@ -34,11 +34,12 @@ function chooser(name, word, changed) {
 
 const names = (groups, of) => groups.flatMap((group) => of(group));
 
-function words(groups) {
+/** Counts of the range by fault. Errors are not kept over a restart, so a range that reaches back further says since when. */
+function words(groups, { at, began, window: seconds }) {
   const by = (fault) => groups.filter((group) => group.fault === fault).reduce((sum, group) => sum + group.lately, 0);
   const all = Object.entries(WORDS).map(([fault, [, word]]) => [by(fault), word]).filter(([number]) => number);
-  const over = minutes === 60 ? "hour" : `${minutes} min`;
-  return all.length ? `in the last ${over}: ${all.map(([number, word]) => `${joined(count(number))} ${word}`).join(" · ")}` : `none in the last ${over}`;
+  const over = at - began < seconds ? `since the start, ${span(at - began)} ago` : `in the last ${minutes === 60 ? "hour" : `${minutes} min`}`;
+  return all.length ? `${over}: ${all.map(([number, word]) => `${joined(count(number))} ${word}`).join(" · ")}` : `none ${over}`;
 }
 
 function refusedFacts({ refusals, forgotten, forgotten_errors: lost }) {
@@ -75,8 +76,8 @@ export const errors = {
     const unknown = unknownMethods();
     const update = (now) => {
       const found = now?.groups ?? [];
-      const groups = found.filter((group) => group.lately && fits(group));
-      setText(note, now ? words(found) : "");
+      const groups = found.filter((group) => group.lately && fits(group)).sort(byFault);
+      setText(note, now ? words(found, now) : "");
       chart.update(now?.history ?? null, wanted);
       for (const { update: refill, of } of choosers) refill(of(found));
       table.update(groups);

@@ -4,7 +4,7 @@ import { h, setAttribute } from "../dom.js";
 
 const READ = "-30% 0px -60% 0px"; // the part of the window that counts as being read
 
-export const slug = (title) => title.toLowerCase().replace(/[^a-z]+/g, "-");
+const slug = (title) => title.toLowerCase().replace(/[^a-z]+/g, "-");
 
 /** `home`: the address of the view; `groups` in `show(groups)`: [{ title, element }], each with a heading that takes the focus. */
 export function jumpList(home, label) {

@@ -11,7 +11,7 @@ const WELL = new Set(["answered", "overtaken", "cancelled"]);
 const WORDS = { parse: "reading the request", plan: "planning", memory: "looking in memory", redis: "asking Redis", flight: "waiting for the same call", forward: "asking nodes" };
 
 /** `Server-Timing: forward;dur=12.4, attempt;desc="a timeout";start=0;dur=3` as [{name, words, start, seconds}]. */
-export function timings(header) {
+function timings(header) {
   return (header ?? "").split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/).map((part) => {
     const [name, ...more] = part.split(";").map((one) => one.trim());
     const of = (key) => more.find((one) => one.startsWith(`${key}=`))?.slice(key.length + 1).replace(/^"|"$/g, "");

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -16,7 +18,7 @@ from tests.support.browser import Visitor
 from tests.support.fixtures import shared
 from tests.support.fleet import Fleet
 from tests.support.sample_control import SampleControl
-from tests.support.sample_errors import INVENTED, TIMEOUT, sample_of, seen_of
+from tests.support.sample_errors import INVENTED, LIMITED, TIMEOUT, sample_of, seen_of
 
 KEY = client_limits.make(b"s" * 32)
 BLOCK = "hmyv2_getBlockByNumber"
@@ -31,17 +33,24 @@ def groups(page: Page) -> Locator:
     return page.get_by_role("region", name="Errors that clients got").locator("tr.row")
 
 
-async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page) -> None:
+async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page, control: SampleControl) -> None:
+    many = seen_of(LIMITED._replace(method="hmyv2_getLogs"), 900, nodes={}, samples=[])
     await expect(groups(page)).to_have_count(3)
-    await expect(page.locator("main")).to_contain_text("in the last hour: 40 failed · 7 by callers · 3 refused")
+    control.errors.take(ErrorNews((many,)), asyncio.get_running_loop().time())
+    await expect(groups(page)).to_have_count(4)
+    for index, words in enumerate(("failed", "by callers", "hmyv2_getLogs", "hmyv2_call")):  # however many were refused
+        await expect(groups(page).nth(index)).to_contain_text(words)
+    await expect(page.locator("main")).to_contain_text("in the last hour: 40 failed · 7 by callers · 903 refused")
+    control.errors.began = time.time() - 90
+    await expect(page.locator("main")).to_contain_text(re.compile("since the start, .+ ago: 40 failed"))
     await page.get_by_role("button", name="failed", exact=True).click()
     await expect(groups(page)).to_have_count(1)
     await expect(groups(page)).to_contain_text("no answer within # s")
     await page.get_by_role("button", name="refused", exact=True).click()
-    await expect(groups(page)).to_contain_text("too many calls")
+    await expect(groups(page).first).to_contain_text("too many calls")
     await page.get_by_role("button", name="all", exact=True).click()
     await page.get_by_label("client", exact=True).select_option("shop")
-    await expect(groups(page)).to_have_count(2)
+    await expect(groups(page)).to_have_count(3)
     await page.get_by_label("client", exact=True).select_option("all")
     await page.get_by_label("Filter errors by name").fill("nope")
     await expect(groups(page).locator("visible=true")).to_have_count(1)

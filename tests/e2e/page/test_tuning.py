@@ -180,6 +180,7 @@ async def test_the_record_shows_who_changed_what_and_goes_back(
 
 
 async def test_a_reader_looks_and_cannot_change(visitor: Visitor) -> None:
+    visitor.expected = ["401"]  # of a wrong password
     async with reader(visitor, "nodes") as (page, _):
         await log_in(page, "guest", "wrong")
         await expect(page.get_by_role("alert")).to_contain_text("wrong")
