@@ -39,7 +39,7 @@ export const identity = (severalNetworks) => [
 ];
 
 export const share = {
-  title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights",
+  title: "Share got / wanted", right: true, sort: (node) => node.share_got, hint: "of calls in the last 10 s; the mark is what the weights ask for, with ~ where the balancer looks at more than weights. A node that gets new blocks later gets fewer calls about them.",
   text: (node) => `${percent(node.share_got)}${percent(node.share_wanted)}${node.share_aim}`,
   cell: (node) => [
     joined(percent(node.share_got)), h("span", node.share_aim ? { class: "unit", title: `The balancer aims at ${node.share_aim}.` } : { class: "unit" }, ` / ${node.share_aim && node.share_wanted ? "~" : ""}${joined(percent(node.share_wanted))}`),
