@@ -87,9 +87,6 @@ export const FAILED = {
   "already-known": "it has the transaction already", "nonce-too-low": "the transaction's nonce is used", "filter-not-found": "the filter is gone",
 };
 
-/** Attempts that ended without a result though nothing was wrong with the node: nobody waited any more, or it rightly said no. */
-export const NO_FAULT = new Set(["overtaken", "cancelled", "too-large", "revert", "invalid-params", "rejected", "already-known", "nonce-too-low", "filter-not-found"]);
-
 /** Reasons as sentences, with how often each held. */
 export function reasons(title, counts, words) {
   const rows = Object.entries(counts);

@@ -2,16 +2,13 @@
 
 import { h, state } from "../dom.js";
 import { block, count, duration, joined, percent, rate, span } from "../format.js";
-import { NO_FAULT, errorFigure, shareBar } from "../parts.js";
+import { errorFigure, shareBar } from "../parts.js";
 import { Table, numbers } from "../table.js";
 
 const STATES = {
   serving: ["good", "serving"], behind: ["warn", "behind"], parked: ["warn", "parked"], failing: ["bad", "failing"],
   "wrong-chain": ["bad", "wrong chain"], cordoned: ["idle", "cordoned"], drained: ["idle", "drained"], unknown: ["idle", "not known yet"],
 };
-
-/** Attempts in the last minute that failed by the node's fault; where the server does not say, those of no other kind. */
-export const failed = (node) => node.failed ?? Object.entries(node.failures).reduce((sum, [kind, times]) => sum + (NO_FAULT.has(kind) ? 0 : times), 0);
 
 /** "▲ behind", its colour and word by the state of a node. */
 export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.state]));
@@ -52,7 +49,7 @@ export const figures = () => [
   numbers("p50", (node) => node.latency?.p50, duration, { fold: 2 }),
   numbers("p99", (node) => node.latency?.p99, duration, { fold: 3 }),
   numbers("In flight", (node) => node.in_flight, count, { fold: 1 }),
-  { ...numbers("Failed", failed, count, { hint: "attempts in the last minute, by the node's fault" }), cell: (node) => errorFigure(failed(node)) },
+  { ...numbers("Failed", (node) => node.failed, count, { hint: "attempts in the last minute, by the node's fault" }), cell: (node) => errorFigure(node.failed) },
 ];
 
 export function nodeTable(severalNetworks) {

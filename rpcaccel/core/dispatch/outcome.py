@@ -81,26 +81,21 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """The attempts, if there was more than one or the only one failed."""
 
 
-def is_client_error(plan: Plan, outcome: Outcome) -> bool:
-    """Is the error of a call the client's own doing: params, a revert, a block yet to come, or something that no node
-    here has?
-
-    A method, role or old state that no node has is among them, because a client can ask for it as often as it likes
-    while nothing is wrong. The death of the one node that had it is told by the state of that node. A call that the
-    proxy refused is none: refusals are counted apart.
-    """
-    if outcome.kind is None:
-        return False
-    if outcome.kind is FailureKind.NODE_BEHIND:
-        return plan.block is not None and plan.block > outcome.block
-    return policy(outcome.kind).fault in {"client", "lack"}
-
-
 def fault_of(plan: Plan, outcome: Outcome) -> Fault:
-    """Whose doing the error of a call is."""
+    """Whose doing the error of a call is.
+
+    It is the client's where every node would say the same (params, a revert, a block yet to come) and where no node
+    here has what is asked (a method, a role, old state), because a client can ask for that as often as it likes while
+    nothing is wrong. The death of the one node that had it is told by the state of that node.
+    """
     if outcome.source is AnswerSource.REFUSED:
         return "refused"
-    return "client" if is_client_error(plan, outcome) else "service"
+    kind = outcome.kind
+    if kind is None:
+        return "service"
+    if kind is FailureKind.NODE_BEHIND:
+        return "client" if plan.block is not None and plan.block > outcome.block else "service"
+    return "client" if policy(kind).fault in {"client", "lack"} else "service"
 
 
 _WAITED = {

@@ -144,7 +144,7 @@ async def calls_of_a_shop(fleet: Fleet) -> AsyncIterator[None]:
     async def client() -> None:
         while not stop.is_set():
             await fleet.proxy.call(BLOCK, next(numbers), {}, path=f"/key/{KEY}")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # a steady pace: the page and the program need the processor as well
 
     async with asyncio.TaskGroup() as group:
         group.create_task(client())

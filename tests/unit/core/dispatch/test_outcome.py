@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcaccel.core.dispatch.outcome import Outcome, is_client_error
+from rpcaccel.core.dispatch.outcome import Outcome, fault_of
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass, Rule
 from rpcaccel.core.replies.failure import FailureKind, is_node_fault
@@ -45,7 +45,7 @@ def test_an_error_is_the_clients_own_where_every_node_would_say_the_same_or_none
     rule = Rule(method="m" if known else "", cache=CacheClass.HEAD)
     plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=CacheClass.HEAD, block=block)
     outcome = Outcome(source=AnswerSource.NODE, error=b"{}", block=HEAD, kind=kind)
-    assert is_client_error(plan, outcome) is expected
+    assert fault_of(plan, outcome) == ("client" if expected else "service")
 
 
 def test_a_node_is_at_fault_for_what_it_failed_at_and_not_for_what_it_lacks_or_rightly_refused() -> None:
