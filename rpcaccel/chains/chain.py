@@ -58,6 +58,33 @@ class RangeLimit(Struct, frozen=True, forbid_unknown_fields=True):
     code: int = -32000
 
 
+class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What subscriptions are on this chain (docs/harmony.md): the table [chain.live]."""
+
+    namespaces: tuple[str, ...] = ()
+    """The namespaces whose `subscribe` is understood; notifications name the namespace of the subscribe."""
+    kinds: tuple[str, ...] = ()
+    """The names of subscriptions that a node of the chain knows."""
+    header: tuple[str, ...] = ()
+    """The members of a newHeads notification, in the order of the node. Those that a fetched block lacks are left
+    out."""
+    block: str = "eth_getBlockByNumber"
+    """The method of a block by number; its params are the number in hex and `false`."""
+    block_by_hash: str = "eth_getBlockByHash"
+    """The method of a block by hash; its params are the hash and `false`."""
+    extra: Probe | None = None
+    """A call whose result has members of the header that `block` lacks; `{block}` in its params stands for the
+    number."""
+    shard_member: str = ""
+    """The member of the header that holds the shard of the network as an integer; empty where there is none."""
+    logs: str = "eth_getLogs"
+    """The method whose logs equal those of a subscription."""
+    http_code: int = -32601
+    """The code of the error that a subscribe over HTTP gets."""
+    ports: dict[str, int] = {}
+    """The usual WebSocket port, by the port of HTTP on the same host."""
+
+
 class Chain(Struct, frozen=True, kw_only=True):
     """The rules of a chain: methods, errors, block time, finality, identity."""
 
@@ -74,6 +101,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     paths: Mapping[str, str]
     """Well-known request paths, with the prefix of methods that are called without one there."""
     identity: Identity
+    live: LiveTable
     ranges: Mapping[str, RangeLimit]
     """Limits of ranges by the form of the result ("blocks" or "logs")."""
 

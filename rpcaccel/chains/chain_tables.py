@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rpcaccel.chains.chain import Chain, Finality, Identity, RangeLimit
+from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, RangeLimit
 from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
@@ -46,6 +46,7 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     finality: Finality
     tags: frozenset[str]
     identity: Identity
+    live: LiveTable = LiveTable()
     finality_depth: int = 0
     paths: dict[str, str] = {}
     ranges: dict[Literal["blocks", "logs"], RangeLimit] = {}
@@ -192,6 +193,7 @@ def read(name: str, text: str) -> Chain:
         tags=head.tags,
         paths=MappingProxyType(head.paths),
         identity=head.identity,
+        live=head.live,
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
     )
 

@@ -102,6 +102,41 @@ class RedisSettings(Section):
     compress_from: Size = Field(default=1024, description="Bytes from which values are compressed (zstd).")
 
 
+class WebSocketSettings(Section):
+    """WebSockets of clients: calls and subscriptions."""
+
+    enabled: bool = Field(default=True, description="Whether clients may open WebSockets.")
+    connections: Whole = Field(
+        default=20_000, ge=1, le=1_000_000, description="WebSockets open at once, per worker; more get 503."
+    )
+    per_client: Whole = Field(
+        default=1000, ge=1, le=1_000_000, description="Of these, how many one key or address may have."
+    )
+    subscriptions: Whole = Field(
+        default=200, ge=1, le=100_000, description="Subscriptions of one WebSocket; more get an error."
+    )
+    at_once: Whole = Field(
+        default=100, ge=1, le=100_000, description="Calls of one WebSocket answered at once; further ones wait unread."
+    )
+    queue: Size = Field(
+        default=4 * MIB,
+        ge=64 * 1024,
+        description="Bytes that one client may leave unread before it is told so and closed (1013).",
+    )
+    ping: Duration = Field(
+        default=30.0, gt=0, le=3600, description="Seconds without a word from a client until it is sent a ping."
+    )
+    idle: Duration = Field(
+        default=3600.0,
+        gt=0,
+        le=86_400,
+        description="Seconds after which a WebSocket without subscriptions and calls is closed.",
+    )
+    replay: Whole = Field(
+        default=10_000, ge=0, le=1_000_000, description="Blocks that a subscription may ask to be sent again."
+    )
+
+
 class HttpSettings(Section):
     """The HTTP front: limits and what answers say about themselves."""
 
@@ -140,6 +175,7 @@ class HttpSettings(Section):
     headers: Literal["all", "cache", "none"] = Field(
         default="all", description="X-Rpcaccel-* and Server-Timing headers: all, only X-Rpcaccel-Cache, or none."
     )
+    websocket: WebSocketSettings = Field(default=WebSocketSettings(), description="WebSockets of clients.")
     deny: MethodPatterns = Field(
         default=(), description='Methods refused for every client, as names or patterns ("debug_*").'
     )

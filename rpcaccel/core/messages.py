@@ -107,6 +107,17 @@ class Heads(Struct, frozen=True, tag=True):
     heads: NetworkHeads
 
 
+class Announced(Struct, frozen=True, tag=True):
+    """A node pushed the header of a new block. It is told before the heads that follow from it."""
+
+    network: str
+    number: int
+    hash: str
+    """In lower case, with 0x."""
+    header: bytes
+    """The result of the notification: raw JSON text, as the node sent it."""
+
+
 class PurgeOrder(Struct, frozen=True, tag=True):
     """Remove entries from the cache, or only count them."""
 
@@ -200,7 +211,7 @@ class QuotaBrought(Struct, frozen=True, tag=True):
     uses: tuple[Brought, ...]
 
 
-Order = Adopt | Heads | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
+Order = Adopt | Heads | Announced | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
 Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent | ErrorNews
 """From a worker to the control plane."""

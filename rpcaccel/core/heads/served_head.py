@@ -36,6 +36,9 @@ class Served(Struct, frozen=True):
     """Monotonic time at which `head` last changed (seconds)."""
     note: str = ""
     """A sentence for the operator when something is wrong with the head; else empty."""
+    hash: str = ""
+    """The hash of the block `head` on the served branch, in lower case; empty where no probe has told it, as on chains
+    whose blocks are final at once."""
 
 
 class NodeHead(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,8 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     """Monotonic time of the last answered probe (seconds)."""
     behind: bool = False
     """Does the node lag for longer than a new block needs to reach it (core.heads.lateness)?"""
+    pushes: bool = False
+    """Does the node tell its new heads over a WebSocket now?"""
     late: float = 0.0
     """Seconds after the served head that new blocks usually reach the node, where that makes it behind; else 0."""
 

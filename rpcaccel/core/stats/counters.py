@@ -215,6 +215,25 @@ class NetworkCell(Struct):
     """Calls that the proxy or its nodes failed at, by JSON-RPC code."""
     in_room: int = 0
     """Calls that are waiting for a node with room now (gauge)."""
+    subscriptions: dict[str, int] = field(default_factory=dict)
+    """Subscriptions of clients now, by kind (gauge)."""
+    topics: int = 0
+    """Different topics that are subscribed to now: kinds, and canonical filters of logs (gauge)."""
+    delivered: dict[str, int] = field(default_factory=dict)
+    """Notifications that were sent to clients, by kind of subscription."""
+    lateness: Histogram = field(default_factory=Histogram)
+    """Seconds from the moment at which a block became the served head until it was sent to a client, for each
+    notification of a block."""
+    filled: int = 0
+    """Blocks below a new head that were fetched because nobody had told of them."""
+    abandoned: int = 0
+    """Blocks that were sent and then left by a reorganisation."""
+    resumed: int = 0
+    """Subscriptions that began at an older block."""
+    replayed: int = 0
+    """Blocks of which a resumed subscription was sent what it had missed."""
+    cut: dict[str, int] = field(default_factory=dict)
+    """Connections with subscriptions that were closed by the proxy, by reason: slow, late, restarted, drained."""
 
 
 class Tier(Struct):
@@ -319,5 +338,7 @@ class TallySnapshot(Struct):
     bytes_in: int = 0
     in_flight: int = 0
     connections: int = 0
+    websockets: int = 0
+    """Connections that are WebSockets; they count among `connections` as well."""
     limits_alone: int = 0
     """Times that a worker could not learn what clients spent elsewhere, and applied their limits by itself."""

@@ -32,7 +32,7 @@ class Tally:
     """All counters of one worker."""
 
     __slots__ = ("_cells", "_clients", "_copied", "_known", "_networks", "_nodes", "_tiers", "batches", "bytes_in",
-                 "connections", "in_flight", "limits_alone", "refusals", "requests", "steps")  # fmt: skip
+                 "connections", "in_flight", "limits_alone", "refusals", "requests", "steps", "websockets")  # fmt: skip
 
     def __init__(self, methods: Iterable[str] = ()) -> None:
         """`methods`: the methods that have a rule in any of the served chains."""
@@ -49,6 +49,7 @@ class Tally:
         self.bytes_in = 0
         self.in_flight = 0
         self.connections = 0
+        self.websockets = 0
         self.limits_alone = 0
         self._copied = TallySnapshot()
 
@@ -134,13 +135,17 @@ class Tally:
             bytes_in=self.bytes_in,
             in_flight=self.in_flight,
             connections=self.connections,
+            websockets=self.websockets,
             limits_alone=self.limits_alone,
         )
         return self._copied
 
 
 _GAUGES = frozenset(
-    {"in_flight", "in_room", "connections", "connections_open", "connections_idle", "entries", "bytes", "limit"}
+    {
+        *("in_flight", "in_room", "connections", "connections_open", "connections_idle", "websockets"),
+        *("entries", "bytes", "limit", "subscriptions", "topics"),
+    }
 )
 _MOMENTS = frozenset({"seen_at"})
 """Fields that are times: a merge takes the latest."""
@@ -172,7 +177,7 @@ def ended(snapshot: TallySnapshot) -> TallySnapshot:
     past = merge([snapshot])
     for item in (past, *past.nodes, *past.networks, *past.tiers, *past.clients):
         for name in _GAUGES.intersection(item.__struct_fields__):
-            setattr(item, name, 0)
+            setattr(item, name, type(getattr(item, name))())
     for tier in past.tiers:
         tier.up, tier.fault = True, ""
     return past

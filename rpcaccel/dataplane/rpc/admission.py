@@ -19,6 +19,7 @@ from rpcaccel.core import client_limits
 from rpcaccel.core.client_limits import ANONYMOUS, NO_KEY, UNKNOWN_KEY, Client, LimitRefusal
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.forwarded_for import Trust, holder
+from rpcaccel.dataplane.live.live_session import MessageTurn
 
 PATH = "/key/"
 MOST_ADDRESSES = 10_000
@@ -49,6 +50,8 @@ class Caller(Struct, frozen=True, gc=False):
     request: str = ""
     """The name of the request in the log; empty when no lines are written."""
     headers: Headers | None = None
+    turn: MessageTurn | None = None
+    """The message of a WebSocket that the calls came in; None for calls by POST, which cannot subscribe."""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,1 @@
+"""Subscriptions of clients: sessions, topics, and the follower that takes new blocks and logs to them."""
