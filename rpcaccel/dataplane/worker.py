@@ -247,6 +247,7 @@ class Worker:
             # A connection that was accepted is told of to its lane one turn of uvloop later. A lane that is not counted
             # yet would be closed before its client could send a call.
             await asyncio.sleep(0)
+        await self._lanes.websockets.leave()
         while self._lanes.open and self._clock() < self._lingers_until:  # noqa: ASYNC110 -- nobody is told of the last one
             await asyncio.sleep(LOOK_EVERY)
         await asyncio.sleep(0)  # calls that have arrived begin before idle connections are closed
@@ -301,7 +302,6 @@ class Worker:
 
     def _count(self) -> TallySnapshot:
         """The tally, with the figures that tiers and pools count by themselves."""
-        self._tally.connections = len(self._lanes.open)
         gauges.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
         if self._second_tier:
             gauges.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
@@ -309,7 +309,8 @@ class Worker:
             gauges.fill_network(self._tally.network(network.name), network.pool)
             for node in network.pool.nodes:
                 self._tally.node(network.name, node.id).in_flight = node.in_flight
-        self._tally.connections = len(self._lanes.open)
+        self._tally.websockets = len(self._lanes.websockets.open)
+        self._tally.connections = len(self._lanes.open) + self._tally.websockets
         return self._tally.snapshot()
 
     def _nodes(self) -> Iterator[NodeReport]:

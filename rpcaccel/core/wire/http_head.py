@@ -14,9 +14,9 @@ from msgspec import Struct
 
 END = b"\r\n\r\n"
 # All quantifiers are possessive: each byte is read once, however a client makes the match fail.
-_HEAD = re.compile(
-    rb"POST (/[!\"$&-;=@-~]*+) HTTP/1\.1\r\n((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n){1,64}+)\r\n"
-)
+FIELDS = rb"((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n){1,64}+)"
+"""The pattern of header lines, as one group."""
+_HEAD = re.compile(rb"POST (/[!\"$&-;=@-~]*+) HTTP/1\.1\r\n" + FIELDS + rb"\r\n")
 _LENGTH = re.compile(r"[0-9]{1,10}")
 _ODD = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "te", "trailer", "http2-settings"})
 

@@ -16,7 +16,9 @@ from rpcaccel.dataplane.http.fast_protocol import FastProtocol
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import Named, RequestHead
-from rpcaccel.dataplane.http.slow_clients import SlowClients
+from rpcaccel.dataplane.http.slow_clients import SlowClients, Watched
+from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.http.websocket_server import WebSocketServer
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
 
 _MOST_HEADS = 1024
@@ -36,7 +38,8 @@ class Lanes:
         self.front = front
         self.shortcut = shortcut
         self.open: set[FastProtocol] = set()
-        self.slow = SlowClients(lambda: self.open, front.lost)
+        self.slow = SlowClients(lambda: self.open, self._lost)
+        self.websockets = WebSocketServer(front, self.slow)
         self._web = server(front, begun=_begun, done=_done)
         self._heads: dict[bytes, RequestHead | None] = {}
         self.date = DateHeader()
@@ -72,11 +75,13 @@ class Lanes:
         """Wait up to `within` seconds until requests are answered and the answers sent, then close all connections."""
         if self._looking is not None:
             self._looking.cancel()
+        await self.websockets.leave()
         for lane in list(self.open):
             lane.close_if_idle()
         until = time.monotonic() + within
-        while any(lane.task is not None for lane in self.open) and time.monotonic() < until:  # noqa: ASYNC110 -- as below
+        while self._busy() and time.monotonic() < until:  # noqa: ASYNC110 -- as below
             await asyncio.sleep(_SENT_EVERY)
+        self.websockets.abort()
         self._web.pre_shutdown()
         await self._web.shutdown(max(within, 0.001))  # to aiohttp 0 means no limit
         while any(_unsent(lane) for lane in self.open) and time.monotonic() < until:  # noqa: ASYNC110 -- nobody is told
@@ -84,6 +89,16 @@ class Lanes:
         for lane in list(self.open):
             if lane.transport is not None:
                 lane.transport.abort()
+
+    def _busy(self) -> bool:
+        """Is an answer waited for, or a WebSocket not closed yet?"""
+        return bool(self.websockets.open) or any(lane.task is not None for lane in self.open)
+
+    def _lost(self, why: str, connection: Watched) -> None:
+        """Count a connection that is closed because its client is too slow."""
+        self.front.lost(why)
+        if isinstance(connection, WebSocket):
+            self.front.cut(connection.head.route, connection.session.count, "slow")
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,9 +1,10 @@
 """The fast protocol: ordinary POSTs are answered from the bytes of the socket, without an HTTP server's machinery.
 
 It stands before aiohttp's protocol on every connection. A request that core.wire.http_head reads, whole and alone in
-the buffer, is answered here. Everything else goes, unchanged, to a protocol of aiohttp, which is made when it is first
-needed. A whole request without a body is lent to aiohttp, and the connection comes back when it is answered; any other
-connection is given to aiohttp for good. Both protocols ask the same request handler and write the same bytes.
+the buffer, is answered here, and a well-formed handshake makes the connection a WebSocket. Everything else goes,
+unchanged, to a protocol of aiohttp, which is made when it is first needed. A whole request without a body is lent to
+aiohttp, and the connection comes back when it is answered; any other connection is given to aiohttp for good. Both
+protocols ask the same request handler and write the same bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Protocol, cast
 
+from msgspec.structs import replace
+
 from rpcaccel.core.wire.http_head import END
+from rpcaccel.core.wire.websocket_handshake import Handshake, accepted, read_handshake
 from rpcaccel.dataplane.engine.single_flight import Pending
-from rpcaccel.dataplane.http.aiohttp_protocol import SharedTransport
+from rpcaccel.dataplane.http.aiohttp_protocol import SERVER, SharedTransport
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead
@@ -31,6 +35,7 @@ ONE_WRITE = 16 * 1024
 LONGEST_PART = 64 * 1024
 """Bytes of the longest body that may come in parts. A longer one is read by aiohttp: here each part costs a copy of
 those before it."""
+_GET = b"GET "
 _WITHOUT_BODY = (b"GET ", b"HEAD ", b"OPTIONS ")
 _END, _LAST = "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
@@ -79,6 +84,14 @@ READING = frozenset({_IDLE, _HEAD, _BODY})
 """States in which the next request is waited for here."""
 
 
+class Upgrades(Protocol):
+    """What makes WebSockets of connections."""
+
+    def take(self, handshake: Handshake, peer: str) -> asyncio.Protocol | HttpAnswer:
+        """The protocol of the WebSocket, or the answer with which it is turned away."""
+        ...
+
+
 class Connections(Protocol):
     """What the connections of one worker have in common."""
 
@@ -88,7 +101,12 @@ class Connections(Protocol):
     date: DateHeader
     """The Date line of answers, on the clock of time.monotonic."""
     open: set[FastProtocol]
-    """All open connections."""
+    """All open connections, but for WebSockets."""
+
+    @property
+    def websockets(self) -> Upgrades:
+        """The WebSockets of the worker."""
+        ...
 
     def complete(self) -> Any:
         """A new protocol of aiohttp."""
@@ -213,6 +231,9 @@ class FastProtocol(asyncio.Protocol):
                 self._keep_part(data, "head")
             return
         end += len(END)
+        if data.startswith(_GET) and (handshake := read_handshake(data[:end])) is not None:
+            self._upgrade(handshake, data[end:])
+            return
         asked = self._connections.head(data[:end])
         if asked is None:
             whole = len(data) == end and data.startswith(_WITHOUT_BODY)
@@ -344,6 +365,28 @@ class FastProtocol(asyncio.Protocol):
             transport.writelines((head, *reply.parts))
         if reply.close:
             transport.close()
+
+    def _upgrade(self, handshake: Handshake, behind: bytes) -> None:
+        """Make the connection a WebSocket, or turn it away; `behind` came after the handshake."""
+        transport, paused = self.transport, self.writing_paused
+        if transport is None:
+            return
+        if self._ended:
+            transport.close()
+            return
+        taken = self._connections.websockets.take(handshake, self._peer)
+        if isinstance(taken, HttpAnswer):
+            self.state, self._buffer, self.head_since = NEXT[self.state]["whole"], b"", 0.0
+            self._write(replace(taken, close=True))
+            return
+        self.connection_lost(None)  # from here on it is another protocol's
+        transport.set_protocol(taken)
+        taken.connection_made(transport)
+        transport.write(accepted(handshake, SERVER))
+        if paused:
+            taken.pause_writing()
+        if behind:
+            taken.data_received(behind)
 
     # -- aiohttp --------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ answers its body, `reply` makes the HTTP answer, and `leave` counts it out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from math import ceil
 
 from msgspec import Struct
@@ -16,12 +16,15 @@ from msgspec import Struct
 import rpcaccel
 from rpcaccel.config.model import HttpSettings
 from rpcaccel.core.client_limits import LimitRefusal
+from rpcaccel.core.stats.counters import bump
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.gzip_reply import pack
 from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.websocket_handshake import VERSION, HandshakeFault, fault
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER
 from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead, takes_gzip
+from rpcaccel.dataplane.live.live_session import MessageTurn
 from rpcaccel.dataplane.rpc import observer, response_headers
 from rpcaccel.dataplane.rpc.access_log import HEADER, NOBODY, VISITOR
 from rpcaccel.dataplane.rpc.admission import Admission, Caller, Headers
@@ -33,7 +36,9 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 _OURS = f"Server: {SERVER}\r\n"
 _TIMEOUT = response_headers.TIMEOUT.lower()
+_SOON = "Retry-After: 1\r\n"
 GZIP = "Content-Encoding: gzip\r\n"
+NO_WEBSOCKETS = "there are no WebSockets here: send calls by POST, and poll a filter instead of subscribing"
 INLINE_GZIP = 64 * 1024
 """Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
 waits for that."""
@@ -49,6 +54,8 @@ class HttpAnswer(Struct, frozen=True, gc=False):
     """The body in parts; a long result is a part by itself, which all clients that are told it share."""
     close: bool = False
     """Must the connection end after this answer?"""
+    error: bytes = b""
+    """The raw error object in the body of a request that was turned away."""
 
     @property
     def size(self) -> int:
@@ -108,8 +115,8 @@ class RequestHandler:
         )
         asked.under = self.routes
 
-    def enter(self, asked: RequestHead, peer: str | None) -> Visit | HttpAnswer:
-        """Let a POST in, or turn it away."""
+    def enter(self, asked: RequestHead, peer: str | None, turn: MessageTurn | None = None) -> Visit | HttpAnswer:
+        """Let a POST in, or the message of a WebSocket that has this `turn`; or turn it away."""
         started, admission, tally = self.clock(), self._admission, self._tally
         if asked.under is not self.routes:
             self.read(asked)
@@ -118,13 +125,13 @@ class RequestHandler:
         if refusal is not None:
             tally.refused(refusal.reason)
         if route is None:
-            return self._text(404, f"no network is served on {asked.place}; there is: {', '.join(sorted(self.routes))}")
+            return self._unserved(asked)
         tally.requests += 1
         if refusal is None:
             if tally.in_flight >= self.settings.max_in_flight:
                 tally.refused("in-flight")
                 busy = Invalid(jsonrpc.LIMIT_EXCEEDED, "too many calls at once, try again")
-                return self.finish(asked.headers, 503, jsonrpc.refusal(busy), "Retry-After: 1\r\n")
+                return self._refusal(asked.headers, 503, busy, _SOON)
             if asked.apart:
                 guest = guest or admission.anonymous(address)
             if VISITOR.get() is not NOBODY or CURRENT.get() is not None:
@@ -138,7 +145,7 @@ class RequestHandler:
             return self._turned_away(asked.headers, refusal)
         tally.in_flight += 1
         ends = None if asked.patience is None else started + asked.patience
-        visit = Visit(asked, route, started, Caller(address, guest, ends, request, asked.headers))
+        visit = Visit(asked, route, started, Caller(address, guest, ends, request, asked.headers, turn))
         if asked.understood:
             return visit
         self.leave(visit)
@@ -178,27 +185,74 @@ class RequestHandler:
     def refuse(self, named: Headers, reason: str, status: int, invalid: Invalid) -> HttpAnswer:
         """The refusal of a request that cannot be read to its end, so that the connection ends with the answer."""
         self._tally.refused(reason)
-        return self.finish(named, status, jsonrpc.refusal(invalid), close=True)
+        return self._refusal(named, status, invalid, close=True)
 
     def failed(self) -> HttpAnswer:
         """The answer when a bug of the proxy was met, of which a client learns nothing."""
         self._tally.refused("bug")
         told = Invalid(jsonrpc.INTERNAL_ERROR, "internal error")
-        return self.finish(NO_HEADERS, 500, jsonrpc.refusal(told), close=True)
+        return self._refusal(NO_HEADERS, 500, told, close=True)
 
     def malformed(self) -> None:
         """Count something that is no HTTP request, and was refused."""
         self._tally.refused("malformed-http")
 
     def lost(self, why: str) -> None:
-        """Count a connection that was closed because its client is too slow, by the reason."""
+        """Count a connection that was closed because its client is too slow or breaks rules, by the reason."""
         self._tally.refused(why)
+
+    def invite(self, asked: RequestHead, peer: str, opened: int, by_holder: Mapping[str, int]) -> str | HttpAnswer:
+        """Let a WebSocket be opened, or turn it away.
+
+        Args:
+            opened: how many WebSockets are open, `by_holder` by the name of their client.
+
+        Returns:
+            The name of the client.
+        """
+        self.read(asked)
+        settings, named, origin = self.settings.websocket, asked.headers, asked.headers.get("origin", "")
+        holder = f"key:{asked.guest.name}" if asked.guest else self._admission.holder(peer, named)
+        if not settings.enabled:
+            return self._unopened("websocket-off", 403, named, NO_WEBSOCKETS)
+        if asked.route is None:
+            return self._unserved(asked)
+        if asked.refusal is not None:
+            self._tally.refused(asked.refusal.reason)
+            return self._turned_away(named, asked.refusal)
+        if not asked.understood:
+            return self._not_understood(named)
+        if origin and not self._allow(origin)[0]:
+            return self._unopened("websocket-origin", 403, named, "this origin may open no WebSocket here")
+        if self.draining:
+            return self._unopened("websocket-full", 503, named, "draining: connect again", _SOON)
+        if opened >= settings.connections:
+            return self._unopened("websocket-full", 503, named, "too many WebSockets are open, try again", _SOON)
+        if by_holder.get(holder, 0) >= settings.per_client:
+            words = f"too many WebSockets: {settings.per_client} may be open for you"
+            return self._unopened("websocket-client", 429, named, words, _SOON)
+        return holder
+
+    def outdated(self, asked: RequestHead) -> str:
+        """Why a WebSocket may not stay open under the settings in force, as a sentence; empty where it may."""
+        if asked.under is not self.routes:
+            self.read(asked)
+        if asked.route is None:
+            return "the network is no longer served here"
+        if asked.refusal is not None:
+            return asked.refusal.message
+        return "" if self.settings.websocket.enabled else NO_WEBSOCKETS
+
+    def cut(self, route: PathRoute | None, subscriptions: int, why: str) -> None:
+        """Count a WebSocket with subscriptions that the proxy closes, by the reason."""
+        if subscriptions and route is not None:
+            bump(self._tally.network(route.network.name).cut, why)
 
     def _not_understood(self, named: Headers) -> HttpAnswer:
         """The answer to a request whose X-Rpcaccel-Timeout is no duration."""
         self._tally.refused("malformed")
         message = f"{response_headers.TIMEOUT} takes a duration above nothing, such as 2s or 500ms"
-        return self.finish(named, 400, jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)))
+        return self._refusal(named, 400, Invalid(jsonrpc.INVALID_REQUEST, message))
 
     def header_too_large(self, named: Headers) -> HttpAnswer:
         """The answer to a header over the limit (RFC 6585 section 5)."""
@@ -222,9 +276,7 @@ class RequestHandler:
         if method not in ("GET", "HEAD"):
             return self._text(405, "calls are sent by POST", named, "Allow: GET, HEAD, OPTIONS, POST\r\n")
         if named.get("upgrade", "").lower() == "websocket":
-            self._tally.refused("websocket")
-            word = "there are no WebSockets here: send calls by POST, and poll a filter instead of subscribing"
-            return self._text(400, word, named)
+            return self._no_websocket(named)
         if path == "/healthz":
             return self._text(200, "alive", named)
         if path == "/readyz":
@@ -235,12 +287,22 @@ class RequestHandler:
             return self._text(200, word, named)
         return self._text(404, "nothing is served here; calls go by POST to /, /NETWORK or a chain's own paths", named)
 
-    def finish(
-        self, named: Headers, status: int, body: bytes, told: str = "", content_type: str = JSON, *, close: bool = False
-    ) -> HttpAnswer:
-        """A short answer, with the header lines that every answer has behind those that are `told`."""
-        lines = told + self._lines(named, content_type=content_type)
-        return HttpAnswer(status, lines, (body,), close or self.draining)
+    def _no_websocket(self, named: Headers) -> HttpAnswer:
+        """The answer to a handshake that is not well-formed, or that came where none can be taken."""
+        if not self.settings.websocket.enabled:
+            return self._unopened("websocket-off", 403, named, NO_WEBSOCKETS)
+        found = fault(named) or HandshakeFault(400, "open a WebSocket by a plain GET on a connection of its own")
+        told = f"Upgrade: websocket\r\nSec-WebSocket-Version: {VERSION}\r\n"
+        return self._unopened("websocket", found.status, named, found.words, told)
+
+    def _unopened(self, reason: str, status: int, named: Headers, words: str, told: str = "") -> HttpAnswer:
+        """The answer to a handshake that is turned away."""
+        self._tally.refused(reason)
+        return self._text(status, words, named, told)
+
+    def _unserved(self, asked: RequestHead) -> HttpAnswer:
+        """The answer on a path that leads to no network."""
+        return self._text(404, f"no network is served on {asked.place}; there is: {', '.join(sorted(self.routes))}")
 
     def _lines(self, named: Headers, *, vary: str = "", content_type: str = JSON) -> str:
         """The header lines that every answer to a request with these headers has."""
@@ -278,8 +340,16 @@ class RequestHandler:
             told += f"Retry-After: {max(1, ceil(refusal.retry_after))}\r\n"
         if refusal.http == 401:
             told += "WWW-Authenticate: Bearer\r\n"
-        return self.finish(named, refusal.http, jsonrpc.error_reply(b"null", refusal.error), told)
+        return self._refusal(named, refusal.http, Invalid(refusal.code, refusal.message), told)
+
+    def _refusal(
+        self, named: Headers, status: int, invalid: Invalid, told: str = "", *, close: bool = False
+    ) -> HttpAnswer:
+        """The answer to a request that is turned away with a JSON-RPC error."""
+        error = jsonrpc.error_object(invalid.code, invalid.message)
+        body = jsonrpc.error_reply(invalid.id, error)
+        return HttpAnswer(status, told + self._lines(named), (body,), close or self.draining, error)
 
     def _text(self, status: int, text: str, named: Headers | None = None, told: str = "") -> HttpAnswer:
-        named = named if named is not None else NO_HEADERS
-        return self.finish(named, status, text.encode() + b"\n", told, TEXT)
+        lines = told + self._lines(named if named is not None else NO_HEADERS, content_type=TEXT)
+        return HttpAnswer(status, lines, (text.encode() + b"\n",), self.draining)

@@ -80,7 +80,7 @@ class _Taking:
 class SlowClients:
     """The watch over the connections of one worker. Times are seconds of time.monotonic, sizes are bytes."""
 
-    def __init__(self, connections: Callable[[], Iterable[Watched]], on_lost: Callable[[str], None]) -> None:
+    def __init__(self, connections: Callable[[], Iterable[Watched]], on_lost: Callable[[str, Watched], None]) -> None:
         """`on_lost` is called with the reason, in a word, when a connection is closed."""
         self._connections = connections
         self._on_lost = on_lost
@@ -96,6 +96,19 @@ class SlowClients:
         self.no_longer(connection)
         taking = self._taking[connection] = _Taking(transport, transport.get_write_buffer_size(), now)
         self._held += taking.held
+        if self._held > max_unsent:
+            self._make_room(now, max_unsent, newest=taking)
+
+    def grew(self, connection: Watched, size: int, now: float, max_unsent: int) -> None:
+        """Note that `size` more bytes were written to a connection that is watched. Of messages that follow one another
+        each is freed by itself, so only what its client has not taken is held."""
+        taking = self._taking.get(connection)
+        if taking is None:
+            return
+        held = taking.transport.get_write_buffer_size()
+        taking.left += size
+        self._held += held - taking.held
+        taking.held = held
         if self._held > max_unsent:
             self._make_room(now, max_unsent, newest=taking)
 
@@ -138,7 +151,7 @@ class SlowClients:
 
     def _let_go(self, connection: Watched, transport: Transport, why: str) -> None:
         self.no_longer(connection)
-        self._on_lost(why)
+        self._on_lost(why, connection)
         transport.abort()
 
 

@@ -119,6 +119,10 @@ class Admission:
             return peer
         return self._trust.client(peer, headers.getall(self._trust.header.lower(), []))
 
+    def holder(self, peer: str, headers: Headers) -> str:
+        """The name of a client without a key, as `clients` has it."""
+        return f"address:{_holder(self.address(peer, headers))}"
+
     def look(self, path: str, headers: Headers) -> Arrival:
         """What path and headers say about a caller, whatever its address. Nothing is counted."""
         key = ""
@@ -149,7 +153,7 @@ class Admission:
 
     def anonymous(self, address: str) -> Client:
         """The client that calls from an address without a key."""
-        name = holder(address) if ":" in address else address
+        name = _holder(address)
         client = self._by_address.get(name)
         if client is not None:
             self._by_address.move_to_end(name)
@@ -160,6 +164,10 @@ class Admission:
         client = Client(ANONYMOUS, limits, self._tally.client(ANONYMOUS), self._clock())
         self._by_address[name] = client
         return client
+
+
+def _holder(address: str) -> str:
+    return holder(address) if ":" in address else address
 
 
 def _key_in(headers: Headers) -> str:

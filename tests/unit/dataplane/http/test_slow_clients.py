@@ -39,7 +39,7 @@ class Watch:
         self.lost: list[str] = []
         self.connections = list(connections)
         self.max_unsent = max_unsent
-        self._patience = SlowClients(lambda: self.connections, self.lost.append)
+        self._patience = SlowClients(lambda: self.connections, lambda why, _connection: self.lost.append(why))
         for connection in connections:
             if connection.wire.unsent:
                 self.writes(connection, connection.wire.unsent)
