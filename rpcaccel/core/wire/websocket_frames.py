@@ -86,11 +86,6 @@ class FrameReader:
         self._compressed = False
 
     @property
-    def held(self) -> int:
-        """Bytes that are kept, of frames and of a message."""
-        return len(self._buffer) - self._at + (0 if self._message is None else len(self._message))
-
-    @property
     def within(self) -> bool:
         """Did a part of a message or of a frame come?"""
         return self._message is not None or self._at < len(self._buffer)

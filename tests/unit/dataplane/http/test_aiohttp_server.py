@@ -7,7 +7,6 @@ import gzip
 from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import orjson
 import pytest
 
@@ -266,14 +265,3 @@ async def test_a_time_that_cannot_be_understood_is_refused(told: str) -> None:
         reply = await proxy.post(CALL, X_Rpcaccel_Timeout=told)
         assert (reply.status, reply.error["code"]) == (400, -32600)
         assert "X-Rpcaccel-Timeout" in reply.error["message"]
-
-
-@pytest.mark.parametrize("path", ["/", "/harmony-s0", "/key/some/harmony-s0"])
-async def test_a_websocket_is_refused_with_what_to_do_instead(path: str) -> None:
-    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, aiohttp.ClientSession() as http:
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await http.ws_connect(proxy.url + path)
-        assert refused.value.status == 400
-        reply = await proxy.get(path, Connection="Upgrade", Upgrade="WebSocket")
-        assert reply.body.startswith(b"there are no WebSockets here: send calls by POST, and poll a filter")
-        assert proxy.worker.report().tally.refusals == {"websocket": 2}
