@@ -39,7 +39,7 @@ class Lanes:
         self.shortcut = shortcut
         self.open: set[FastProtocol] = set()
         self.slow = SlowClients(lambda: self.open, self._lost)
-        self.websockets = WebSocketServer(front, self.slow)
+        self.websockets = WebSocketServer(front, shortcut, self.slow)
         self._web = server(front, begun=_begun, done=_done)
         self._heads: dict[bytes, RequestHead | None] = {}
         self.date = DateHeader()

@@ -16,7 +16,7 @@ from rpcaccel.core.client_limits import Client
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire.gzip_reply import member
 from rpcaccel.core.wire.http_head import END
-from rpcaccel.core.wire.jsonrpc import OPENING, RESULT, SHARED_FROM
+from rpcaccel.core.wire.jsonrpc import OPENING, RESULT, SHARED_FROM, result_reply
 from rpcaccel.dataplane.http.handler import INLINE_GZIP, RequestHandler
 from rpcaccel.dataplane.http.request_head import RequestHead
 from rpcaccel.dataplane.rpc import response_headers
@@ -40,8 +40,14 @@ class Shortcut:
         self._clock = clock
         self._date = DateHeader(END + OPENING)
 
-    def answer(self, asked: RequestHead, body: bytes, peer: str) -> bytes | tuple[bytes, ...] | None:
-        """The whole answer to a request, its head included, a long one in parts; None when it goes the ordinary way."""
+    def answer(
+        self, asked: RequestHead, body: bytes, peer: str, *, bare: bool = False
+    ) -> bytes | tuple[bytes, ...] | None:
+        """The whole answer to a request, its head included, a long one in parts; None when it goes the ordinary way.
+
+        Args:
+            bare: the request is a message of a WebSocket, whose answer has no head, and is in parts.
+        """
         front, tally, memory, started = self._front, self._tally, self._memory, self._clock()
         if asked.under is not front.routes:
             front.read(asked)
@@ -65,6 +71,8 @@ class Shortcut:
             guest.cell.answered(known.cell.method, known.outcome.source, seconds)
         tally.requests += 1
         tally.bytes_in += len(body)
+        if bare:
+            return result_reply(call_id, result)
         if now >= date.until:
             date.turn(now)
         told = known.told

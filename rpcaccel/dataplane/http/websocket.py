@@ -31,6 +31,7 @@ from rpcaccel.core.wire.websocket_frames import (
 from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.fast_protocol import ONE_WRITE
 from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, RequestHandler, Visit
+from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.live.live_session import LiveSession
@@ -67,6 +68,7 @@ class Surroundings(Protocol):
     """What the WebSockets of one worker have in common."""
 
     front: RequestHandler
+    shortcut: Shortcut
     slow: SlowClients
 
     def forget(self, socket: WebSocket) -> None:
@@ -179,14 +181,21 @@ class WebSocket(asyncio.Protocol):
                     asyncio.get_running_loop().call_soon(self._next_turn)
                     break
         except FrameError as error:
-            self._broken = True
-            self._around.front.lost("malformed-websocket")
-            self.close(error.code, str(error))
+            self._break(error)
         self._reading_on = False
         self._set_reading()
         if self.state is _LEAVING and not self._running and not self._turning:
             self._around.front.cut(self.head.route, self.session.count, "drained")
             self.close(CloseCode.RESTART, RESTARTING)
+
+    def _break(self, error: FrameError) -> None:
+        """Close the WebSocket of a client that broke the rules. It is read from until it leaves, because its system
+        would drop the close frame if the connection ended with something unread."""
+        self._broken = True
+        self._around.front.lost("malformed-websocket")
+        self.close(error.code, str(error))
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write_eof()
 
     def _next_turn(self) -> None:
         self._turning = False
@@ -247,6 +256,10 @@ class WebSocket(asyncio.Protocol):
         visit: Visit | None = None
         came: Answered | Pending[Answered] | HttpAnswer
         try:
+            hit = self._around.shortcut.answer(self.head, body, self._peer, bare=True)
+            if hit is not None:
+                self._answer(None, cast("tuple[bytes, ...]", hit))
+                return
             entered = front.enter(self.head, self._peer, self.session.turn())
             if isinstance(entered, HttpAnswer):
                 came = entered
@@ -261,34 +274,35 @@ class WebSocket(asyncio.Protocol):
         elif isinstance(came, HttpAnswer):
             self._refuse(came, visit, body)
         else:
-            self._answer(cast(Visit, visit), came)
+            self._answer(visit, came.parts)
 
     def _landed(self, visit: Visit, came: Pending[Answered]) -> None:
         """Write the answer that was waited for, and read on."""
         self._running.discard(came)
         try:
-            self._answer(visit, came.result())
+            parts = came.result().parts
         except asyncio.CancelledError:  # nobody will answer, so the client must not wait
-            self._around.front.leave(visit)
+            self._leave(visit)
             self.close(CloseCode.RESTART, RESTARTING)
         except Exception:
             self._refuse(self._around.front.failed(), visit)
+        else:
+            self._answer(visit, parts)
         self._read_on()
 
     def _refuse(self, refused: HttpAnswer, visit: Visit | None, body: bytes = b"") -> None:
         """Answer a message that was not let in, or that met a bug: with the id of its call, so that the client finds
         it."""
-        if visit is not None:
-            self._around.front.leave(visit)
+        self._leave(visit)
         if not refused.error:  # its network is gone
             self.close(CloseCode.RESTART, "the network is no longer served here")
             return
         reply = jsonrpc.error_reply(_id_in(body), refused.error)
         self._write((text_header(len(reply)), reply))
 
-    def _answer(self, visit: Visit, answered: Answered) -> None:
-        """Write the answer to a message, compressed where that is worth while and the client takes it."""
-        parts = answered.parts
+    def _answer(self, visit: Visit | None, parts: tuple[bytes, ...]) -> None:
+        """Write the answer to a message, compressed where that is worth while and the client takes it. A hit, which is
+        counted already, has no `visit`."""
         size = sum(map(len, parts))
         if not self._window or size < self._around.front.settings.gzip_from:
             self._finish(visit, parts, size)
@@ -299,30 +313,34 @@ class WebSocket(asyncio.Protocol):
             self._running.add(packing)
             packing.add_done_callback(partial(self._packed, visit))
         else:
-            self._around.front.leave(visit)
+            self._leave(visit)
 
-    def _packed(self, visit: Visit, packing: asyncio.Future[bytes]) -> None:
+    def _packed(self, visit: Visit | None, packing: asyncio.Future[bytes]) -> None:
         """Write a long answer that was compressed in a thread, so that no other call waited for that."""
         self._running.discard(packing)
         if packing.cancelled():
-            self._around.front.leave(visit)
+            self._leave(visit)
         elif packing.exception() is not None:
             self._refuse(self._around.front.failed(), visit)
         else:
             self._compressed(visit, packing.result())
         self._read_on()
 
-    def _compressed(self, visit: Visit, body: bytes) -> None:
+    def _compressed(self, visit: Visit | None, body: bytes) -> None:
         self._finish(visit, (body,), len(body), compressed=True)
 
-    def _finish(self, visit: Visit, parts: tuple[bytes, ...], size: int, *, compressed: bool = False) -> None:
+    def _finish(self, visit: Visit | None, parts: tuple[bytes, ...], size: int, *, compressed: bool = False) -> None:
         """Write an answer, of no parts where there is nothing to say, count its message out, and begin what it
         subscribed to."""
-        self._around.front.leave(visit)
+        self._leave(visit)
         if parts:
             self._write((text_header(size, compressed=compressed), *parts))
-        if visit.caller.turn is not None and self.transport is not None:
+        if visit is not None and visit.caller.turn is not None and self.transport is not None:
             visit.caller.turn.settle()
+
+    def _leave(self, visit: Visit | None) -> None:
+        if visit is not None:
+            self._around.front.leave(visit)
 
     # -- writing --------------------------------------------------------------------------------------------------
 

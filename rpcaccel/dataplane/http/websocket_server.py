@@ -7,6 +7,7 @@ from time import monotonic
 
 from rpcaccel.core.wire.websocket_handshake import Handshake
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
+from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.http.websocket import TURN, WebSocket
@@ -14,14 +15,16 @@ from rpcaccel.dataplane.http.websocket import TURN, WebSocket
 _LOOK_EVERY = 1.0
 """Seconds between two looks at all WebSockets, or a quarter of the shortest limit if that is less."""
 _NEEDLESS = ("sec-websocket-", "cookie", "accept")
-"""The beginnings of the names of headers that nobody reads once the WebSocket is open."""
+"""The beginnings of the names of headers that nobody reads once the WebSocket is open. Accept-Encoding is about HTTP
+answers: messages are compressed as the handshake says."""
 
 
 class WebSocketServer:
     """The WebSockets of one worker. Implements Surroundings (dataplane.http.websocket)."""
 
-    def __init__(self, front: RequestHandler, slow: SlowClients) -> None:
+    def __init__(self, front: RequestHandler, shortcut: Shortcut, slow: SlowClients) -> None:
         self.front = front
+        self.shortcut = shortcut
         self.slow = slow
         self.open: set[WebSocket] = set()
         self._by_holder: dict[str, int] = {}

@@ -258,7 +258,7 @@ async def test_who_breaks_the_rules_is_told_and_closed_and_others_are_not(sent: 
         client.send(sent + b"and whatever it says then")
         told, reason = (await client.got()).closed
         assert (told, bool(reason)) == (code, True)
-        client.send(frame(code.to_bytes(2, "big"), CLOSE))
+        assert await client.ended()
         assert (await other.call(CHAIN))["id"] == 7
         assert tally(proxy).refusals == {"malformed-websocket": 1}
 
