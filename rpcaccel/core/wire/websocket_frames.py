@@ -1,6 +1,6 @@
 """WebSocket frames (RFC 6455 section 5) with permessage-deflate (RFC 7692), from a server's side.
 
-`FrameReader` takes a client's bytes apart, whatever pieces they come in; nothing is kept of a message that breaks the
+`WebSocketReader` takes a client's bytes apart, whatever pieces they come in; nothing is kept of a message that breaks the
 rules or is too long. Compression keeps no state between messages, in either direction: both sides agreed to that in the
 handshake, so that an idle connection costs no window of zlib.
 """
@@ -37,7 +37,7 @@ class CloseCode(IntEnum):
     TRY_LATER = 1013
 
 
-class Frame(NamedTuple):
+class WebSocketFrame(NamedTuple):
     """A whole message (TEXT or BINARY, its fragments joined), or a control frame."""
 
     opcode: int
@@ -69,7 +69,7 @@ _SHORT = [bytes((_FIN | _TEXT, size)) for size in range(126)]
 """The headers of short text messages, by size."""
 
 
-class FrameReader:
+class WebSocketReader:
     """Reads what one client sends."""
 
     __slots__ = ("_at", "_buffer", "_compressed", "_deflates", "_message", "_opcode")
@@ -101,7 +101,7 @@ class FrameReader:
         self._at = 0
         self._buffer += data
 
-    def next(self, most: int) -> Frame | None:
+    def next(self, most: int) -> WebSocketFrame | None:
         """The next message or control frame; None until more came. Raises FrameError, after which there is no next.
 
         Args:
@@ -111,7 +111,7 @@ class FrameReader:
             first, payload = frame
             opcode = first & 0x0F
             if opcode in _CONTROL:
-                return Frame(opcode, payload)
+                return WebSocketFrame(opcode, payload)
             if opcode != _CONTINUATION:
                 self._opcode, self._compressed = opcode, bool(first & _COMPRESSED)
             if not first & _FIN:
@@ -119,7 +119,7 @@ class FrameReader:
                 continue
             if self._message is not None:
                 payload, self._message = bytes(self._message + payload), None
-            return Frame(self._opcode, inflate(payload, most) if self._compressed else payload)
+            return WebSocketFrame(self._opcode, inflate(payload, most) if self._compressed else payload)
         return None
 
     def _frame(self, most: int) -> tuple[int, bytes] | None:

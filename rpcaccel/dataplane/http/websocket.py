@@ -18,10 +18,10 @@ from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.core.wire.websocket_frames import (
     CloseCode,
-    Frame,
     FrameError,
-    FrameReader,
     Opcode,
+    WebSocketFrame,
+    WebSocketReader,
     close_code,
     close_frame,
     control,
@@ -99,7 +99,7 @@ class WebSocket(asyncio.Protocol):
         self.holder = holder
         self._peer = peer
         self._window = window
-        self._frames = FrameReader(deflates=window > 0)
+        self._frames = WebSocketReader(deflates=window > 0)
         self.session = LiveSession(self, around.front.settings.websocket.subscriptions)
         self.state = _OPEN
         self.transport: asyncio.Transport | None = None
@@ -225,7 +225,7 @@ class WebSocket(asyncio.Protocol):
         elif not self._since:
             self._since = monotonic()
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: WebSocketFrame) -> None:
         """Do what a frame asks for."""
         if frame.opcode in _CALLS:
             self._since = 0.0

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.wire.websocket_frames import (
     CloseCode,
-    Frame,
     FrameError,
-    FrameReader,
     Opcode,
+    WebSocketFrame,
+    WebSocketReader,
     close_code,
     close_frame,
     deflate,
@@ -26,8 +26,8 @@ from tests.support.dataplane.raw_socket import frame, squeezed
 MOST = 1000
 
 
-def read(*pieces: bytes, deflates: bool = False) -> list[Frame]:
-    reader, found = FrameReader(deflates=deflates), []
+def read(*pieces: bytes, deflates: bool = False) -> list[WebSocketFrame]:
+    reader, found = WebSocketReader(deflates=deflates), []
     for piece in pieces:
         reader.feed(piece)
         while (one := reader.next(MOST)) is not None:
@@ -50,14 +50,14 @@ STREAM = b"".join(
     )
 )
 MEANT = [
-    Frame(Opcode.TEXT, b'{"id":1}'),
-    Frame(Opcode.BINARY, b""),
-    Frame(Opcode.PING, b"ping"),
-    Frame(Opcode.TEXT, b"hello"),
-    Frame(Opcode.BINARY, b"x" * 700),
-    Frame(Opcode.TEXT, b"y" * 900),
-    Frame(Opcode.PONG, b""),
-    Frame(Opcode.CLOSE, b"\x03\xe8bye"),
+    WebSocketFrame(Opcode.TEXT, b'{"id":1}'),
+    WebSocketFrame(Opcode.BINARY, b""),
+    WebSocketFrame(Opcode.PING, b"ping"),
+    WebSocketFrame(Opcode.TEXT, b"hello"),
+    WebSocketFrame(Opcode.BINARY, b"x" * 700),
+    WebSocketFrame(Opcode.TEXT, b"y" * 900),
+    WebSocketFrame(Opcode.PONG, b""),
+    WebSocketFrame(Opcode.CLOSE, b"\x03\xe8bye"),
 ]
 
 
@@ -74,7 +74,7 @@ def test_single_bytes_mean_the_same() -> None:
 
 @given(st.binary(max_size=300), st.binary(min_size=4, max_size=4))
 def test_masks_come_off(payload: bytes, mask: bytes) -> None:
-    assert read(frame(payload, mask=mask)) == [Frame(Opcode.TEXT, payload)]
+    assert read(frame(payload, mask=mask)) == [WebSocketFrame(Opcode.TEXT, payload)]
 
 
 PROTOCOL, TOO_BIG, INVALID = CloseCode.PROTOCOL_ERROR, CloseCode.TOO_BIG, CloseCode.INVALID_DATA
@@ -109,9 +109,9 @@ def test_broken_rules_are_refused(sent: bytes, code: int, words: str) -> None:
 def test_the_largest_message_is_taken_and_may_have_a_ping_within() -> None:
     sent = frame(b"x" * 600, fin=False) + frame(b"p", Opcode.PING) + frame(b"x" * 400, Opcode.CONTINUATION)
     assert read(frame(b"x" * 1000), sent) == [
-        Frame(Opcode.TEXT, b"x" * 1000),
-        Frame(Opcode.PING, b"p"),
-        Frame(Opcode.TEXT, b"x" * 1000),
+        WebSocketFrame(Opcode.TEXT, b"x" * 1000),
+        WebSocketFrame(Opcode.PING, b"p"),
+        WebSocketFrame(Opcode.TEXT, b"x" * 1000),
     ]
 
 
@@ -188,7 +188,7 @@ def test_a_long_reason_is_cut_between_characters() -> None:
 
 
 def test_a_part_is_known_to_be_there_until_the_rest_comes() -> None:
-    reader = FrameReader()
+    reader = WebSocketReader()
     told = []
     for piece in (b"", frame(b"abc", fin=False), frame(b"d", Opcode.CONTINUATION)[:3], frame(b"d", 0)[3:]):
         reader.feed(piece)
