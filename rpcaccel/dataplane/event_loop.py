@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import resource
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     call for 50 ms and more, so they are set aside.
     """
     _map_large_blocks()
+    allow_files()
     gc.collect()
     gc.freeze()
     before = gc.get_threshold()
@@ -41,6 +43,14 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def allow_files() -> None:
+    """Raise the number of files that this process may have open to the most that the system grants it: each connection
+    is one, and the usual beginning is 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems grant less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _map_large_blocks() -> None:

@@ -1,8 +1,8 @@
 """WebSocket frames (RFC 6455 section 5) with permessage-deflate (RFC 7692), from a server's side.
 
-`WebSocketReader` takes a client's bytes apart, whatever pieces they come in; nothing is kept of a message that breaks the
-rules or is too long. Compression keeps no state between messages, in either direction: both sides agreed to that in the
-handshake, so that an idle connection costs no window of zlib.
+`WebSocketReader` takes a client's bytes apart, whatever pieces they come in; nothing is kept of a message that breaks
+the rules or is too long. Compression keeps no state between messages, in either direction: both sides agreed to that in
+the handshake, so that an idle connection costs no window of zlib.
 """
 
 from __future__ import annotations
