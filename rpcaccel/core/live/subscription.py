@@ -22,6 +22,8 @@ from rpcaccel.core.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Invalid
 
 LONGEST = 256 * 1024
 """Bytes of the longest params that are read."""
+UNSUBSCRIBE = "unsubscribe"
+"""What stands behind the namespace of the method that ends a subscription."""
 HEADS, LOGS, PENDING = "newHeads", "logs", "newPendingTransactions"
 NOT_FOUND = Invalid(-32000, "subscription not found")
 NOT_SUPPORTED = "notifications not supported"
@@ -51,6 +53,21 @@ class SubscribeTable(Protocol):
     @property
     def whole_pending(self) -> bool:
         """May newPendingTransactions have a second param, which asks for whole transactions?"""
+        ...
+
+    @property
+    def block(self) -> str:
+        """The method of a block by number."""
+        ...
+
+    @property
+    def logs(self) -> str:
+        """The method whose logs equal those of a subscription."""
+        ...
+
+    @property
+    def http_code(self) -> int:
+        """The code of the error that a subscribe over HTTP gets."""
         ...
 
     @property

@@ -34,7 +34,6 @@ MOST_FILTERS = 64 << 20
 GOING_AWAY = 1012
 """The close code for "service restart" (IANA): the client may come back at once."""
 GONE = "this network is served no longer"
-UNSUBSCRIBE = "unsubscribe"
 _ID_BYTES = 16
 
 
@@ -167,7 +166,7 @@ class Hub:
     def answer(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
         """The answer to a subscribe or an unsubscribe. `turn`: the message that it came in; None over HTTP."""
         namespace, _, verb = plan.method.rpartition("_")
-        if verb == UNSUBSCRIBE:
+        if verb == subscription.UNSUBSCRIBE:
             return self._unsubscribe(network, plan, turn)
         if turn is None:
             error = Invalid(network.chain.live.http_code, subscription.NOT_SUPPORTED)
