@@ -20,7 +20,7 @@ from rpcaccel.core.live.log_filter import MOST_ADDRESSES, MOST_ALTERNATIVES, MOS
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Invalid
 
-LONGEST = 256 * 1024
+LONGEST = 384 * 1024
 """Bytes of the longest params that are read."""
 UNSUBSCRIBE = "unsubscribe"
 """What stands behind the namespace of the method that ends a subscription."""

@@ -24,7 +24,8 @@ ADDRESS, TOPIC = "0x" + "ab" * 20, "0x" + "cd" * 32
 
 def why_not_as_the_node(chain: str, params: Any) -> str:
     """Why we answer otherwise than the node; empty where we do not."""
-    name, members, *_ = [*params, None, None]
+    items = [*params, None, None]
+    name, members = items[0], items[1]
     if name == "transactionReceipts" and chain == "ethereum":
         return "its feed is not served"
     if not isinstance(members, dict):
@@ -154,7 +155,7 @@ def test_nothing_is_replayed_before_a_head_is_known() -> None:
 
 def test_params_that_are_too_long_or_too_deep_or_no_json_are_refused() -> None:
     table = chains.load("ethereum").live
-    for text in (b'["logs",{"x":"' + b"x" * 300_000 + b'"}]', b"[" * 5000 + b"]" * 5000, b'["\xff"]'):
+    for text in (b'["logs",{"x":"' + b"x" * 400_000 + b'"}]', b"[" * 5000 + b"]" * 5000, b'["\xff"]'):
         found = subscribed("eth", text, table, REPLAY)
         assert isinstance(found, Invalid)
         assert found.message.startswith("params: ")
