@@ -101,8 +101,8 @@ class Replay(Struct, frozen=True):
 
     @property
     def oldest(self) -> int:
-        """The oldest block that may be named."""
-        return max(0, self.head - self.most)
+        """The oldest block that may be named; below 0 on a young chain."""
+        return self.head - self.most
 
 
 class _Refused(Exception):

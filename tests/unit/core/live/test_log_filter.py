@@ -69,6 +69,11 @@ def test_a_filter_that_covers_another_matches_all_that_the_other_does(
         assert wide.matches(one)
 
 
+def test_a_filter_of_more_positions_covers_none_of_fewer() -> None:
+    assert not covers(LogFilter((), ((), ())), LogFilter((), ((),)))
+    assert covers(LogFilter((), ((),)), LogFilter((), ((), ())))
+
+
 def test_the_union_of_one_filter_is_that_filter_and_of_too_many_addresses_is_all() -> None:
     one = LogFilter.of(["0xa"], [["0xb"]])
     assert union([one]) == one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -126,6 +127,18 @@ def ticking(step: float) -> Callable[[], float]:
     return lambda: next(ticks) * step
 
 
+def test_nothing_is_held_of_a_filter_that_has_gone() -> None:
+    clients, wanted = Clients(), LogFilter.of(["0xa"])
+    clients.join(logs_of(["0xb"]))
+    before = sys.getrefcount(wanted)
+    _, one = clients.join(Topic("logs", "eth", filter=wanted))
+    assert sys.getrefcount(wanted) > before
+    assert one.session.end(one.id)
+    del one
+    assert clients.topics.logs_wanted == LogFilter.of(["0xb"])
+    assert sys.getrefcount(wanted) == before
+
+
 async def test_a_delivery_to_many_lets_others_have_their_turn() -> None:
     clients = Clients(ticking(2 * TURN))
     sinks = [clients.join()[0] for _ in range(100)]
@@ -165,11 +178,15 @@ async def test_one_that_joins_during_a_delivery_is_not_in_it_and_one_that_leaves
     assert all(len(sink.sent) == 2 for sink, _ in everybody[:-1])
 
 
-async def test_deliveries_that_overlap_reach_each_client_in_the_order_they_began() -> None:
+async def test_a_short_delivery_does_not_overtake_a_long_one() -> None:
     clients = Clients(ticking(2 * TURN))
-    sinks = [clients.join()[0] for _ in range(50)]
-    await asyncio.gather(*(clients.topics.heads(block(number), since=0.0) for number in range(5)))
-    assert all([each["number"] for each in sink.results] == [0, 1, 2, 3, 4] for sink in sinks)
+    sink, _ = clients.join(logs_of(["0xa"]))
+    others = [log("0xb")] * 100
+    await asyncio.gather(
+        clients.topics.logs([*others, log("0xa", text=b'"block":1')], since=0.0),
+        clients.topics.logs([log("0xa", text=b'"block":2')], since=0.0),
+    )
+    assert sink.results == [{"block": 1}, {"block": 2}]
 
 
 async def test_a_client_whose_connection_ended_is_sent_nothing_and_forgotten() -> None:
