@@ -52,7 +52,9 @@ class SampleView:
         self.subscribers = 120
         """WebSockets with subscriptions; 0: nobody subscribes and nobody did."""
         self.node_list = [
-            NodeView(network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0, pushes=True),
+            NodeView(
+                network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0, pushes=True
+            ),
             NodeView(network=NETWORK, id="b", address="b.example:443", weight=2, state="serving", since=0.0),
             NodeView(
                 network=NETWORK,

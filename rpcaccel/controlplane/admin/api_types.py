@@ -20,6 +20,7 @@ from rpcaccel.controlplane.stats.summaries import (
     Readings,
     Seconds,
     Share,
+    SubscriptionFigures,
 )
 from rpcaccel.core.explanation import Explanation
 
@@ -58,6 +59,10 @@ class Moment(TypedDict):
     by_network: Annotated[dict[str, Readings], Meta(description="Of each network, where there are several.")]
     in_flight: int
     connections: Annotated[int, Meta(description="Of clients.")]
+    websockets: Annotated[int, Meta(description="Those of them that are WebSockets.")]
+    subscriptions: Annotated[
+        list[SubscriptionFigures], Meta(description="Of each network that somebody subscribes to, or did.")
+    ]
 
 
 class Attention(TypedDict):
@@ -125,6 +130,7 @@ class NodeStanding(TypedDict):
     network: str
     id: str
     address: Annotated[str, Meta(description="Host and port alone.")]
+    pushes: Annotated[bool, Meta(description="Whether it tells its new heads over a WebSocket now.")]
     roles: Annotated[list[str], Meta(description="What the operator says it has.")]
     says: Annotated[
         dict[str, bool],
