@@ -39,7 +39,9 @@ TRAFFIC: tuple[tuple[str, CacheClass, int, float, int], ...] = (
 class SampleView:
     """A view of made-up figures; `advance` makes a while of traffic."""
 
-    def __init__(self, seed: int = 7) -> None:
+    def __init__(self, seed: int = 7, subscribers: int = 120) -> None:
+        """`subscribers`: WebSockets with subscriptions; 0: nobody subscribes and nobody did."""
+        self.subscribers = subscribers
         self.random = Random(seed)
         self.tally = Tally(method for method, *_ in TRAFFIC)
         self.tally.client("dapp")
@@ -49,8 +51,6 @@ class SampleView:
         self.chain = "harmony"
         self.shard: int | None = 0
         self.lags = {"c": 14}
-        self.subscribers = 120
-        """WebSockets with subscriptions; 0: nobody subscribes and nobody did."""
         self.node_list = [
             NodeView(
                 network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0, pushes=True
