@@ -11,7 +11,7 @@ const LABELS = {
   "http.read_timeout": ["Time to receive a request"], "http.write_timeout": ["Time for a slow client to read"], "http.max_unsent": ["Unsent answers per connection"],
   "http.batch_at_once": ["Calls of one batch at once", "calls"], "http.keepalive": ["Idle connections are kept"], "http.gzip_from": ["Compress answers from"],
   "http.cors_origins": ["Allowed browser origins (CORS)"], "http.headers": ["Send headers about the answer"], "http.deny": ["Methods refused"], "http.expose": ["Operator methods let through"],
-  "http.websocket.enabled": ["Clients may open WebSockets"], "http.websocket.connections": ["WebSockets at once, per worker"], "http.websocket.per_client": ["Of these, of one client"],
+  "http.websocket.enabled": ["Clients may open WebSockets"], "http.websocket.connections": ["WebSockets at once, per worker"], "http.websocket.per_client": ["WebSockets at once, of one client"],
   "http.websocket.subscriptions": ["Subscriptions per WebSocket"], "http.websocket.at_once": ["Calls of one WebSocket at once", "calls"], "http.websocket.queue": ["Unread by a client, at most"],
   "http.websocket.ping": ["Ping a silent client after"], "http.websocket.idle": ["Close an unused WebSocket after"], "http.websocket.replay": ["Blocks sent again on request", "blocks"],
   "clients.require_key": ["A key is required"], "clients.heavy_cost": ["A heavy call counts as", "calls"], "clients.trusted_proxies": ["Trusted proxies"],

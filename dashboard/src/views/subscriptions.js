@@ -9,7 +9,7 @@ import { SECONDS, timeSpan } from "../timespan.js";
 
 const CLOSED = {
   slow: "slow: left more unread than it may", late: "late: the logs of a block could not be had",
-  restarted: "the chain was reorganised too far back", drained: "its worker ended: it comes back",
+  restarted: "the chain or its network began anew", drained: "the worker ended: clients come back",
 };
 const LATE = "from a block becoming the served head until a notification of it was sent, in the last minute";
 
