@@ -59,7 +59,7 @@ class Moment(TypedDict):
     by_network: Annotated[dict[str, Readings], Meta(description="Of each network, where there are several.")]
     in_flight: int
     connections: Annotated[int, Meta(description="Of clients.")]
-    websockets: Annotated[int, Meta(description="Those of them that are WebSockets.")]
+    websockets: Annotated[int, Meta(description="Connections of clients that are WebSockets.")]
     subscriptions: Annotated[
         list[SubscriptionFigures], Meta(description="Of each network that somebody subscribes to, or did.")
     ]
@@ -130,7 +130,6 @@ class NodeStanding(TypedDict):
     network: str
     id: str
     address: Annotated[str, Meta(description="Host and port alone.")]
-    pushes: Annotated[bool, Meta(description="Whether it tells its new heads over a WebSocket now.")]
     roles: Annotated[list[str], Meta(description="What the operator says it has.")]
     says: Annotated[
         dict[str, bool],
@@ -148,6 +147,7 @@ class NodeStanding(TypedDict):
     head: int | None
     head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")]
     lag: Annotated[int | None, Meta(description="Blocks behind the served head now; a new block takes a moment.")]
+    pushes: Annotated[bool, Meta(description="Whether it tells new heads over a WebSocket; else it is asked for them.")]
     tier: int
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
     quota: list[QuotaNow]

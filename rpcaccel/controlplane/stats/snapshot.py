@@ -46,7 +46,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     """Blocks behind the served head at this moment, which a node that is not `behind` will have soon; None when the
     node's head is not known."""
     pushes: bool = False
-    """Whether the node tells its new heads over a WebSocket now."""
+    """Whether the node tells new heads over a WebSocket."""
     roles: tuple[str, ...] = ()
     """The roles of the node by the operator's word."""
     says: Mapping[str, bool] = {}

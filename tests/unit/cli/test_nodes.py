@@ -28,7 +28,7 @@ def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[st
     node |= {"share_wanted": 0.5, "share_got": 0.75}
     Console(width=120).print(table([{**node, "pushes": True}, {**node, "id": "b", "pushes": False}]))
     heading, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert [row[heading.index("pushes")] for row in rows] == ["yes", "–"]
+    assert [row[heading.index("heads")] for row in rows] == ["pushed", "asked"]
 
 
 def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
