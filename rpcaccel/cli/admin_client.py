@@ -31,6 +31,7 @@ TIMEOUT, READING = 60.0, 10.0
 _HOLDS = {
     "/api/v1/nodes": {"nodes", "answering"},
     "/api/v1/clients": {"clients"},
+    "/api/v1/overview": {"subscriptions"},
     "/api/v1/changes": {"changes"},
     "/api/v1/settings": {"revision", "document"},
     "/api/v1/errors": {"groups", "samples"},

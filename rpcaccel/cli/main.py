@@ -29,6 +29,7 @@ from rpcaccel.cli.replay import replay
 from rpcaccel.cli.serve import serve
 from rpcaccel.cli.settings import settings
 from rpcaccel.cli.simnode import simnode
+from rpcaccel.cli.subscriptions import subscriptions
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.controlplane.workers.sockets import ListenError
 
@@ -45,6 +46,7 @@ app.add_typer(node)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
 app.command()(drain)
 app.command()(clients)
+app.command()(subscriptions)
 app.command()(errors)
 app.add_typer(settings)
 app.command()(simnode)

@@ -39,7 +39,9 @@ TRAFFIC: tuple[tuple[str, CacheClass, int, float, int], ...] = (
 class SampleView:
     """A view of made-up figures; `advance` makes a while of traffic."""
 
-    def __init__(self, seed: int = 7) -> None:
+    def __init__(self, seed: int = 7, subscribers: int = 120) -> None:
+        """`subscribers`: WebSockets with subscriptions; 0: nobody subscribes and nobody did."""
+        self.subscribers = subscribers
         self.random = Random(seed)
         self.tally = Tally(method for method, *_ in TRAFFIC)
         self.tally.client("dapp")
@@ -50,7 +52,9 @@ class SampleView:
         self.shard: int | None = 0
         self.lags = {"c": 14}
         self.node_list = [
-            NodeView(network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0),
+            NodeView(
+                network=NETWORK, id="a", address="a.example:443", weight=5, state="serving", since=0.0, pushes=True
+            ),
             NodeView(network=NETWORK, id="b", address="b.example:443", weight=2, state="serving", since=0.0),
             NodeView(
                 network=NETWORK,
@@ -123,9 +127,24 @@ class SampleView:
         network = self.tally.network(NETWORK)
         network.broadcasts["accepted"] = network.broadcasts.get("accepted", 0) + 1
         network.told["known"] = network.told.get("known", 0) + 2
+        if self.subscribers:
+            self._subscribed(seconds)
         memory, redis = self.tally.tier("memory"), self.tally.tier("redis", shared=True)
         memory.entries, memory.bytes, memory.limit = 41_800, 187_000_000, 256_000_000
         redis.entries, redis.bytes = 902_000, 3_100_000_000
+
+    def _subscribed(self, seconds: float) -> None:
+        """What subscribers are sent: a head each two seconds to most of them, and the logs that some asked for."""
+        self.tally.websockets, cell = self.subscribers + 14, self.tally.network(NETWORK)
+        cell.subscriptions = {"newHeads": self.subscribers, "logs": self.subscribers // 3, "newPendingTransactions": 2}
+        cell.topics = 9
+        sent = max(1, int(self.subscribers * seconds / 2))
+        for kind, count in (("newHeads", sent), ("logs", sent * 2), ("newPendingTransactions", 12)):
+            cell.delivered[kind] = cell.delivered.get(kind, 0) + count
+        for _ in range(min(sent, 40)):
+            cell.lateness.observe(self.random.lognormvariate(-4.6, 0.6))
+        cell.filled, cell.resumed, cell.replayed = 3, 17, 412
+        cell.cut = {"slow": 2, "drained": 31}
 
     def _call(self, method: str, cache: CacheClass, hit_share: float, size: int) -> None:
         rng, cell = self.random, self.tally.cell(NETWORK, method, cache)

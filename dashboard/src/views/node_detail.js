@@ -32,6 +32,7 @@ export function nodeDetail(first) {
       ["address", h("code", {}, node.address || NONE)],
       ["roles", node.roles.join(", ") || "none set"],
       ["by its own word", said(node.says)],
+      ["new heads", node.pushes ? "told over a WebSocket" : "asked for"],
       ["head moved", node.head_age === null ? NONE : `${span(node.head_age)} ago`],
       ["calls since the start", joined(count(node.calls_total))],
       ["retried, last minute", joined(count(node.retries))],

@@ -1,6 +1,6 @@
 // Nodes as rows of figures, without anything to change: for the overview, and the first columns of the nodes view.
 
-import { h, state } from "../dom.js";
+import { h, state, svg } from "../dom.js";
 import { block, count, duration, joined, percent, rate, span } from "../format.js";
 import { errorFigure, shareBar } from "../parts.js";
 import { Table, numbers } from "../table.js";
@@ -17,6 +17,10 @@ export const stateOf = (node) => state(...(STATES[node.state] ?? ["idle", node.s
  *  node that is behind is warned of. */
 const lag = (node) => h("span", { class: node.state === "behind" ? "lag iswarn" : "lag quiet", title: node.state === "behind" ? "blocks behind" : "a new block reaches it in a moment" }, node.lag > 0 ? `−${node.lag}` : "");
 
+/** A mark at the head of a node that tells of new blocks by itself. */
+const pushes = (node) => (node.pushes ? svg("svg", { class: "pushes", viewBox: "0 0 12 12", role: "img", "aria-label": "pushes" },
+  svg("title", {}, "It tells its new heads over a WebSocket."), svg("path", { d: "M6.8 1 2.5 7h3L4.8 11 9.5 5H6.2z" })) : "");
+
 const nameColumn = { title: "Node", sort: (node) => `${node.network}/${node.id}`, text: (node) => node.id, cell: (node) => h("span", { class: "name", title: node.id }, node.id) };
 
 /** The name, state and head of a node; with its network where rows of several stand among each other. */
@@ -30,8 +34,8 @@ export const identity = (severalNetworks) => [
       node.why ? h("span", { class: "quiet" }, ` · ${node.why}`) : ""),
   },
   {
-    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state}`,
-    cell: (node) => [lag(node), block(node.head)],
+    title: "Head", right: true, fold: 6, sort: (node) => node.head, text: (node) => `${node.head} ${node.lag} ${node.state} ${node.pushes}`,
+    cell: (node) => [lag(node), pushes(node), block(node.head)],
   },
 ];
 

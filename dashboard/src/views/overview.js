@@ -11,6 +11,7 @@ import { Table, numbers } from "../table.js";
 import { SECONDS, WORDS, networkControl, spanControl, timeSpan } from "../timespan.js";
 import { methodTable } from "./method_table.js";
 import { nodeTable } from "./node_table.js";
+import { subscriptionsSection } from "./subscriptions.js";
 
 const TOP = 8;
 const MANY = 12; // nodes: beyond, those in trouble and the busiest are shown
@@ -189,10 +190,12 @@ export const overview = {
     const names = documents.overview.networks.map(({ network }) => network);
     const charts = firstCharts();
     const saved = savedSection(charts);
+    const live = subscriptionsSection();
     let last = documents;
     const first = firstSection(names, charts, () => {
       feed.turn("history");
       charts.again();
+      live.again();
       show(last);
     });
     const tables = { networks: networkTable(), nodes: nodeTable(names.length > 1), methods: methodTable(names.length > 1, { brief: true }) };
@@ -204,6 +207,7 @@ export const overview = {
       tables.networks.update(chosen(now.networks));
       tables.nodes.update(looked(chosen(nodes.nodes)));
       setText(tune, nodes.nodes.length > MANY ? `all ${nodes.nodes.length}, and tune them` : "tune them");
+      live.update(now, chosen(now.subscriptions), nodes.minute);
       const called = chosen(methods.methods);
       tables.methods.update([...called].sort((one, two) => two.calls - one.calls).slice(0, TOP));
       tables.methods.element.hidden = !called.length;
@@ -211,7 +215,7 @@ export const overview = {
       redraw(empty, String(called.length > 0), () => (called.length ? "" : firstCall(now)));
     };
     return {
-      elements: [first.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element),
+      elements: [first.element, section("Networks", null, tables.networks.element), section("Nodes", tune, tables.nodes.element), live.element,
         section("Busiest methods", more, empty, tables.methods.element), saved.element],
       update: (found) => {
         last = found;
@@ -219,8 +223,9 @@ export const overview = {
         if (!found.history) return; // the network that was looked at is gone
         charts.update(found.history);
         saved.update(found.history);
+        live.draw(found.history);
       },
-      gone: () => [first, charts, saved, ...Object.values(tables)].forEach((one) => one.gone()),
+      gone: () => [first, charts, saved, live, ...Object.values(tables)].forEach((one) => one.gone()),
     };
   },
 };

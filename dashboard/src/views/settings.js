@@ -19,6 +19,7 @@ const GROUPS = [
   ["Memory", "the first tier of the cache", ["memory."]],
   ["Redis", "the second tier", ["redis."]],
   ["Clients", "callers without a key; holders of keys are in Clients", ["clients.require_key", "clients."]],
+  ["WebSockets", "calls and subscriptions of clients", ["http.websocket."]],
   ["HTTP", "the front that calls come in by", ["http."]],
   ["Errors", "the log of errors, and when failed calls need attention", ["errors."]],
   ["Log", "on stderr", ["log."]],

@@ -20,6 +20,7 @@ from rpcaccel.controlplane.stats.summaries import (
     Readings,
     Seconds,
     Share,
+    SubscriptionFigures,
 )
 from rpcaccel.core.explanation import Explanation
 
@@ -58,6 +59,10 @@ class Moment(TypedDict):
     by_network: Annotated[dict[str, Readings], Meta(description="Of each network, where there are several.")]
     in_flight: int
     connections: Annotated[int, Meta(description="Of clients.")]
+    websockets: Annotated[int, Meta(description="Connections of clients that are WebSockets.")]
+    subscriptions: Annotated[
+        list[SubscriptionFigures], Meta(description="Of each network that somebody subscribes to, or did.")
+    ]
 
 
 class Attention(TypedDict):
@@ -142,6 +147,7 @@ class NodeStanding(TypedDict):
     head: int | None
     head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")]
     lag: Annotated[int | None, Meta(description="Blocks behind the served head now; a new block takes a moment.")]
+    pushes: Annotated[bool, Meta(description="Whether it tells new heads over a WebSocket; else it is asked for them.")]
     tier: int
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
     quota: list[QuotaNow]

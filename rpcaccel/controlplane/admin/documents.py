@@ -37,11 +37,13 @@ from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.series import ClientPast, columns
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, Notice
 from rpcaccel.controlplane.stats.summaries import (
+    SubscriptionFigures,
     method_figures,
     node_figures,
     rate,
     readings,
     readings_by_network,
+    subscription_figures,
 )
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.nodes.quota import QuotaUse
@@ -102,6 +104,8 @@ def moment(frame: Frame, history: History) -> Moment:
         "by_network": readings_by_network(history.window(WHILE)) if len(frame.heads) > 1 else {},
         "in_flight": frame.snapshot.in_flight,
         "connections": frame.snapshot.connections,
+        "websockets": frame.snapshot.websockets,
+        "subscriptions": _subscriptions(frame, history),
     }
 
 
@@ -213,6 +217,18 @@ def _network(head: HeadView, all_nodes: Iterable[NodeView]) -> NetworkNow:
         "state": state,
     }
     return cast(NetworkNow, {**structs.asdict(head), **known})
+
+
+def _subscriptions(frame: Frame, history: History) -> list[SubscriptionFigures]:
+    """Of each network that somebody subscribes to, or did since the start."""
+    window, minute = history.window(WHILE), history.window(MINUTE)
+    recent = {cell.network: cell for cell in window.passed.networks} if window else {}
+    lately = {cell.network: cell for cell in minute.passed.networks} if minute else {}
+    return [
+        subscription_figures(cell, recent.get(cell.network), window, lately.get(cell.network))
+        for cell in frame.snapshot.networks
+        if any(cell.subscriptions.values()) or cell.delivered or cell.cut or cell.resumed
+    ]
 
 
 def _saved(snapshot: TallySnapshot) -> Saved:

@@ -65,6 +65,8 @@ class Bucket(Struct, frozen=True, kw_only=True, array_like=True):
     """The errors of the proxy and its nodes by JSON-RPC code."""
     limited: dict[str, Count] = {}
     """What was refused to a client, by reason."""
+    notifications: Count = 0
+    """Notifications sent to subscribers."""
 
 
 class RangeTotal(Bucket, frozen=True, kw_only=True, array_like=True):
@@ -75,6 +77,7 @@ class RangeTotal(Bucket, frozen=True, kw_only=True, array_like=True):
 
 _COUNTED = (
     "calls", "hits", "errors", "client_errors", "refused", "turned_away", "spared_calls", "spared_seconds",
+    "notifications",
 )  # fmt: skip
 
 

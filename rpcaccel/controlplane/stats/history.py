@@ -180,8 +180,9 @@ class History:
             cells.setdefault(cell.network, []).append(cell)
         nodes = _node_sums(passed.nodes)
         codes = {cell.network: cell.failed for cell in passed.networks if cell.failed}
+        sent = {cell.network: sum(cell.delivered.values()) for cell in passed.networks if cell.delivered}
         parts = {}
-        for name in sorted({*cells, *codes, *(network for network, _ in nodes)}):
+        for name in sorted({*cells, *codes, *sent, *(network for network, _ in nodes)}):
             mine = cells.get(name, [])
             calls, saved = spared(mine, self._means)
             parts[name] = replace(
@@ -190,6 +191,7 @@ class History:
                 spared_seconds=saved,
                 nodes={key: sums for key, sums in nodes.items() if key[0] == name},
                 codes=codes.get(name, {}),
+                notifications=sent.get(name, 0),
             )
         refused = sum(passed.refusals.values())
         whole = next(iter(parts.values())) if len(parts) == 1 else summed(list(parts.values()), seconds, at)

@@ -51,6 +51,7 @@ def point_of(bucket: Bucket) -> ChartPoint:
         bucket.client_errors / seconds,
         sum(node.calls for node in bucket.nodes.values()) / seconds,
         bucket.spared_calls / seconds,
+        bucket.notifications / seconds,
     )
     return ChartPoint(
         bucket.at, seconds, figures, _outcomes_of(bucket), _rows(bucket.hit), _rows(bucket.miss),

@@ -22,7 +22,7 @@ import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
-from rpcaccel.core.stats.counters import AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import AnswerSource, Cell, ClientCell, NetworkCell, NodeCell, TallySnapshot, Tier
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
 
 _LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
@@ -106,6 +106,8 @@ __all__ = ["CONTENT_TYPE", "EXPOSED", "render"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SOURCES = tuple((source, source.label) for source in AnswerSource)
 _FORMS = tuple(map(Form, EXPOSED))
+CUT_REASONS = ("slow", "late", "restarted", "drained")
+"""Why the proxy closes connections with subscriptions."""
 
 
 def render(frame: Frame) -> bytes:
@@ -117,6 +119,7 @@ def render(frame: Frame) -> bytes:
         _calls(snapshot.cells),
         _cache(snapshot.cells),
         _tiers(snapshot.tiers),
+        _cuts(snapshot.networks),
     )
     seen = _program(frame), _heads(frame.heads), _nodes(frame.nodes), _connections(snapshot.nodes)
     return exposition(_FORMS, chain.from_iterable((*counted, *seen)))
@@ -204,6 +207,13 @@ def _tiers(tiers: Iterable[Tier]) -> Iterator[Sample]:
             yield "tier_failures_total", count, (tier.name, reason)
 
 
+def _cuts(networks: Iterable[NetworkCell]) -> Iterator[Sample]:
+    """The closed subscribers by reason: an alert sees the first one only where there was a 0 before it."""
+    for cell in networks:
+        for reason, count in {**dict.fromkeys(CUT_REASONS, 0), **cell.cut}.items():
+            yield "subscribers_cut_total", count, (cell.network, reason)
+
+
 def _heads(heads: Iterable[HeadView]) -> Iterator[Sample]:
     for head in heads:
         # What is not known has no sample: a head of -1 would draw a line that never was.
@@ -218,6 +228,7 @@ def _nodes(nodes: Iterable[NodeView]) -> Iterator[Sample]:
         named = node.network, node.id
         yield "node_weight", node.weight, named
         yield "node_eligible", node.eligible, named
+        yield "node_pushes", node.pushes, named
         if node.head >= 0:
             yield "node_head_block", node.head, named
         if node.lag is not None:

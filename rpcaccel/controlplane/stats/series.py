@@ -48,6 +48,7 @@ class Columns(TypedDict):
     client_errors_per_second: Annotated[Rates, Meta(description="Errors by the clients' own doing.")]
     node_calls_per_second: Rates
     spared_per_second: Annotated[Rates, Meta(description="Node calls that the cache saved.")]
+    notifications_per_second: Annotated[Rates, Meta(description="Sent to subscribers.")]
 
 
 class Outcomes(TypedDict):
@@ -201,9 +202,9 @@ def _gapped(shown: Sequence[ChartPoint]) -> list[_Point]:
 def columns(shown: Sequence[ChartPoint]) -> Columns:
     """One list a figure; None where nothing was measured."""
     points = _gapped(shown)
-    rows = [(None,) * 10 if isinstance(one, float) else one.figures for one in points]
-    figures_of: list[list[float | None]] = [list(column) for column in zip(*rows, strict=True)] or [[]] * 10
     names = [name for name in Columns.__annotations__ if name != "at"]
+    rows = [(None,) * len(names) if isinstance(one, float) else one.figures for one in points]
+    figures_of: list[list[float | None]] = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names)
     return cast(Columns, {
         "at": [one if isinstance(one, float) else one.at for one in points],
         **dict(zip(names, figures_of, strict=True)),

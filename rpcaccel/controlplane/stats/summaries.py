@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rpcaccel.controlplane.stats.buckets import Bucket, bucket_of, ratio
 from rpcaccel.controlplane.stats.history import Window
 from rpcaccel.core.replies.failure import is_node_fault
-from rpcaccel.core.stats.counters import AnswerSource, Cell, NodeCell
+from rpcaccel.core.stats.counters import AnswerSource, Cell, NetworkCell, NodeCell
 from rpcaccel.core.stats.histogram import Histogram
 
 At = Annotated[float, Meta(description="Seconds since 1970.")]
@@ -85,6 +85,25 @@ class NodeFigures(TypedDict):
     failed: Annotated[int, Meta(description="Those among them that were the node's own fault.")]
     failures_total: int
     retries: Annotated[int, Meta(description="In the last minute.")]
+
+
+class SubscriptionFigures(TypedDict):
+    """The subscriptions of clients to one network: as they are, the last minute, and totals since the start."""
+
+    network: str
+    kinds: Annotated[dict[str, int], Meta(description="Subscriptions now, by kind.")]
+    topics: Annotated[int, Meta(description="Different ones among them, each of which is followed once a worker.")]
+    notifications_per_second: PerSecond | None
+    notifications: Annotated[dict[str, int], Meta(description="Sent since the start, by kind.")]
+    lateness: Annotated[
+        Quantiles | None,
+        Meta(description="Time from a block becoming the served head to its notifications in the last minute."),
+    ]
+    filled: Annotated[int, Meta(description="Blocks fetched since the start because no node had told of them.")]
+    abandoned: Annotated[int, Meta(description="Blocks taken back by reorganisations since the start.")]
+    resumed: Annotated[int, Meta(description="Subscriptions since the start that began at an older block.")]
+    replayed: Annotated[int, Meta(description="Blocks sent again to those.")]
+    cut: Annotated[dict[str, int], Meta(description="Connections closed by the proxy since the start, by reason.")]
 
 
 def readings(window: Window | None) -> Readings | None:
@@ -159,6 +178,26 @@ def node_figures(now: NodeCell | None, minute: NodeCell | None) -> NodeFigures:
         "failed": sum(count for kind, count in minute.failures.items() if is_node_fault(kind)) if minute else 0,
         "failures_total": sum(now.failures.values()) if now else 0,
         "retries": minute.retries if minute else 0,
+    }
+
+
+def subscription_figures(
+    now: NetworkCell, recent: NetworkCell | None, window: Window | None, minute: NetworkCell | None
+) -> SubscriptionFigures:
+    """The subscriptions to a network as they are `now`; the rate of what was sent in the `recent` past, counted over
+    `window`, and the lateness of the last `minute`."""
+    return {
+        "network": now.network,
+        "kinds": {kind: count for kind, count in now.subscriptions.items() if count},
+        "topics": now.topics,
+        "notifications_per_second": rate(sum(recent.delivered.values()) if recent else 0, window),
+        "notifications": dict(now.delivered),
+        "lateness": quantiles(minute.lateness) if minute else None,
+        "filled": now.filled,
+        "abandoned": now.abandoned,
+        "resumed": now.resumed,
+        "replayed": now.replayed,
+        "cut": dict(now.cut),
     }
 
 

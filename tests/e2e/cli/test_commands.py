@@ -149,6 +149,7 @@ async def test_every_command_that_asks_it_tells_programs_in_json_alone(fleet: Fl
     asked: dict[tuple[str, ...], str] = {
         ("nodes",): "nodes",
         ("clients",): "clients",
+        ("subscriptions",): "subscriptions",
         ("weight", fleet.nodes[0].name, "3"): "change",
         ("drain", fleet.nodes[0].name): "change",
         ("drain", fleet.nodes[0].name, "--end"): "change",

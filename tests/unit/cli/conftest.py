@@ -31,8 +31,12 @@ def control() -> SampleControl:
 
 
 @pytest.fixture
-async def admin(control: SampleControl) -> AsyncIterator[Admin]:
-    view = SampleView()
+def view() -> SampleView:
+    return SampleView()
+
+
+@pytest.fixture
+async def admin(view: SampleView, control: SampleControl) -> AsyncIterator[Admin]:
     view.advance(0.2)
     admin = Admin(view, "127.0.0.1:0", control=control, files={})
     await admin.start()

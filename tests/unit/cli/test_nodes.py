@@ -19,7 +19,16 @@ async def test_the_nodes_are_listed(ask: Ask) -> None:
     assert said.code == 0
     for text in ("harmony-s0", "a.example:443", "behind", "14 blocks behind", "weight"):
         assert text in said.out
-    assert len(json.loads((await ask("nodes", "--json")).out)["nodes"]) == 3
+    listed = json.loads((await ask("nodes", "--json")).out)["nodes"]
+    assert [node["pushes"] for node in listed] == [True, False, False]
+
+
+def test_a_node_that_pushes_its_heads_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"network": "x", "id": "a", "address": "a", "state": "serving", "head": 7, "weight": 1, "why": ""}
+    node |= {"share_wanted": 0.5, "share_got": 0.75}
+    Console(width=120).print(table([{**node, "pushes": True}, {**node, "id": "b", "pushes": False}]))
+    heading, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert [row[heading.index("heads")] for row in rows] == ["pushed", "asked"]
 
 
 def test_an_address_in_brackets_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:

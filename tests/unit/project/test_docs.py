@@ -16,7 +16,7 @@ from rpcaccel.controlplane.stats.metric_table import EXPOSED
 from tests.support.services import ROOT
 
 EXAMPLE = ROOT / "docs" / "rpcaccel.toml"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "operating.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "operating.md", ROOT / "docs" / "subscriptions.md")
 
 
 def test_the_example_is_valid_without_any_variable_and_with_them() -> None:

@@ -184,3 +184,29 @@ def test_when_all_is_well_nothing_needs_attention() -> None:
         (NodeView(network="s0", id="a", state="serving"),), (HeadView(network="s0", chain="harmony", age=1.0),)
     )
     assert documents.attention(seen) == []
+
+
+def test_subscriptions_are_told_by_network_with_their_last_minute(told: tuple[SampleView, Frame, History]) -> None:
+    view, seen, history = told
+    document = documents.moment(seen, history)
+    assert document["websockets"] == view.subscribers + 14
+    (one,) = document["subscriptions"]
+    assert (one["network"], one["kinds"]["newHeads"], one["topics"]) == (NETWORK, 120, 9)
+    assert one["notifications"] == {"newHeads": 480, "logs": 960, "newPendingTransactions": 96}
+    assert one["notifications_per_second"] == pytest.approx(192)
+    assert one["lateness"] is not None
+    assert 0.005 < one["lateness"]["p50"] < one["lateness"]["p99"] < 0.2
+    assert (one["filled"], one["abandoned"], one["resumed"], one["replayed"]) == (3, 0, 17, 412)
+    assert one["cut"] == {"slow": 2, "drained": 31}
+    (before,) = documents.moment(seen, History())["subscriptions"]
+    assert (before["notifications_per_second"], before["lateness"]) == (None, None)
+
+
+def test_a_network_without_subscribers_is_told_of_only_if_it_had_some() -> None:
+    tally = Tally()
+    cell = tally.network("s0")
+    cell.subscriptions = {"newHeads": 0}
+    assert documents.moment(frame(tally=tally), History())["subscriptions"] == []
+    cell.cut = {"drained": 1}
+    (one,) = documents.moment(frame(tally=tally), History())["subscriptions"]
+    assert (one["kinds"], one["cut"]) == ({}, {"drained": 1})

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rpcaccel.controlplane.stats.buckets import Bucket, NodeSums, TimeSlice, encoded, merged, sound
 from rpcaccel.controlplane.stats.rings import Rings
@@ -213,3 +214,11 @@ def test_a_bucket_of_a_busy_network_is_one_small_object() -> None:
     kept = encoded(TimeSlice(busy, {"s0": busy}))
     assert len(kept) < 400, "1,164 of them are a week: under half a megabyte"
     assert not gc.is_tracked(kept)
+
+
+def test_a_slice_that_an_earlier_version_saved_is_taken_up_with_nothing_sent_to_subscribers() -> None:
+    one = Bucket(at=1.0, seconds=1.0, calls=5, notifications=7)
+    written = [*msgspec.to_builtins(one)[:-1]]
+    earlier = msgspec.msgpack.encode([written, {}])
+    assert sound(earlier).whole == replace(one, notifications=0)
+    assert sound(encoded(TimeSlice(one, {}))).whole == one

@@ -282,3 +282,8 @@ def test_a_node_that_is_much_slower_or_has_used_up_its_quota_says_so() -> None:
         ("failing", "node a is much slower than the others"),
         ("parked", "node a has used up its quota"),
     ]
+
+
+def test_a_node_pushes_once_its_probe_says_so() -> None:
+    assert not overview({}, None).frame().nodes[0].pushes
+    assert [overview({}, told(pushes=pushes)).frame().nodes[0].pushes for pushes in (True, False)] == [True, False]

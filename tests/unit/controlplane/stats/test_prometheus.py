@@ -6,7 +6,7 @@ from prometheus_client.samples import Sample
 
 import rpcaccel
 from rpcaccel.controlplane.stats.metric_table import EXPOSED
-from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, render
+from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, CUT_REASONS, render
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
@@ -136,3 +136,24 @@ def test_the_text_is_the_one_that_prometheus_client_writes() -> None:
     view.tally.client('my "dapp"\\').calls = 1_234_567
     text = render(view.frame())
     assert as_the_client_writes(text_string_to_metric_families(text.decode())) == text
+
+
+def test_subscriptions_are_told_by_network_and_kind_and_every_reason_for_a_close_from_the_start() -> None:
+    tally = Tally()
+    tally.websockets, cell = 5, tally.network("s0")
+    cell.subscriptions, cell.delivered, cell.topics = {"newHeads": 3, "logs": 2}, {"newHeads": 7}, 2
+    cell.lateness.observe(0.25)
+    cell.filled, cell.abandoned, cell.resumed, cell.replayed, cell.cut = 1, 2, 3, 4, {"slow": 6}
+    nodes = (NodeView(network="s0", id="a", pushes=True), NodeView(network="s0", id="b"))
+    found = samples(frame_of(tally, nodes=nodes))
+    assert value(found, "rpcaccel_websockets") == 5
+    assert value(found, "rpcaccel_subscriptions", network="s0", kind="logs") == 2
+    assert value(found, "rpcaccel_subscription_topics", network="s0") == 2
+    assert value(found, "rpcaccel_notifications_total", network="s0", kind="newHeads") == 7
+    assert value(found, "rpcaccel_notification_lateness_seconds_bucket", network="s0", le="0.3") == 1
+    blocks = ("gaps_filled", "blocks_abandoned", "blocks_replayed")
+    assert [value(found, f"rpcaccel_subscription_{name}_total", network="s0") for name in blocks] == [1, 2, 4]
+    assert value(found, "rpcaccel_subscriptions_resumed_total", network="s0") == 3
+    cut = [value(found, "rpcaccel_subscribers_cut_total", network="s0", reason=reason) for reason in CUT_REASONS]
+    assert dict(zip(CUT_REASONS, cut, strict=True)) == {"slow": 6, "late": 0, "restarted": 0, "drained": 0}
+    assert [value(found, "rpcaccel_node_pushes", network="s0", node=node) for node in "ab"] == [1, 0]

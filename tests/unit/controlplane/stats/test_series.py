@@ -221,3 +221,16 @@ def test_a_clients_past_is_told_by_the_same_columns_and_what_was_refused_by_reas
     quiet = client_past(history, "nobody", "24h")
     assert quiet is not None
     assert quiet["outcomes"]["hits"] == [0.0]
+
+
+def test_notifications_are_a_column_of_their_network_in_every_range_though_nobody_calls() -> None:
+    history, tally = History(), Tally()
+    for second in range(40):
+        tally.network("s0").delivered = {"newHeads": 6 * second, "logs": 4 * second}
+        tally.network("s1").delivered = {"logs": second}
+        history.add(tally.snapshot(), now=float(second), at=1000.0 + second)
+    for network, sent in (("s0", 10.0), ("s1", 1.0), ("", 11.0)):
+        for over in ("5m", "1h"):
+            shown = columns(history.points(over, network))["notifications_per_second"]
+            assert len(shown) >= 3
+            assert set(shown) == {sent}, (network, over)
