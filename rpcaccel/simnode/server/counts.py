@@ -29,6 +29,12 @@ class Counts:
         self.notifications = 0
         self.connections = 0
         """TCP connections accepted."""
+        self.sockets = 0
+        """WebSockets opened."""
+        self.subscriptions = 0
+        """Subscriptions made."""
+        self.pushed = 0
+        """Notifications sent."""
         self.faults: Counter[str] = Counter()
         """Faults met, by kind."""
         self.errors = 0
@@ -69,6 +75,9 @@ class Counts:
             "batch_items": self.batch_items,
             "notifications": self.notifications,
             "connections": self.connections,
+            "sockets": self.sockets,
+            "subscriptions": self.subscriptions,
+            "pushed": self.pushed,
             "errors": self.errors,
             "faults": dict(self.faults),
         }
