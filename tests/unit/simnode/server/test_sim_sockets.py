@@ -98,13 +98,11 @@ async def test_a_harmony_node_pushes_its_own_header(space: str, served: SimNode,
     first, second = await heard(socket), await heard(socket)
     assert (first["method"], first["params"]["subscription"]) == (f"{space}_subscription", token)
     header = first["params"]["result"]
-    assert (
-        list(header)
-        == (
-            "parentHash sha3Uncles nonce miner stateRoot transactionsRoot receiptsRoot logsBloom difficulty number gasLimit "
-            "gasUsed timestamp extraData mixHash hash viewID epoch shardID"
-        ).split()
-    )
+    assert list(header) == [
+        *("parentHash", "sha3Uncles", "nonce", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom"),
+        *("difficulty", "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "hash"),
+        *("viewID", "epoch", "shardID"),
+    ]
     block = await served.ask("eth_getBlockByNumber", "0xb3", False)
     differing = {name for name in header if header[name] != block.get(name)}
     assert differing == {"sha3Uncles", "miner", "viewID", "epoch", "shardID"}
