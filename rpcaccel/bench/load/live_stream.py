@@ -20,10 +20,8 @@ class HeadStream:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._branch: dict[str, int] = {}
-        self._tip = ""
-        self._resumed = False
         self.heads = 0
-        """Blocks taken, but for those that a resumed subscription was sent again."""
+        """Blocks taken."""
         self.reorganisations = 0
 
     def __repr__(self) -> str:
@@ -32,41 +30,38 @@ class HeadStream:
     @property
     def tip(self) -> int | None:
         """The number of the newest block."""
-        return self._branch.get(self._tip)
+        return next(reversed(self._branch.values()), None)
 
     @property
     def branch(self) -> dict[int, str]:
         """The hashes of the branch by number."""
         return {number: name for name, number in self._branch.items()}
 
-    def resume(self) -> None:
-        """The next subscription begins with the newest block again."""
-        self._resumed = bool(self._tip)
+    def resume(self, number: int) -> None:
+        """The next subscription begins with this block again."""
+        while self._branch and next(reversed(self._branch.values())) >= number:
+            self._branch.popitem()
 
     def take(self, header: Mapping[str, Any]) -> str:
         """What is wrong with this notification: "gap", "double" or nothing."""
         name, parent = str(header["hash"]), str(header["parentHash"])
-        resumed, self._resumed = self._resumed, False
-        if resumed and name == self._tip:
-            return ""
         self.heads += 1
         if name in self._branch:
             return DOUBLE
         found = ""
-        if self._tip and parent != self._tip:
-            found = self._fork(parent, resumed=resumed)
+        if self._branch and next(reversed(self._branch)) != parent:
+            found = self._fork(parent)
         self._branch[name] = int(header["number"], 16)
-        self._tip = name
         if len(self._branch) > self._most:
             del self._branch[next(iter(self._branch))]
         return found
 
-    def _fork(self, parent: str, *, resumed: bool) -> str:
-        """Go back to the parent; a stream without it begins anew. While nobody listened that is no fault."""
-        self.reorganisations += 1
+    def _fork(self, parent: str) -> str:
+        """Go back to the parent; without it the branch begins anew."""
         if parent not in self._branch:
             self._branch.clear()
-            return "" if resumed else GAP
+            return GAP
+        self.reorganisations += 1
         while next(reversed(self._branch)) != parent:
             self._branch.popitem()
         return ""
@@ -78,22 +73,17 @@ class LogStream:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._logs: dict[tuple[str, int], int] = {}
-        self._again: set[tuple[str, int]] = set()
         self.taken = 0
-        """Logs taken, but for those that a resumed subscription was sent again."""
+        """Logs taken, without those that were taken back."""
         self.removed = 0
 
     def __repr__(self) -> str:
         return f"<LogStream of {len(self._logs)} logs>"
 
-    @property
-    def tip(self) -> int | None:
-        """The number of the newest block that had a log."""
-        return next(reversed(self._logs.values()), None)
-
-    def resume(self) -> None:
-        """The next subscription begins with the newest block that had a log again."""
-        self._again = {key for key, number in self._logs.items() if number == self.tip}
+    def resume(self, number: int) -> None:
+        """The next subscription begins with the logs of this block again."""
+        while self._logs and next(reversed(self._logs.values())) >= number:
+            self._logs.popitem()
 
     def take(self, log: Mapping[str, Any]) -> str:
         """What is wrong with this notification: "gap", "double", "out of order" or nothing."""
@@ -101,9 +91,6 @@ class LogStream:
         if log.get("removed"):
             self.removed += 1
             return "" if self._logs.pop(key, None) is not None else GAP  # a log that was never sent
-        if key in self._again:
-            self._again.discard(key)
-            return ""
         self.taken += 1
         if key in self._logs:
             return DOUBLE
@@ -117,7 +104,7 @@ class LogStream:
         return "" if at == number and block == key[0] and index < key[1] else DISORDER
 
     def missing(self, expected: Iterable[Mapping[str, Any]]) -> int:
-        """How many of these logs of the chain the stream has not."""
+        """How many of these logs of the chain the stream lacks."""
         return len({_place(log) for log in expected} - self._places())
 
     def extra(self, expected: Iterable[Mapping[str, Any]]) -> int:
