@@ -31,6 +31,8 @@ class Counts:
         """TCP connections accepted."""
         self.sockets = 0
         """WebSockets opened."""
+        self.refused = 0
+        """Upgrades that opened none."""
         self.subscriptions = 0
         """Subscriptions made."""
         self.pushed = 0
@@ -76,6 +78,7 @@ class Counts:
             "notifications": self.notifications,
             "connections": self.connections,
             "sockets": self.sockets,
+            "refused": self.refused,
             "subscriptions": self.subscriptions,
             "pushed": self.pushed,
             "errors": self.errors,

@@ -143,6 +143,8 @@ class SimSockets:
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer an upgrade, and serve the WebSocket until its end."""
         if (refused := self._refusal(request)) is not None:
+            self._brain.counts.refused += 1
+            self._brain.counts.settle()
             return refused
         response = web.WebSocketResponse(compress=False, max_msg_size=MOST[self._kind])
         await response.prepare(request)
@@ -191,6 +193,7 @@ class SimSockets:
 
     async def _leave(self, socket: SimSocket) -> None:
         self._open.pop(socket, None)
+        self._brain.counts.settle()
         if not self._open and self._watch is not None:
             watch, self._watch = self._watch, None
             await watch.stop()

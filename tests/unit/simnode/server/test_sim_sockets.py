@@ -283,6 +283,7 @@ async def test_an_upgrade_gets_what_a_node_without_websockets_answers(
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await session.ws_connect(served.url)
         assert caught.value.status == status
+    assert served.counts.view()["refused"] == 2
     async with dense("ethereum") as node:
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await session.ws_connect(node.url + "/ws")
