@@ -105,16 +105,16 @@ class LogStream:
 
     def missing(self, expected: Iterable[Mapping[str, Any]]) -> int:
         """How many of these logs of the chain the stream lacks."""
-        return len({_place(log) for log in expected} - self._places())
+        return len({place_of(log) for log in expected} - self._places())
 
     def extra(self, expected: Iterable[Mapping[str, Any]]) -> int:
         """How many logs of the stream are none of these."""
-        return len(self._places() - {_place(log) for log in expected})
+        return len(self._places() - {place_of(log) for log in expected})
 
     def _places(self) -> set[tuple[int, int]]:
         return {(number, index) for (_, index), number in self._logs.items()}
 
 
-def _place(log: Mapping[str, Any]) -> tuple[int, int]:
+def place_of(log: Mapping[str, Any]) -> tuple[int, int]:
     """The place of a log in the chain. The hash says no more: a Harmony node gives false ones in its own blocks."""
     return int(log["blockNumber"], 16), int(log["logIndex"], 16)

@@ -6,10 +6,17 @@ const { SocketSubscriber, WebSocketProvider } = require("ethers");
 const [url, address] = process.argv.slice(2);
 const say = (event) => process.stdout.write(JSON.stringify(event) + "\n");
 
-// ethers gives its users the number of a block only: the header is taken from a subscription of its own kind.
+// ethers gives its users the number of a block only, and hides logs that are taken back from those who listen to logs:
+// both are taken from subscriptions of its own kind.
 class Headers extends SocketSubscriber {
   async _emit(_provider, { hash, parentHash, number }) {
     say({ head: { hash, parentHash, number } });
+  }
+}
+
+class Logs extends SocketSubscriber {
+  async _emit(_provider, { blockHash, blockNumber, logIndex, removed }) {
+    say({ log: { blockHash, blockNumber, logIndex, removed } });
   }
 }
 
@@ -22,16 +29,8 @@ async function main() {
   await provider.getNetwork();
   new Headers(provider, ["newHeads"]).start();
   await provider.on("block", (number) => say({ number }));
-  await provider.on({ address }, (log) =>
-    say({
-      log: {
-        blockHash: log.blockHash,
-        blockNumber: "0x" + log.blockNumber.toString(16),
-        logIndex: "0x" + log.index.toString(16),
-        removed: log.removed,
-      },
-    }),
-  );
+  new Logs(provider, ["logs", { address }]).start();
+  await provider.on({ address }, (log) => say({ event: [log.blockNumber, log.index] }));
 }
 
 main().catch((error) => {

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rpcaccel.bench.load.live_stream import HeadStream, LogStream
+from rpcaccel.bench.load.live_stream import HeadStream, LogStream, place_of
 from tests.deep.live.anvil_replicas import EMITTER, ReplicaChain
 from tests.support.services import Process, require
 
@@ -49,38 +49,9 @@ class LiveClient:
 
     def faults(self, chain: ReplicaChain, branch: dict[int, str]) -> list[str]:
         """What is wrong with its streams, in sentences."""
-        heads, logs, found, numbers = HeadStream(), LogStream(), [], set()
-        first = first_log = 0
-        for kind, told in self._events():
-            wrong = ""
-            match kind:
-                case "head":
-                    wrong = heads.take(told)
-                    first = first or int(told["number"], 16)
-                case "log":
-                    wrong = logs.take(told)
-                    first_log = first_log or int(told["blockNumber"], 16)
-                case "number":
-                    numbers.add(told)
-                case "resume":
-                    heads.resume(told[0])
-                    logs.resume(told[1])
-                case _:
-                    wrong = kind
-            if wrong:
-                found.append(f"{self.name}: {kind} {told}: {wrong}")
-        last = heads.tip or 0
-        right = {number: name for number, name in branch.items() if first <= number <= last}
-        if heads.branch != right:
-            found.append(f"{self.name}: its branch of {first} to {last} is not the chain's")
-        if not set(right) <= numbers:
-            found.append(f"{self.name}: the numbers {sorted(set(right) - numbers)} were not told")
-        expected = chain.logs(first_log, max(branch))
-        if missing := logs.missing(expected):
-            found.append(f"{self.name}: {missing} of {len(expected)} logs are missing")
-        if extra := logs.extra(expected):
-            found.append(f"{self.name}: {extra} logs are not the chain's")
-        return found
+        heard = _Heard()
+        wrong = [f"{kind} {told}: {fault}" for kind, told in self._events() if (fault := heard.take(kind, told))]
+        return [f"{self.name}: {fault}" for fault in (*wrong, *heard.against(chain, branch))]
 
     def summary(self) -> str:
         """How much it was sent."""
@@ -89,6 +60,57 @@ class LiveClient:
         return f"{self.name}: {counts['head']} heads, {counts['log']} logs ({removed} taken back)" + (
             f", resumed {counts['resume']} times" if counts["resume"] else ""
         )
+
+
+class _Heard:
+    """The events of one client."""
+
+    def __init__(self) -> None:
+        self.heads = HeadStream()
+        self.logs = LogStream()
+        self.first_head = self.first_log = 0
+        """Blocks with which the streams began."""
+        self.numbers: set[int] = set()
+        """Blocks that the client's own event of a new block named."""
+        self.places: set[tuple[int, int]] = set()
+        """Logs that its listeners were given, where these are not told of all."""
+
+    def take(self, kind: str, told: Any) -> str:
+        """What is wrong with an event, "" for nothing."""
+        match kind:
+            case "head":
+                self.first_head = self.first_head or int(told["number"], 16)
+                return self.heads.take(told)
+            case "log":
+                self.first_log = self.first_log or int(told["blockNumber"], 16)
+                return self.logs.take(told)
+            case "number":
+                self.numbers.add(told)
+            case "event":
+                self.places.add((told[0], told[1]))
+            case "resume":
+                self.heads.resume(told[0])
+                self.logs.resume(told[1])
+            case _:
+                return kind
+        return ""
+
+    def against(self, chain: ReplicaChain, branch: dict[int, str]) -> Iterator[str]:
+        """What is wrong with the whole when the chain has this branch."""
+        last = self.heads.tip or 0
+        right = {number: name for number, name in branch.items() if self.first_head <= number <= last}
+        if self.heads.branch != right:
+            yield f"the branch of {self.first_head} to {last} is not the chain's"
+        # The client's own subscriptions of the same kinds may have begun a block later.
+        if untold := {number for number in right if number > min(self.numbers)} - self.numbers:
+            yield f"the numbers {sorted(untold)} were not told"
+        logs = chain.logs(self.first_log, max(branch))
+        if unheard := {at for at in map(place_of, logs) if at > min(self.places, default=at)} - self.places:
+            yield f"the logs {sorted(unheard)} reached no listener"
+        if missing := self.logs.missing(logs):
+            yield f"{missing} of {len(logs)} logs are missing"
+        if extra := self.logs.extra(logs):
+            yield f"{extra} logs are not the chain's"
 
 
 def _command(name: str, url: str) -> list[str | Path]:
