@@ -25,6 +25,7 @@ EMITTER = "0x5fbdb2315678afecb367f032d93f642f64180aa3"
 _CODE = "0x601f600c600039601f6000f33660195734600052602a60206000a1602a60005260206000f35b60006000fd"
 """Called without data, the contract logs the value that was sent under topic 42."""
 _GAS = {"gas": "0x100000", "gasPrice": "0x77359400"}
+"""A price that is named: what a node would take by itself depends on when it is asked."""
 
 Call = tuple[str, Sequence[Any]]
 Step = tuple[Call, ...]
@@ -140,7 +141,7 @@ class ReplicaChain:
 
     def reorganise(self, depth: int) -> None:
         """Replace the newest blocks by as many others, of which the first one has a log."""
-        pay = {"from": OTHER, "to": EMITTER, "value": hex(len(self._steps)), "gas": "0x100000"}
+        pay = {"from": OTHER, "to": EMITTER, "value": hex(len(self._steps)), **_GAS}
         self._add(("anvil_reorg", [depth, [[pay, 0]]]))
 
     def settle(self) -> None:
