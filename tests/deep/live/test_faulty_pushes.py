@@ -93,26 +93,30 @@ async def subscribed(kind: str, folder: Path) -> AsyncIterator[tuple[list[SimNod
         yield nodes, proxy, subscribers
 
 
-async def grown(
-    nodes: list[SimNode], subscribers: list[BareSubscriber], holds: Callable[[BareSubscriber], bool]
-) -> None:
-    """Add blocks until this holds of every subscriber."""
+async def grown(chain: SimChain, subscribers: list[BareSubscriber]) -> None:
+    """Add blocks until every subscriber was told of a block and of a log."""
 
-    async def all_hold() -> bool:
-        nodes[0].chain.advance()
+    async def told() -> bool:
+        chain.advance()
         await asyncio.sleep(PACE)
-        return all(map(holds, subscribers))
+        return all(one.heads.heads and one.logs.taken for one in subscribers)
 
-    await until("every subscriber was told", all_hold)
+    await until("every subscriber was told", told)
 
 
-async def treat(node: SimNode, rng: Random, *, dead: bool) -> None:
-    """Make a node well again or ill anew."""
-    if dead:
+async def well(nodes: list[SimNode]) -> None:
+    """Start every node that was killed, and end what ails the others."""
+    for node in nodes:
+        await node.start()
+        node.knobs.turn(WELL)
+
+
+async def ail(node: SimNode, rng: Random) -> None:
+    """Kill a node, or let it fail in another way."""
+    if rng.random() < 0.3:
         await node.kill()
-        return
-    await node.start()
-    node.knobs.turn({**WELL, **rng.choice(ILLS)})
+    else:
+        node.knobs.turn(rng.choice(ILLS))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -126,15 +130,11 @@ async def test_every_stream_is_that_of_the_chain_whatever_nodes_push(kind: str, 
             chain.advance()
             await asyncio.sleep(PACE)
             if number % 5 == 0:
-                for node in nodes:
-                    await node.start()
-                    node.knobs.turn(WELL)
-                await treat(rng.choice(nodes), rng, dead=rng.random() < 0.3)
+                await well(nodes)
+                await ail(rng.choice(nodes), rng)
             if kind == "ethereum" and number % 7 == 6:
                 chain.reorg(rng.randint(1, 4))
-        for node in nodes:
-            await node.start()
-            node.knobs.turn(WELL)
+        await well(nodes)
         last = chain.advance(3)
         while not await nodes[0].ask("eth_getLogs", {"fromBlock": hex(last), "toBlock": hex(last)}):
             last = chain.advance()
