@@ -29,6 +29,7 @@ _GAS = {"gas": "0x100000", "gasPrice": "0x77359400"}
 
 Call = tuple[str, Sequence[Any]]
 Step = tuple[Call, ...]
+_BLOCK: Call = ("evm_mine", [])
 
 
 class AnvilReplica:
@@ -115,29 +116,26 @@ class ReplicaChain:
     def __init__(self, count: int, started: ExitStack) -> None:
         self._news = threading.Condition()
         self._steps: list[Step] = []
-        self._seconds = int(_OPTIONS[2])
         self.nodes: list[AnvilReplica] = []
         for _ in range(count):
             node = AnvilReplica(self._steps, self._news)
             started.callback(node.kill)
             self.nodes.append(node)
-        self._add(("eth_sendTransaction", [{"from": PAYER, "data": _CODE, "nonce": "0x0", **_GAS}]), self._block())
+        # Without an interval the time of a block would follow the clock of the machine.
+        self._add(("anvil_setBlockTimestampInterval", [1]))
+        self._add(("eth_sendTransaction", [{"from": PAYER, "data": _CODE, "nonce": "0x0", **_GAS}]), _BLOCK)
 
     def _add(self, *calls: Call) -> None:
         with self._news:
             self._steps.append(calls)
             self._news.notify_all()
 
-    def _block(self) -> Call:
-        self._seconds += 1
-        return "evm_mine", [hex(self._seconds)]
-
     def mine(self, logs: int = 1) -> None:
         """One block with so many logs of the emitter."""
         number = len(self._steps)
         pay = {"from": PAYER, "to": EMITTER, **_GAS}
         sends: list[Call] = [("eth_sendTransaction", [{**pay, "value": hex(number)}]) for _ in range(logs)]
-        self._add(*sends, self._block())
+        self._add(*sends, _BLOCK)
 
     def reorganise(self, depth: int) -> None:
         """Replace the newest blocks by as many others, of which the first one has a log."""
