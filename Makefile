@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: run test test-all soak storms truth lint format bench bench-hot bench-policies clean help prepare
+.PHONY: run test test-all soak storms truth live lint format bench bench-hot bench-policies clean help prepare
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,6 +19,8 @@ SECONDS ?= 600
 CALLS ?= 100000
 STORMS ?= 1000
 FROM ?= 18
+BLOCKS ?= 1000
+KILLS ?= 50
 
 run: $(VENV)/.installed ## serve NODES="https://a https://b,weight=2"; without NODES the demo (ARGS for further flags)
 	@exec $(BIN)/rpcaccel $(if $(strip $(NODES)),serve $(NODES),demo) $(ARGS)
@@ -49,6 +51,10 @@ storms: prepare ## nodes that die, hang and come back under CALLS=100000 calls e
 truth: prepare ## STORMS=1000 long stories of the truth from number FROM=18 on; one that fails is told by its number
 	TRUTH_FROM=$(FROM) TRUTH_STORMS=$(STORMS) $(BIN)/python -m pytest -q $(PATIENT) \
 		tests/deep/truth/test_truth.py -k in_a_storm
+
+live: prepare ## ethers, viem and web3.py subscribed for BLOCKS=1000 while real nodes are killed KILLS=50 times
+	LIVE_BLOCKS=$(BLOCKS) LIVE_KILLS=$(KILLS) $(BIN)/python -m pytest -s $(PATIENT) \
+		tests/deep/live/test_real_clients.py -k while_nodes_die
 
 lint: $(VENV)/.installed-test ## style, types and the contracts of imports
 	$(BIN)/ruff check .

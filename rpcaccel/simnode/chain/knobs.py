@@ -33,6 +33,10 @@ FAULTS = (
 unavailable: 503 · empty: 200 with no body · garbage: no JSON · wrong_id · missing_id · error: -32000 `error_text` ·
 rate_limit: Harmony's limiter text · invalid_reply: neither result nor error."""
 
+PUSH_FAULTS = ("drop", "duplicate", "disorder", "cut")
+"""drop: the notification is lost · duplicate: sent twice · disorder: sent behind the next one of its WebSocket · cut:
+the connection ends instead."""
+
 Shape = Literal["fixed", "uniform", "lognormal", "jitter"]
 SHAPES: dict[str, Shape] = {"fixed": "fixed", "uniform": "uniform", "lognormal": "lognormal", "jitter": "jitter"}
 EXAMPLES = "40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms"
@@ -132,6 +136,22 @@ class Knobs:
     """Most logs in one answer; 0 for any number."""
     gzip: bool = True
     """Whether answers are compressed for clients that accept it, as Harmony does even for 38 bytes."""
+    websocket: Literal["on", "off", "refused"] = "on"
+    """on: WebSockets on the port of HTTP · off: an upgrade gets 200 without a body, as on a port that serves HTTP
+    only · refused: 403."""
+    silent: bool = False
+    """Whether nothing is pushed: WebSockets stay open, and calls and subscribes are answered."""
+    mute_subscribe: bool = False
+    """Whether a subscribe is carried out and never answered."""
+    push_faults: dict[str, float] = field(default_factory=dict)
+    """Share of notifications that meet each fault of PUSH_FAULTS."""
+    push_delay: Latency = NONE
+    """The time from a block or transaction to its notifications."""
+    overtake: bool = False
+    """Whether answers of a WebSocket overtake one another although they take no time."""
+    false_hashes: bool = False
+    """Whether logs name a block hash of their own for each transaction, as on the Harmony node that proposed the
+    block."""
     on_change: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -159,16 +179,23 @@ class Knobs:
         """The fault that this request meets, "" for none."""
         if self.fault_methods and not methods & self.fault_methods:
             return ""
-        if self.next_faults:
-            return self.next_faults.pop(0)
-        if not self.faults:
-            return ""
-        draw = rng.random()
-        for name, share in self.faults.items():
-            if draw < share:
-                return name
-            draw -= share
+        return self.next_faults.pop(0) if self.next_faults else _drawn(self.faults, rng)
+
+    def push_fault(self, rng: Random) -> str:
+        """The fault that this notification meets, "" for none."""
+        return _drawn(self.push_faults, rng)
+
+
+def _drawn(faults: dict[str, float], rng: Random) -> str:
+    """The fault that is drawn by its share, "" for none."""
+    if not faults:
         return ""
+    draw = rng.random()
+    for name, share in faults.items():
+        if draw < share:
+            return name
+        draw -= share
+    return ""
 
 
 _TYPES = get_type_hints(Knobs)
@@ -196,6 +223,8 @@ def _fit(name: str, value: Any) -> Any:
     _check_bounds(name, fitted)
     if name in ("faults", "next_faults") and not set(fitted) <= {*FAULTS, ""}:
         raise ValueError(f"knob {name!r}: the faults are {', '.join(FAULTS)}")
+    if name == "push_faults" and not set(fitted) <= set(PUSH_FAULTS):
+        raise ValueError(f"knob {name!r}: the faults are {', '.join(PUSH_FAULTS)}")
     return fitted
 
 
@@ -205,7 +234,7 @@ def _check_bounds(name: str, value: Any) -> None:
         raise ValueError(f"knob {name!r}: expected {_LEAST[name]} at the least")
     if name == "wander" and not 0 <= value <= 1:
         raise ValueError(f"knob {name!r}: expected a share of 0 to 1")
-    if name == "faults" and (min(value.values(), default=0) < 0 or sum(value.values()) > 1 + 1e-9):
+    if name in ("faults", "push_faults") and (min(value.values(), default=0) < 0 or sum(value.values()) > 1 + 1e-9):
         raise ValueError(f"knob {name!r}: expected shares that make 1 at the most")
     times = value.values() if name == "method_work" else [value]
     if any(isinstance(time, Latency) and min(time.mean, time.spread) < 0 for time in times):

@@ -144,6 +144,8 @@ class SimChain:
         """Sent transactions that some node may still hold in its pool, by their own hash."""
         self.touched: dict[bytes, list[Tx]] = {}
         """Sent transactions by each account that they touch, oldest first."""
+        self.watchers: set[Callable[[], None]] = set()
+        """Called when something other than the time may have changed what a node sees."""
 
     def __repr__(self) -> str:
         return f"<SimChain {self.spec.kind} s{self.spec.shard} seed {self.spec.seed} head {self.head}>"
@@ -163,7 +165,13 @@ class SimChain:
         if not isinstance(self.heads, ByHand):
             raise TypeError("this chain's head moves by the clock")
         self.heads.number += blocks
+        self.stir()
         return self.heads.number
+
+    def stir(self) -> None:
+        """Call the watchers: a block, a branch, a transaction or a knob of a node is about to change or has changed."""
+        for watcher in list(self.watchers):
+            watcher()
 
     def reorg(self, depth: int) -> Branch:
         """Replace the newest `depth` blocks by others of another fork; what clients sent there is mined again."""
@@ -174,6 +182,7 @@ class SimChain:
         self.branches.append(branch)
         for tx in list(dict.fromkeys(tx.hash for tx in self.sent.values() if tx.number >= start)):
             self._mine(replace(self.sent[tx], number=self.head + 1))
+        self.stir()
         return branch
 
     def add(self, raw: RawTransaction) -> Tx:
@@ -191,7 +200,9 @@ class SimChain:
             log_data=number.to_bytes(32, "big") if calls else None,
             created=None if raw.to else raw.created,
         )
-        return self._mine(tx)
+        mined = self._mine(tx)
+        self.stir()
+        return mined
 
     def _mine(self, tx: Tx) -> Tx:
         branch, number = self.branch, tx.number

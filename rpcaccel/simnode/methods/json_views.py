@@ -210,6 +210,31 @@ def staking_transaction(tx: Tx, block: Block, version: str) -> dict[str, Any]:
     }
 
 
+_HARMONY_HEADER = (
+    *("parentHash", "sha3Uncles", "nonce", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom"),
+    *("difficulty", "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "hash"),
+)
+_GETH_HEADER = (
+    *("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom", "difficulty"),
+    *("number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce", "baseFeePerGas"),
+    *("withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash"),
+    *("blockAccessListHash", "slotNumber", "hash"),
+)
+
+
+def pushed_header(branch: Branch, block: Block, version: str) -> dict[str, Any]:
+    """A newHeads notification. geth has null for members of forks that are not active. Harmony's differs from the
+    block: no uncles hash, and the miner is the address of the leader's BLS key."""
+    if version == "geth":
+        view = block_object(branch, block, "geth", Shown())
+        return {name: view.get(name) for name in _GETH_HEADER}
+    view = block_object(branch, block, "eth", Shown())
+    leader = branch.generator.leader(block.number)
+    view |= {"sha3Uncles": ZERO_HASH, "miner": to_hex(branch.generator.digest(b"key address", leader.key, size=20))}
+    own = {"viewID": block.number, "epoch": block.epoch, "shardID": branch.spec.shard}
+    return {name: view[name] for name in _HARMONY_HEADER} | own
+
+
 def log(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any] | None:
     """The one log a transaction left, if it left one; logs are 0x hex in every dialect."""
     if tx.log_data is None:
@@ -223,6 +248,7 @@ def log(branch: Branch, tx: Tx, block: Block, version: str) -> dict[str, Any] | 
         "transactionHash": hex0(tx.hash if version in ("v1", "v2") else tx.eth_hash),
         "transactionIndex": hex(tx.index),
         "blockHash": hex0(block.hash),
+        **({"blockTimestamp": hex(block.timestamp)} if version == "geth" else {}),
         "logIndex": hex(before),
         "removed": False,
     }

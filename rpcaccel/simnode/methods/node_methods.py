@@ -16,6 +16,7 @@ from rpcaccel.simnode.methods.registry import (
     call_object,
     failed,
     geth,
+    no_notifications,
     string,
     text,
 )
@@ -171,10 +172,12 @@ def get_last_signing_power(asked: MethodCall) -> bytes:
 
 
 @HARMONY.add("subscribe", anything, call_object, spaces=FILTERS, optional=2)
-def subscribe(*_: Any) -> bytes:
-    raise failed("notifications not supported")
+@geth("subscribe", anything, call_object, optional=2)
+def subscribe(asked: MethodCall, *_: Any) -> bytes:
+    raise no_notifications(asked.version)
 
 
 @HARMONY.add("unsubscribe", string, spaces=FILTERS)
+@geth("unsubscribe", string)
 def unsubscribe(*_: Any) -> bytes:
     raise failed("subscription not found")

@@ -45,6 +45,11 @@ def failed(message: str) -> RpcError:
     return RpcError(-32000, message)
 
 
+def no_notifications(version: str) -> RpcError:
+    """The error of a subscribe over HTTP."""
+    return RpcError(-32601 if version == "geth" else -32000, "notifications not supported")
+
+
 class Method(Struct, frozen=True):
     """One method as a node serves it."""
 

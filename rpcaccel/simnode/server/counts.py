@@ -29,6 +29,14 @@ class Counts:
         self.notifications = 0
         self.connections = 0
         """TCP connections accepted."""
+        self.sockets = 0
+        """WebSockets opened."""
+        self.refused = 0
+        """Upgrades that opened none."""
+        self.subscriptions = 0
+        """Subscriptions made."""
+        self.pushed = 0
+        """Notifications sent."""
         self.faults: Counter[str] = Counter()
         """Faults met, by kind."""
         self.errors = 0
@@ -69,6 +77,10 @@ class Counts:
             "batch_items": self.batch_items,
             "notifications": self.notifications,
             "connections": self.connections,
+            "sockets": self.sockets,
+            "refused": self.refused,
+            "subscriptions": self.subscriptions,
+            "pushed": self.pushed,
             "errors": self.errors,
             "faults": dict(self.faults),
         }

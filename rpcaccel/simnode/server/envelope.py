@@ -54,19 +54,36 @@ _MESSAGE = msgspec.json.Decoder(Message)
 _BATCH = msgspec.json.Decoder(list[Raw])
 
 
-def parse(body: bytes) -> Parsed:
-    """The calls in a body. Raises msgspec.DecodeError for bad JSON, DropConnection for what kills the handler."""
+def parse(body: bytes, *, null_kills: bool = True) -> Parsed:
+    """The calls in a body. Raises msgspec.DecodeError for bad JSON, DropConnection for what kills the handler; without
+    `null_kills` a null is one more request that is not valid."""
     body = body.strip()
     if body[:1] == b"[":
         try:
             members = _BATCH.decode(body)
         except msgspec.DecodeError:
             members = _BATCH.decode(first_value(body))
-        return Parsed([_call(bytes(member)) for member in members], batch=True)
+        return Parsed([_call(bytes(member), null_kills) for member in members], batch=True)
     try:
-        return Parsed([_call(body)], batch=False)
+        return Parsed([_call(body, null_kills)], batch=False)
     except msgspec.DecodeError:
-        return Parsed([_call(first_value(body))], batch=False)
+        return Parsed([_call(first_value(body), null_kills)], batch=False)
+
+
+def parse_failure(body: bytes) -> bytes | None:
+    """What a WebSocket gets to read of a message that is no JSON; None for one that only ends too early."""
+    try:
+        written = body.decode()
+        json.loads(written)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(written.rstrip()):
+            return None
+        words = f"invalid character '{written[error.pos]}' looking for beginning of value"
+    except (ValueError, RecursionError):
+        words = "parse error"
+    else:
+        words = "parse error"
+    return failure(b"null", json.dumps({"code": -32700, "message": words}, separators=(",", ":")).encode())
 
 
 def first_value(body: bytes) -> bytes:
@@ -79,11 +96,11 @@ def first_value(body: bytes) -> bytes:
     return written[:end].encode()
 
 
-def _call(member: bytes) -> RequestItem:
+def _call(member: bytes, null_kills: bool) -> RequestItem:
     try:
         message = _MESSAGE.decode(member)
     except msgspec.ValidationError:
-        if member == b"null":
+        if null_kills and member == b"null":
             raise DropConnection from None
         return RequestItem("", b"", b"null")
     sent_id = None if message.id is UNSET else bytes(message.id)

@@ -16,6 +16,8 @@ from rpcaccel.simnode.server.sim_server import SimNode
 DEMO_LATENCY = ("jitter:40ms+8ms", "jitter:90ms+15ms", "jitter:200ms+40ms")
 DEMO_WANDER = (0.0, 0.0, 0.2)
 """The slowest of the demo's nodes is one block behind at every fifth block."""
+DEMO_WEBSOCKETS = ("on", "off", "on")
+"""One of the demo's nodes pushes nothing, as many public nodes."""
 
 
 def knobs(**positions: Any) -> Knobs:
@@ -81,6 +83,6 @@ def demo_nodes(spec: ChainSpec | None = None) -> list[SimNode]:
     """Three nodes of one chain that moves by the clock: uneven latency, one a block behind now and then."""
     chain = SimChain(spec or ChainSpec())
     return [
-        SimNode(chain, name=f"sim-{i}", knobs=knobs(latency=latency, wander=wander, skew=0.02 * i))
-        for i, (latency, wander) in enumerate(zip(DEMO_LATENCY, DEMO_WANDER, strict=True))
+        SimNode(chain, name=f"sim-{i}", knobs=knobs(latency=latency, wander=wander, skew=0.02 * i, websocket=websocket))
+        for i, (latency, wander, websocket) in enumerate(zip(DEMO_LATENCY, DEMO_WANDER, DEMO_WEBSOCKETS, strict=True))
     ]

@@ -42,9 +42,7 @@ class Faulty:
                 return await _half_of(request, body)
             return web.Response(body=body.replace(b'"id":' + _NO_ID + b",", b""), headers=HEADERS)
         for call in parsed.calls:
-            self._brain.counts.methods[call.method] += 1
-            self._brain.counts.log.append((call.method, call.params))
-        self._brain.counts.settle()
+            self._brain.note(call)
         if fault == "hang":
             # The wait ends when the client leaves, since aiohttp then cancels the handler, or when the node is stopped.
             await asyncio.get_running_loop().create_future()

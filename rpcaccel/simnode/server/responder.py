@@ -27,6 +27,7 @@ from rpcaccel.simnode.methods.registry import (
     RpcError,
     beacon_only,
     failed,
+    no_notifications,
     read_params,
     text,
 )
@@ -62,6 +63,7 @@ class Responder:
     def _before_change(self, name: str) -> None:
         if name == "stall" and not self.knobs.stall:
             self._stalled_at = self._moving_head()
+        self.chain.stir()
 
     @property
     def head(self) -> int:
@@ -87,14 +89,23 @@ class Responder:
         """The branch that this node follows."""
         return self.chain.branches[self.knobs.branch]
 
+    def view(self, branch: Branch | None = None) -> MethodCall:
+        """The chain as subscribers of this node see it, on its own branch or another."""
+        version = "geth" if self.chain.spec.kind == "ethereum" else "eth"
+        return MethodCall(self.chain, branch or self.branch, self.head, self.local, version)
+
+    def note(self, call: RequestItem) -> None:
+        """Count a call that something else answers."""
+        self.counts.methods[call.method] += 1
+        self.counts.log.append((call.method, call.params))
+        self.counts.settle()
+
     async def reply(self, call: RequestItem) -> bytes | None:
         """The reply to one call, None for a notification. Waits for the node's work and for its limiters."""
         if not call.method:
             self.counts.errors += 1
             return failure(call.id or b"null", INVALID)
-        self.counts.methods[call.method] += 1
-        self.counts.log.append((call.method, call.params))
-        self.counts.settle()
+        self.note(call)
         try:
             result = await self._run(call)
         except RpcError as error:
@@ -123,7 +134,7 @@ class Responder:
             arguments = read_params(method, call.params)
         except RpcError:
             if call.method.endswith("_subscribe"):
-                raise failed("notifications not supported") from None
+                raise no_notifications(version) from None
             raise
         if method.beacon and not beacon_only(self.chain.spec):
             raise failed(NOT_BEACON)

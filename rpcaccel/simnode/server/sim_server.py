@@ -1,4 +1,4 @@
-"""A simulated node: a real HTTP server on loopback that answers as a Harmony (or geth) node answers.
+"""A simulated node: a real HTTP and WebSocket server on loopback that answers as a Harmony (or geth) node answers.
 
     node = SimNode(chain)
     url = await node.start()
@@ -26,6 +26,7 @@ from rpcaccel.simnode.server.envelope import EMPTY_BATCH, PARSE_ERROR, DropConne
 from rpcaccel.simnode.server.faults import Faulty
 from rpcaccel.simnode.server.opening import Opening
 from rpcaccel.simnode.server.responder import Responder
+from rpcaccel.simnode.server.sim_sockets import SimSockets
 
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 MAX_BODY = 5 << 20
@@ -80,6 +81,7 @@ class SimNode:
         self.knobs = knobs or Knobs()
         self.clock: Clock = clock or WallClock()
         self.brain = Responder(self.chain, name, self.knobs, self.clock)
+        self.sockets = SimSockets(self.brain, self._cut_all)
         self._tls = tls
         self._opening: WeakSet[Opening] = WeakSet()
         self._faulty = Faulty(self.brain)
@@ -157,10 +159,15 @@ class SimNode:
         for opening in list(self._opening):
             opening.abort()
         if grace is None:
-            for connection in server.connections:
-                if connection.transport is not None:
-                    connection.transport.abort()
+            _abort_all(server)
+        else:
+            await self.sockets.close()
         await server.shutdown(grace or 0.001)  # to aiohttp 0 means no limit
+
+    def _cut_all(self) -> None:
+        """Cut every connection, as when the node's process dies; whatever watches the process starts it again."""
+        if self._web is not None:
+            _abort_all(self._web)
 
     async def __aenter__(self) -> SimNode:
         await self.start()
@@ -174,6 +181,8 @@ class SimNode:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path.startswith("/simnode/"):
             return await self._control(request)
+        if request.method == "GET" and request.headers.get("Upgrade", "").lower() == "websocket":
+            return await self.sockets.serve(request)
         if (refused := self._without_body(request)) is not None:
             return refused
         return await self._serve(request, (await request.read())[:MAX_BODY])
@@ -247,7 +256,8 @@ class SimNode:
                 self.knobs.turn(changes)
                 return self.knobs.positions()
             case ("GET", "counts"):
-                return {"name": self.name, "head": self.head, **self.counts.view()}
+                now = {"open_sockets": self.sockets.open, "open_subscriptions": self.sockets.subscriptions}
+                return {"name": self.name, "head": self.head, **self.counts.view(), **now}
             case ("DELETE", "counts"):
                 self.counts.reset()
             case ("POST", "advance"):
@@ -257,6 +267,12 @@ class SimNode:
             case _:
                 return None
         return {}
+
+
+def _abort_all(server: web.Server) -> None:
+    for connection in server.connections:
+        if connection.transport is not None:
+            connection.transport.abort()
 
 
 def _within(changes: dict[str, Any], name: str, least: int, most: int) -> int:

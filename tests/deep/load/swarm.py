@@ -51,7 +51,7 @@ class Lab:
 
     def well(self) -> None:
         """All nodes as they were at the start, back in the choice, and the proxy's cache empty."""
-        self.turn(latency="1ms", faults={})
+        self.turn(latency="1ms", faults={}, websocket="on", silent=False, push_faults={})
         wait_until("all nodes back in the choice", self._all_serving)
         _send(f"{self.admin}/api/v1/purge", {"all": True})
 

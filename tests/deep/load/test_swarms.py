@@ -52,7 +52,7 @@ def lab(_lab: Lab) -> Lab:
 
 def test_every_swarm_is_tried_here() -> None:
     files = {path.stem for path in (ROOT / "locustfiles").glob("*.py")}
-    assert files - {"common", "gates", "hits"} == {*FREE, "live_weights", "node_failure"}
+    assert files - {"common", "gates", "hits"} == {*FREE, "live_weights", "node_failure", "subscribers"}
 
 
 def test_gates_are_kept_by_nodes_that_are_well(lab: Lab) -> None:
@@ -138,6 +138,24 @@ def test_calls_fail_when_the_last_node_is_killed(lab: Lab) -> None:
     env = {**SHORT, "RPCACCEL_SIMNODES": lab.nodes[2], "RPCACCEL_FAULT_SECONDS": "1"}
     code, said = lab.run("node_failure", *LOOSE, "-t", "15s", env=env)
     assert (code, "% of calls failed" in said) == (1, True), said
+
+
+def test_subscribers_are_told_every_block_while_nodes_die_and_push_wrongly_or_not_at_all(lab: Lab) -> None:
+    """Beside them the calls of the swarm that kills nodes, so that both are tried at once."""
+    lab.turn(0, push_faults={"duplicate": 0.2, "disorder": 0.2, "drop": 0.2, "cut": 0.1})
+    lab.turn(1, silent=True)
+    lab.turn(2, websocket="off")
+    env = {**SHORT, "RPCACCEL_SHIFT": "5", "RPCACCEL_SIMNODES": ",".join(lab.nodes[:2])}
+    code, said = lab.run(("subscribers", "node_failure"), *LOOSE, "-u", "20", "-t", "25s", env=env)
+    assert code == 0, said
+    assert "gate: kept" in said
+    assert said.count("is dead (reset)") >= 2
+
+
+def test_subscribers_of_a_node_that_loses_notifications_miss_the_gate(lab: Lab) -> None:
+    lab.turn(0, push_faults={"drop": 0.5})
+    code, said = lab.run("subscribers", *LOOSE, "-t", "20s", host=lab.nodes[0], env={**SHORT, "RPCACCEL_SHIFT": "60"})
+    assert (code, "gate: subscribers: newHeads: gap" in said) == (1, True), said
 
 
 def test_workers_tell_their_master_where_answers_came_from(lab: Lab, tmp_path: Path) -> None:

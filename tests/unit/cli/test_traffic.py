@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.bench.load.workload import World
-from rpcaccel.cli.traffic import METHODS, draw, run
+from rpcaccel.cli.traffic import METHODS, draw, run, subscribe
 from rpcaccel.simnode.server.factories import harmony_nodes
 
 CONTRACT = "0x" + "00" * 20
@@ -73,3 +73,32 @@ async def test_a_proxy_that_does_not_answer_does_not_end_it() -> None:
         assert not calling.done()
         stop.set()
         await calling
+
+
+async def test_a_subscriber_comes_back_where_its_websocket_ended() -> None:
+    stop = asyncio.Event()
+    async with harmony_nodes(1) as (node,):
+        listening = asyncio.create_task(subscribe(node.url.replace("http", "ws"), stop, pause=0))
+        await node.counts.until(lambda counts: counts.subscriptions == 2)
+        node.chain.advance()
+        await node.counts.until(lambda counts: counts.pushed == 1)
+        node.knobs.push_faults = {"cut": 1.0}
+        node.chain.advance()
+        await node.counts.until(lambda counts: counts.asked("eth_subscribe") == 4)
+        params = sorted(params for _, params in node.counts.log)
+        resumed = [b'["logs",{"fromBlock":"0xc9"}]', b'["newHeads",{"fromBlock":"0xc9"}]']
+        assert params == sorted([*resumed, b'["logs",{}]', b'["newHeads"]'])
+        stop.set()
+        await listening
+        await node.counts.until(lambda _: node.sockets.open == 0)
+
+
+async def test_a_subscriber_tries_again_where_there_are_no_websockets() -> None:
+    stop = asyncio.Event()
+    async with harmony_nodes(1, websocket="refused") as (node,):
+        listening = asyncio.create_task(subscribe(node.url.replace("http", "ws"), stop, pause=0))
+        await node.counts.until(lambda counts: counts.refused == 2)
+        node.knobs.websocket = "on"
+        await node.counts.until(lambda counts: counts.subscriptions == 2)
+        stop.set()
+        await listening

@@ -47,12 +47,14 @@ def test_a_clock_does_not_go_back() -> None:
 
 def test_a_head_by_hand_ignores_skew() -> None:
     assert ByHand(7).head(5.0) == 7
+    assert ByHand(7).due(5.0) is None
 
 
 def test_a_head_by_clock_grows_by_one_each_block_time_and_later_for_the_skewed() -> None:
     clock = ManualClock(100.0)
     heads = ByClock(genesis=0.0, block_time=2.0, seconds=clock.now)
     assert (heads.head(), heads.head(0.3)) == (50, 49)
+    assert (heads.due(), heads.due(0.3)) == (2.0, pytest.approx(0.3))
     clock.advance(1.9)
     assert heads.head() == 50
     clock.advance(0.1)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rpcaccel.simnode.methods.registry import RpcError
@@ -81,3 +83,10 @@ async def test_a_reorg_is_seen_by_every_node_that_follows_it(geth: SimNode) -> N
     after = await geth.ask("eth_getBlockByNumber", hex(177), False)
     assert before["hash"] != after["hash"]
     assert await geth.ask("eth_getBlockByHash", before["hash"], False) is None
+
+
+@pytest.mark.parametrize("params", [("newHeads",), ("logs", {}), (), ("newHeads", 1, 2)])
+async def test_over_http_nothing_is_subscribed_to(params: tuple[Any, ...], geth: SimNode) -> None:
+    with pytest.raises(RpcError, match="notifications not supported") as caught:
+        await geth.ask("eth_subscribe", *params)
+    assert caught.value.code == -32601
