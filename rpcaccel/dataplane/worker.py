@@ -22,7 +22,7 @@ from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import part_of
-from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.stats.counters import TallySnapshot
@@ -170,6 +170,9 @@ class Worker:
         self.state.see(heads)
         if network is not None and network.view.head > before >= 0:
             self.engine.refresh.head_moved(network)
+
+    def announced(self, announced: Announced) -> None:
+        """Take a block that a node pushed; the heads that follow from it come next."""
 
     def heard(self, sent: Sent) -> None:
         """Note that nodes took a transaction that another worker sent."""

@@ -93,7 +93,7 @@ class NodeFailures:
             why = getattr(error.__cause__, "verify_message", None) or getattr(error.__cause__, "reason", None)
             return self.make(FailureKind.TLS, f"no TLS with {self._shown}: {why or 'handshake failed'}", sent=False)
         cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-        return self.make(FailureKind.CONNECT, f"no connection to {self._shown}: {_system_words(cause)}", sent=False)
+        return self.make(FailureKind.CONNECT, f"no connection to {self._shown}: {system_words(cause)}", sent=False)
 
     def weighed(self, reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
         """What an answer means together with the HTTP status. A failure names the node; secrets that a node's error or
@@ -106,7 +106,7 @@ class NodeFailures:
         return replace(answer, text=self._secrecy.text(answer.text), node=self._id)
 
 
-def _system_words(cause: BaseException) -> str:
+def system_words(cause: BaseException) -> str:
     """Why a socket could not be opened; the event loop's own text holds the address once more."""
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:

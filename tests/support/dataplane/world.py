@@ -40,6 +40,7 @@ from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.dataplane.fake_client import FakeClient
 from tests.support.manual_clock import ManualClock
+from tests.support.scripted_socket import closed_door
 from tests.support.stores.looking import looked
 
 HEAD = 50
@@ -210,6 +211,7 @@ class Host:
                 publish=lambda _heads: None,
                 clock=world.clock.now,
                 connect=lambda node: Ask(world, world.by_id[node.id]),
+                open_socket=closed_door,
             )
             for network in world.kinds
         }
