@@ -31,7 +31,7 @@ node = typer.Typer(
 
 
 def nodes(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_client.AsJson = False) -> int:
-    """List the nodes of a running proxy: state, head, weight, share of the traffic, latency.
+    """List the nodes of a running proxy: state, head and whether it is pushed, weight, share of the traffic, latency.
 
     Examples:
     rpcaccel nodes
@@ -243,7 +243,7 @@ def table(listed: list[dict[str, Any]]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("network", "node", "address", "state"):
         made.add_column(heading)
-    for heading in ("head", "weight", "wanted", "got", "p50", "in flight"):
+    for heading in ("heads", "head", "weight", "wanted", "got", "p50", "in flight"):
         made.add_column(heading, justify="right")
     for node in listed:
         made.add_row(*(Text(cell) for cell in _cells(node)))  # Text: [fd00::1] is no markup
@@ -258,6 +258,7 @@ def _cells(node: dict[str, Any]) -> tuple[str, ...]:
         node["id"],
         node["address"],
         node["state"],
+        "pushed" if node.get("pushes") else "asked",
         _number(node["head"]),
         str(node["weight"]),
         _wanted(node),

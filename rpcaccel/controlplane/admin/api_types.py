@@ -142,6 +142,7 @@ class NodeStanding(TypedDict):
     head: int | None
     head_age: Annotated[float | None, Meta(description="Seconds since its head moved.")]
     lag: Annotated[int | None, Meta(description="Blocks behind the served head now; a new block takes a moment.")]
+    pushes: Annotated[bool, Meta(description="Whether it tells new heads over a WebSocket; else it is asked for them.")]
     tier: int
     limit: Annotated[int, Meta(description="Calls it may have at once, all workers together; 0 when not known.")]
     quota: list[QuotaNow]

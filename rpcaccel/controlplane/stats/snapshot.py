@@ -45,6 +45,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     lag: int | None = None
     """Blocks behind the served head at this moment, which a node that is not `behind` will have soon; None when the
     node's head is not known."""
+    pushes: bool = False
+    """Whether the node tells new heads over a WebSocket."""
     roles: tuple[str, ...] = ()
     """The roles of the node by the operator's word."""
     says: Mapping[str, bool] = {}
@@ -230,6 +232,7 @@ class SupervisorView:
             head=head,
             head_age=None if seen_at is None else max(0.0, now - seen_at),
             lag=lag,
+            pushes=found is not None and found.pushes,
             roles=tuple(sorted(node.roles)),
             says={} if found is None else found.says,
             tier=node.tier,

@@ -37,7 +37,8 @@ _SURE = 4
 """Blocks in a row that the first look has shown, after which it moves by more each time."""
 _FASTER = 1.5
 _PUSHED = 1 / 4
-"""Weight of the newest block in the times at which a node pushes its blocks."""
+"""Weight of the newest block in the times at which a node pushes its blocks, and the share of the period by which a
+block may be off them; one that is further off sets them anew."""
 _GRACE = 3.0
 """Pauses that a push may come late before a node that pushes is looked at for the block."""
 _SLOWER = 2.0
@@ -91,7 +92,7 @@ class BlockRhythm:
             return False
         if self._number >= 0:
             self._seen.append((now - self._at, number - self._number))
-            if len(self._seen) >= _ENOUGH:
+            if len(self._seen) > 1 and sum(blocks for _, blocks in self._seen) >= _ENOUGH:
                 self._period = self._measured()
         self._number, self._at = number, now
         return True
@@ -205,10 +206,8 @@ class ProbeSchedule:
         if number <= self._number:
             return
         if self._number >= 0:
-            if self._due is None:
-                self._due = now
-            self._due = self._nearest(now)
-            self._due += (now - self._due) * _PUSHED + self._rhythm.period
+            due, period = self._nearest(now), self._rhythm.period
+            self._due = (now if abs(now - due) > period * _PUSHED else due + (now - due) * _PUSHED) + period
         self._number, self._missed, self._fresh = number, 0, False
 
     def heard(self, number: int) -> bool:
@@ -220,7 +219,7 @@ class ProbeSchedule:
 
     def _nearest(self, at: float) -> float:
         """The due time next to `at`, of those that the period makes of the one that is known."""
-        due, period = self._due or at, self._rhythm.period
+        due, period = at if self._due is None else self._due, self._rhythm.period
         return due + round((at - due) / period) * period
 
     def _see(self, before: float, at: float) -> None:

@@ -29,6 +29,10 @@ _BEFORE_SENDING = {
 """By phase: what trouble means as long as there was no socket, so that nothing was sent."""
 
 
+class RedirectedError(aiohttp.ClientError):
+    """A node answered with a redirect where none is followed: the headers that are sent hold the node's keys."""
+
+
 class NodeFailures:
     """Makes the failures of requests to one node."""
 
@@ -93,7 +97,7 @@ class NodeFailures:
             why = getattr(error.__cause__, "verify_message", None) or getattr(error.__cause__, "reason", None)
             return self.make(FailureKind.TLS, f"no TLS with {self._shown}: {why or 'handshake failed'}", sent=False)
         cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-        return self.make(FailureKind.CONNECT, f"no connection to {self._shown}: {system_words(cause)}", sent=False)
+        return self.make(FailureKind.CONNECT, f"no connection to {self._shown}: {_system_words(cause)}", sent=False)
 
     def weighed(self, reply: HttpReply, answer: Answer | Failure) -> Answer | Failure:
         """What an answer means together with the HTTP status. A failure names the node; secrets that a node's error or
@@ -106,7 +110,19 @@ class NodeFailures:
         return replace(answer, text=self._secrecy.text(answer.text), node=self._id)
 
 
-def system_words(cause: BaseException) -> str:
+def not_upgraded(error: Exception, seconds: float) -> str:
+    """Why a WebSocket was not opened within `seconds`, in words that follow "its WebSocket" and hold no secret."""
+    if isinstance(error, TimeoutError):
+        return f"does not answer within {seconds:g} s"
+    if isinstance(error, aiohttp.WSServerHandshakeError):
+        return f"answers HTTP {error.status} to the upgrade"
+    if isinstance(error, RedirectedError):
+        return "answers with a redirect"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return f"cannot be connected to: {_system_words(cause)}"
+
+
+def _system_words(cause: BaseException) -> str:
     """Why a socket could not be opened; the event loop's own text holds the address once more."""
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:

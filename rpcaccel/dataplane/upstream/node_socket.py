@@ -21,7 +21,7 @@ from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
-from rpcaccel.dataplane.upstream.node_failures import TROUBLE, system_words
+from rpcaccel.dataplane.upstream.node_failures import TROUBLE, RedirectedError, not_upgraded
 from rpcaccel.dataplane.upstream.redaction import Revealing, Secrecy, login
 
 LARGEST = 16 << 20
@@ -134,17 +134,8 @@ class NodeSocket:
                 self._socket = await session.ws_connect(
                     self._url, heartbeat=_QUIET, max_msg_size=LARGEST, timeout=limits, autoclose=False
                 )
-        except TimeoutError:
-            return f"does not answer within {within:g} s"
-        except aiohttp.WSServerHandshakeError as error:
-            return f"answers HTTP {error.status} to the upgrade"
-        except _RedirectedError:
-            return "answers with a redirect"
-        except TROUBLE as error:
-            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-            return f"cannot be connected to: {system_words(cause)}"
-        except ValueError:  # what came is no HTTP, or a header cannot be sent
-            return "cannot be connected to"
+        except (*TROUBLE, ValueError) as error:  # ValueError: a header cannot be sent
+            return not_upgraded(error, within)
         self._reading = asyncio.create_task(self._read(self._socket), name=f"socket of {self._node.id}")
         return ""
 
@@ -254,9 +245,5 @@ def _subscription(frame: _Frame) -> str:
         return ""
 
 
-class _RedirectedError(aiohttp.ClientError):
-    """The node answered with a redirect. It is not followed: the headers of the node hold its keys."""
-
-
 async def _refuse(*_: object) -> None:
-    raise _RedirectedError
+    raise RedirectedError
