@@ -194,17 +194,16 @@ class HeadStream:
         if head is None:
             return
         self.number, self._fails, self._works, self.note = head.sighting.number, 0, True, ""
-        if not self.pushes:
-            self.pushes = True
-            self._hooks.turned()
+        begins, self.pushes = not self.pushes, True
         self._hooks.pushed(head)
+        if begins:
+            self._hooks.turned()
 
     def _end(self, why: str) -> None:
         self._subscribed.clear()
-        if self._named:
-            self.note = f"its WebSocket {why}"
-        if self.pushes:
-            self.pushes = False
+        before = self.pushes, self.note
+        self.pushes, self.note = False, f"its WebSocket {why}" if self._named else ""
+        if before != (self.pushes, self.note):
             self._hooks.turned()
 
     def _pause(self) -> float:

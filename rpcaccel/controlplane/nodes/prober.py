@@ -355,7 +355,7 @@ class Prober:
     def _pushed(self, probed: ProbeState, head: PushedHead) -> None:
         """Take a block that a node has pushed."""
         node_id, seen = probed.settings.id, head.sighting
-        if self._nodes.get(node_id) is not probed or not probed.counts or not self._running:
+        if self._nodes.get(node_id) is not probed or probed.verdict.right is False or not self._running:
             return
         if seen.hash is not None and seen.hash not in self._announced:
             self._announced[seen.hash] = None

@@ -93,9 +93,11 @@ class ChainView:
             overtaken = sighting.asked_at is not None and self._hinted_at > sighting.asked_at
             self.head = max(sighting.number, self.head) if overtaken else sighting.number
             return False
-        left = self.record(sighting.number, sighting.hash)
-        if sighting.number > 0:
-            left = self.record(sighting.number - 1, sighting.parent) or left
+        # The parent comes first: one that differs makes the node forget the blocks above it.
+        parent = sighting.parent if sighting.number > 0 else None
+        left = self.record(sighting.number - 1, parent)
+        left = self.record(sighting.number, sighting.hash) or left
+        self.record(sighting.number - 1, parent)
         if sighting.final is not None:
             self.final_hash = sighting.final_hash
         return self._follow(sighting.number, left)

@@ -161,9 +161,11 @@ class ProbeSchedule:
 
     def _wanted(self, now: float) -> tuple[float, float]:
         """When a look would be useful, and how many looks must have been saved up for it."""
+        if self._unsure:
+            return now, 1.0
         if self._due is None or not self._rhythm.known:
             return self._last + self._rhythm.calm * self._skew, 1.0
-        if (self._unsure or (self._fresh and not self.pushes)) and self._spare(now) >= _SPARE:
+        if self._fresh and not self.pushes and self._spare(now) >= _SPARE:
             return now, _SPARE
         late = _GRACE * self._pause if self.pushes else 0.0
         first = self._due + late

@@ -416,17 +416,16 @@ async def test_nothing_is_opened_where_the_settings_say_so_and_what_they_say_lat
 
 async def test_another_node_is_looked_at_as_soon_as_one_pushes_a_block() -> None:
     world = PushedWorld(nodes=2)
-    await world.start(websockets="auto")
-    for number in range(101, 108):
+    await world.start()
+    for number in range(101, 113):
+        await world.wait(2)
         world.nodes["b"].head = number
         await world.push(number)
-        await world.wait(2)
-    world.sockets["b"].end()
-    await world.wait(4)
+    await world.wait(1)
     looks = world.nodes["b"].looks
-    world.nodes["b"].head = 108
-    await world.push(108)
+    world.nodes["b"].head = 113
+    await world.push(113)
     assert world.nodes["b"].looks == looks + 1
-    assert [node.head for node in world.heads.nodes] == [108, 108]
+    assert [node.head for node in world.heads.nodes] == [113, 113]
     assert world.prober is not None
     await world.prober.stop()
