@@ -43,7 +43,7 @@ _GRACE = 3.0
 """Pauses that a push may come late before a node that pushes is looked at for the block."""
 _SLOWER = 2.0
 """Factor by which the pauses grow while a due block does not come."""
-_BURST, _SPARE = 3.0, 2.6
+_BURST, _SPARE = 4.0, 2.6
 """Looks that may be saved up, and how many must be for one that is not about a due block."""
 
 
@@ -165,8 +165,10 @@ class ProbeSchedule:
             return now, 1.0
         if self._due is None or not self._rhythm.known:
             return self._last + self._rhythm.calm * self._skew, 1.0
-        if self._fresh and not self.pushes and self._spare(now) >= _SPARE:
-            return now, _SPARE
+        if self._fresh and not self.pushes:
+            need = 1.0 if self._missed or self._due - now < self._pause else _SPARE  # a look is due soon in any case
+            if self._spare(now) >= need:
+                return now, need
         late = _GRACE * self._pause if self.pushes else 0.0
         first = self._due + late
         if first > self._last:
@@ -239,6 +241,6 @@ class ProbeSchedule:
         else:
             self._hits, self._late = 0, self._late + 1
             late = (before + at) / 2 - due
-            due += late if self._late > 1 else min(late, pause)
+            due += max(late if self._late > 1 else min(late, pause), _EARLIER * pause)
             self._wide = window
         self._due = max(due, before) + period
