@@ -87,6 +87,8 @@ class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The code of the error that a subscribe over HTTP gets."""
     ports: dict[str, int] = {}
     """The usual WebSocket port, by the port of HTTP on the same host."""
+    hosts: dict[str, str] = {}
+    """The host of the WebSocket, by the host of HTTP, for public endpoints that have another one."""
 
 
 class Chain(Struct, frozen=True, kw_only=True):

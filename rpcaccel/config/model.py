@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from rpcaccel.config.names import NAME, NODE_ID, default_id, named_nodes, parse_node
 from rpcaccel.config.resilience import ErrorRuleSettings, ResilientNetwork, ResilientNode, ResilientProgram
-from rpcaccel.config.secrets import HeaderText, NodeUrl, PasswordHash, RedisUrl
+from rpcaccel.config.secrets import HeaderText, NodeSocketUrl, NodeUrl, PasswordHash, RedisUrl
 from rpcaccel.config.sections import ClientsSettings, ErrorsSettings, LogSettings, Section, TracingSettings
 from rpcaccel.config.value_types import (
     BalancerName,
@@ -191,6 +191,10 @@ class NodeSettings(ResilientNode):
         default="", pattern=NODE_ID, description="Name of the node; the host and port of its URL when not given."
     )
     url: NodeUrl = Field(description="http:// or https:// address; user info and keys in it are never shown.")
+    ws: NodeSocketUrl = Field(
+        default=NodeSocketUrl(""),
+        description="ws:// or wss:// address where it pushes new heads; empty: as networks.*.websockets says.",
+    )
     weight: Whole = Field(
         default=1, ge=0, le=1000, description="Share of the calls, relative to the others; 0 takes none."
     )
@@ -289,6 +293,10 @@ class NetworkSettings(ResilientNetwork):
         gt=0,
         le=86400,
         description="Seconds between blocks; if unset the chain's own, or less where they are seen to come quicker.",
+    )
+    websockets: Literal["auto", "named", "off"] = Field(
+        default="auto",
+        description='Nodes whose new heads are pushed: "named" has a ws, "auto" tries the usual places too; or "off".',
     )
     hidden_lag: Duration = Field(
         default=1800.0,

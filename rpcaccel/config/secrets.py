@@ -139,6 +139,26 @@ class NodeUrl(Secret):
         return shown_url(self._value)
 
 
+class NodeSocketUrl(Secret):
+    """A node's WebSocket address; empty for none. Shown as scheme://host:port, as a NodeUrl."""
+
+    __slots__ = ()
+    expected = "an address ws://HOST[:PORT][/PATH] or wss://…"
+    json_format: ClassVar[dict[str, str]] = {"type": "string", "format": "uri", "pattern": "^$|^wss?://"}
+
+    @classmethod
+    def checked(cls, value: str) -> str:
+        text = super().checked(value.strip())
+        parts = _parts(text, cls.expected)
+        if text and (parts.scheme not in ("ws", "wss") or not parts.hostname or parts.fragment):
+            raise ValueError(cls.expected)
+        return text
+
+    @property
+    def shown(self) -> str:
+        return shown_url(self._value) if self._value else ""
+
+
 class RedisUrl(Secret):
     """Where Redis is, in one of the forms of `stores.redis.redis_url`; empty for none. Shown without credentials."""
 

@@ -20,7 +20,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
-from rpcaccel.controlplane.nodes.prober import Probers
+from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
 from rpcaccel.controlplane.settings.audit import Author, Change
 from rpcaccel.controlplane.settings.hindrances import hindrances
@@ -36,7 +36,7 @@ from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_
 from rpcaccel.controlplane.workers.workers import Watchdog, Workers
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Heads, Hint, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Heads, Hint, Spent, WorkerReport
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews
 from rpcaccel.dataplane import logs
@@ -66,7 +66,7 @@ class Supervisor:
         self.errors = ErrorLog(began=time.time())
         self._left_out: tuple[str, ...] = ()
         self._listen = ""
-        self._probers = Probers(self._publish)
+        self._probers = Probers(self._publish, announce=self._announce)
         self.links: list[Link] = []
         self._quotas = Quotas(lambda: self.settings, self.links)
         self._history = History()
@@ -277,6 +277,11 @@ class Supervisor:
         known = self._probers.heads
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
+
+    def _announce(self, announced: Announced) -> None:
+        """Pass a block that a node pushed on to every worker."""
+        for link in self.links:
+            link.tell(announced)
 
     def _spent(self, teller: Link, spent: Spent) -> None:
         """Tell all other workers what clients spent at one of them, also one of the same name that drains."""

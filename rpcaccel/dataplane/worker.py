@@ -181,6 +181,9 @@ class Worker:
         """Take a header that a node pushed."""
         self.live.announced(header)
 
+    def announced(self, announced: Announced) -> None:
+        """Take a block that a node pushed; the heads that follow from it come next."""
+
     def heard(self, sent: Sent) -> None:
         """Note that nodes took a transaction that another worker sent."""
         self.engine.sends.heard(sent)

@@ -8,10 +8,12 @@ from math import inf
 from msgspec.structs import replace
 
 from rpcaccel.config.model import NodeSettings
+from rpcaccel.controlplane.nodes.head_stream import HeadStream
 from rpcaccel.controlplane.nodes.probes import Asker
 from rpcaccel.core.heads.chain_view import REMEMBERED
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, IdentityCheck, judge
 from rpcaccel.core.heads.lateness import Lateness
+from rpcaccel.core.heads.probe_schedule import ProbeSchedule
 
 _UNCHECKED = IdentityCheck(None)
 
@@ -19,9 +21,15 @@ _UNCHECKED = IdentityCheck(None)
 class ProbeState:
     """The probe results of one node, and the task that probes it."""
 
-    def __init__(self, settings: NodeSettings, asker: Asker) -> None:
+    def __init__(self, settings: NodeSettings, asker: Asker, schedule: ProbeSchedule) -> None:
         self.settings = settings
         self.asker = asker
+        self.schedule = schedule
+        self.stream: HeadStream | None = None
+        """The heads that the node pushes; None while nothing is expected to push them."""
+        self.streaming: asyncio.Task[None] | None = None
+        self.pushed_at = -inf
+        """When the node last pushed a block that was news."""
         self.claims: Claims | None = None
         self.checked_at = 0.0
         self.verdict = _UNCHECKED
@@ -37,6 +45,8 @@ class ProbeState:
         self.head_since = 0.0
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
+        self.resting: asyncio.Future[None] | None = None
+        """The pause before the next probe; cancelled when that is to come sooner."""
 
     def __repr__(self) -> str:
         return f"<ProbeState {self.settings.id} head {self.told}, {self.fails} fails, right: {self.verdict.right}>"
@@ -56,6 +66,16 @@ class ProbeState:
     def answering(self) -> bool:
         """Whether the node answered the last probe."""
         return self.seen_at is not None and self.fails == 0
+
+    @property
+    def pushes(self) -> bool:
+        """Whether the node pushes its heads now."""
+        return self.stream is not None and self.stream.pushes
+
+    def wake(self) -> None:
+        """Look again when the next probe is due: that has changed."""
+        if self.resting is not None:
+            self.resting.cancel()
 
     def due(self, now: float, every: float) -> bool:
         """Whether the node is to be asked for its identity: at first, every `every` seconds, and after a failure."""
@@ -83,6 +103,12 @@ class ProbeState:
         self.fails, self.fault, self.barred = 0, "", False
         self.latency, self.seen_at = latency, now
 
+    def push(self, head: int, now: float) -> None:
+        """The node pushed this head, and it was news."""
+        if head != self.told:
+            self.told, self.head_since = head, now
+        self.pushed_at = now
+
     def fail(self, fault: str, *, barred: bool = False) -> None:
         """The probe failed because of `fault`."""
         self.fails += 1
@@ -97,4 +123,4 @@ class ProbeState:
             return self.fault if self.fails == 1 else f"{self.fault} ({self.fails} times in a row)"
         if lag and self.told >= 0 and now - self.head_since > stall:
             return f"its head has not moved for {now - self.head_since:.0f} s"
-        return self.verdict.why
+        return self.verdict.why or (self.stream.note if self.stream is not None else "")

@@ -11,30 +11,24 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 
-import structlog
 from msgspec.structs import replace
 
 from rpcaccel import chains
 from rpcaccel.chains import Chain
-from rpcaccel.config.model import NetworkSettings, NodeSettings, Settings
+from rpcaccel.config.model import NetworkSettings, NodeSettings
+from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
 from rpcaccel.controlplane.nodes.probes import Asker, Look, Questions, Unseen
-from rpcaccel.controlplane.stats.notices import LEVELS, changes
 from rpcaccel.core.heads.block_time import BlockPace
 from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.node_trial import NodeTrial, tried
+from rpcaccel.core.heads.probe_schedule import QUICKEST, SLOWEST, BlockRhythm, ProbeSchedule
 from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
-from rpcaccel.core.messages import Hint
+from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
+from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
 
-log = structlog.get_logger("rpcaccel.heads")
-
-QUICKEST, SLOWEST = 0.1, 5.0
-"""Seconds: bounds of the time between two looks at a node that answers, and of the back-off from one that does not."""
-UNASKED = 1.0
-"""Seconds between two probes at the least, where the settings do not name the block time: providers charge for probes.
-"""
 CHECK_EVERY = 60.0
 """Seconds after which a node is asked for its identity again."""
 TELL_EVERY = 1.0
@@ -45,6 +39,8 @@ _PATIENCE = 5.0
 _CONNECTIONS = 4
 _LARGEST = 16 << 20
 """Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
+_TOLD = 128
+"""Blocks that were announced to the workers and are remembered: each is announced once."""
 _GONE_AFTER = 2
 """Failed probes in a row after which a node's last head no longer counts."""
 
@@ -63,7 +59,7 @@ def _connect(settings: NodeSettings) -> HttpNodeClient:
 class Prober:
     """The prober of one network. `publish` is called with every change, from the loop it was started in."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all but the first three have defaults
         self,
         network: str,
         settings: NetworkSettings,
@@ -73,9 +69,16 @@ class Prober:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
         connect: Callable[[NodeSettings], Asker] = _connect,
+        announce: Callable[[Announced], None] = lambda _announced: None,
+        open_socket: Callable[[NodeSettings, str], HeadSocket] = NodeSocket,
         fork_epoch: int = 0,
     ) -> None:
-        """`fork_epoch`: the first fork epoch, when there was a prober of this network before."""
+        """
+        Args:
+            announce: is called with each block that a node pushes, before the heads that follow from it are published.
+            open_socket: makes the WebSocket to an address of a node.
+            fork_epoch: the first fork epoch, when there was a prober of this network before.
+        """
         self.network = network
         self._settings = settings
         self._publish = publish
@@ -85,7 +88,11 @@ class Prober:
         self._connect = connect
         self._chain = chains.load(settings.chain)
         block_time = settings.block_time or self._chain.block_time
+        self._announce = announce
+        self._announced: dict[str, None] = {}
+        self._open_socket = open_socket
         self._pace = BlockPace(block_time)
+        self._rhythm = BlockRhythm(block_time)
         self._head_times = HeadTimes()
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
         self._stall = max(45.0, 20 * block_time)
@@ -123,7 +130,7 @@ class Prober:
 
     async def adopt(self, settings: NetworkSettings) -> None:
         """Take over nodes, weights, drains and the wanted chain; another chain or finality needs another prober."""
-        self._settings = settings
+        rule, self._settings = self._settings.websockets, settings
         wanted = {node.id: node for node in settings.nodes}
         for node_id, probed in list(self._nodes.items()):
             node = wanted.get(node_id)
@@ -134,7 +141,9 @@ class Prober:
             if known is None:
                 self._join(node)
             else:
-                known.settings = node
+                before, known.settings = known.settings, node
+                if before.ws != node.ws or self._settings.websockets != rule:
+                    self._end_stream(known)
         self._judge()
         self._tell()
 
@@ -204,22 +213,26 @@ class Prober:
             latency=probed.latency,
             seen_at=probed.seen_at,
             behind=probed.lateness.behind,
+            pushes=probed.pushes,
+            place=probed.stream.place if probed.stream is not None else 0,
             late=probed.lateness.usual,
         )
 
     # -- nodes come and go ---------------------------------------------------------------------------------------
 
     def _join(self, settings: NodeSettings) -> None:
-        probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings))
+        schedule = ProbeSchedule(self._rhythm, self._clock(), skew=self._rng.uniform(0.9, 1.1))
+        probed = self._nodes[settings.id] = ProbeState(settings, self._connect(settings), schedule)
         if self._running:
             probed.task = asyncio.create_task(self._follow(probed), name=f"probe {self.network} {settings.id}")
 
     async def _leave(self, node_id: str) -> None:
         probed = self._nodes.pop(node_id)
         self._book.forget(node_id)
-        if probed.task is not None:
-            probed.task.cancel()
-            await asyncio.gather(probed.task, return_exceptions=True)
+        ended = [task for task in (probed.task, self._end_stream(probed)) if task is not None]
+        for task in ended:
+            task.cancel()
+        await asyncio.gather(*ended, return_exceptions=True)
         await probed.asker.close()
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -235,20 +248,30 @@ class Prober:
                 await self._probe(probed)
             except Exception as error:  # a bug in a probe must not end the probing of the node
                 probed.fail(f"the probe itself failed: {type(error).__name__}")
-            await self._sleep(self._pause(probed))
+            await self._rest(probed)
+
+    async def _rest(self, probed: ProbeState) -> None:
+        """Wait until the next probe of a node is due. News of another node may bring that forward."""
+        steady = probed.fails or self._settings.block_time is not None
+        fixed = self._clock() + self._pause(probed)
+        while (pause := (fixed if steady else probed.schedule.next(self._clock())) - self._clock()) > 0:
+            probed.resting = asyncio.ensure_future(self._sleep(pause))
+            try:
+                await asyncio.wait({probed.resting})
+            finally:
+                probed.resting.cancel()
+                probed.resting = None
 
     def _pause(self, probed: ProbeState) -> float:
-        """Seconds until the next probe: half a block, doubled with each failure, with a jitter that keeps probers out
-        of step."""
+        """Seconds until the next probe where the rhythm of the blocks does not say: half a block, doubled with each
+        failure, with a jitter that keeps probers out of step."""
         backed_off = self._between() * 2 ** min(probed.fails, 10)
         jitter: float = self._rng.uniform(0.9, 1.1)
         return float(min(backed_off, SLOWEST) * jitter)
 
     def _between(self) -> float:
-        """Seconds between two probes of a node that answers."""
-        if self._settings.block_time is not None:
-            return self._interval
-        return min(self._interval, max(UNASKED, self._pace.seconds / 2))
+        """Seconds between two probes of a node that answers, while no block comes."""
+        return self._interval if self._settings.block_time is not None else self._rhythm.calm
 
     async def _probe(self, probed: ProbeState) -> None:
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
@@ -270,6 +293,8 @@ class Prober:
             probed.claim(claims, now)
             self._judge()
         if isinstance(look, Look):
+            if probed.fails and probed.stream is not None:
+                probed.stream.retry()
             self._see(probed, look, (again, look.old_hash), (question, look.other_hash), asked_at=asked_at)
         else:
             probed.fail(look.text, barred=look.barred)
@@ -278,12 +303,80 @@ class Prober:
         self._tell()
 
     def _see(self, probed: ProbeState, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
-        now, node_id = self._clock(), probed.settings.id
-        for number, block_hash in hashes:
-            if number is not None and block_hash is not None:
-                self._book.confirm(node_id, number, block_hash)
-        self._book.observe(node_id, replace(look.sighting, asked_at=asked_at), now)
-        probed.see(look.sighting.number, look.latency, now)
+        now, node_id, seen = self._clock(), probed.settings.id, look.sighting
+        if probed.pushed_at <= asked_at or seen.number > probed.told:  # else a push has overtaken the answer
+            for number, block_hash in hashes:
+                if number is not None and block_hash is not None:
+                    self._book.confirm(node_id, number, block_hash)
+            self._book.observe(node_id, replace(seen, asked_at=asked_at), now)
+            probed.see(seen.number, look.latency, now)
+        else:
+            probed.see(probed.told, look.latency, now)
+        probed.schedule.looked(seen.number, asked_at)
+        self._spread(probed, seen.number, asked_at)
+        if probed.stream is not None:
+            probed.stream.compare(seen.number, now, self._rhythm.period)
+
+    def _spread(self, probed: ProbeState, number: int, now: float) -> None:
+        """Look at the other nodes as soon as one has a new block."""
+        if not probed.counts or not self._rhythm.see(number, now):
+            return
+        for other in self._nodes.values():
+            if other is not probed and other.schedule.heard(number):
+                other.wake()
+
+    # -- heads that nodes push -----------------------------------------------------------------------------------
+
+    def _begin_stream(self, probed: ProbeState) -> None:
+        """Follow the heads that a node pushes, where there is an address at which it may."""
+        found = places(probed.settings, self._settings.websockets, self._chain.live)
+        if probed.stream is not None or not found or not self._running or not self._chain.live.namespaces:
+            return
+        hooks = StreamHooks(
+            connect=lambda address: self._open_socket(probed.settings, address),
+            strange=lambda claims: strange(probed.claims, claims),
+            pushed=lambda head: self._pushed(probed, head),
+            turned=lambda: self._turned(probed),
+        )
+        identity, namespace, named = self._chain.identity, self._chain.live.namespaces[0], bool(probed.settings.ws)
+        probed.stream = HeadStream(found, identity, namespace, hooks, named=named, sleep=self._sleep, rng=self._rng)
+        probed.streaming = asyncio.create_task(
+            probed.stream.run(), name=f"heads pushed by {self.network} {probed.settings.id}"
+        )
+
+    def _end_stream(self, probed: ProbeState) -> asyncio.Task[None] | None:
+        """No longer follow the heads that a node pushes; returns the task that is being cancelled."""
+        task, probed.streaming, probed.stream = probed.streaming, None, None
+        probed.schedule.pushes = False
+        if task is not None:
+            task.cancel()
+        return task
+
+    def _pushed(self, probed: ProbeState, head: PushedHead) -> None:
+        """Take a block that a node has pushed."""
+        node_id, seen = probed.settings.id, head.sighting
+        if self._nodes.get(node_id) is not probed or probed.verdict.right is False or not self._running:
+            return
+        if seen.hash is not None and seen.hash not in self._announced:
+            self._announced[seen.hash] = None
+            for old in [*self._announced][:-_TOLD]:
+                del self._announced[old]
+            self._announce(Announced(self.network, seen.number, seen.hash, head.header))
+        now = self._clock()
+        before = self._book.head_of(node_id)
+        understood = self._book.announced(node_id, seen, now)
+        if self._book.head_of(node_id) != before:
+            probed.push(seen.number, now)
+        probed.schedule.pushed(seen.number, now, understood=understood)
+        probed.wake()
+        self._spread(probed, seen.number, now)
+        self._tell()
+
+    def _turned(self, probed: ProbeState) -> None:
+        """A node begins to push its heads, or does so no longer."""
+        probed.schedule.pushes = probed.pushes
+        probed.wake()
+        self._tell()
 
     # -- judging and telling -------------------------------------------------------------------------------------
 
@@ -298,6 +391,10 @@ class Prober:
         for node_id, probed in self._nodes.items():
             probed.judge(wanted)
             self._book.weigh(node_id, probed.settings.weight, eligible=probed.counts)
+            if probed.claims is not None and probed.verdict.right is not False:
+                self._begin_stream(probed)
+            elif probed.verdict.right is False:
+                self._end_stream(probed)
 
     def _tell(self) -> None:
         """Publish the heads, unless nothing but times has changed since they were published."""
@@ -343,73 +440,3 @@ def _finality(settings: NetworkSettings, chain: Chain) -> tuple[Finality, int]:
     if depth is None:
         return chain.finality, chain.finality_depth
     return ("instant", 0) if depth == 0 and chain.finality == "instant" else ("depth", depth)
-
-
-def _made_from(settings: NetworkSettings) -> object:
-    """The settings that a running prober cannot take over."""
-    return (settings.chain, settings.finality_depth, settings.block_time)
-
-
-class Probers:
-    """A prober for each network. `publish` is called with every change of heads."""
-
-    def __init__(self, publish: Callable[[NetworkHeads], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.heads: dict[str, NetworkHeads] = {}
-        self._publish = publish
-        self._clock = clock
-        self._probers: dict[str, tuple[object, Prober]] = {}
-        self._epochs: dict[str, int] = {}
-        """The next fork epoch of each network whose prober was stopped: a branch may be left without being noticed, and
-        answers kept from it must not be found again."""
-
-    def __repr__(self) -> str:
-        return f"<Probers {' '.join(self._probers)}>"
-
-    async def adopt(self, settings: Settings) -> None:
-        """Probe the networks of these settings, and no others."""
-        for name, (made_from, prober) in list(self._probers.items()):
-            network = settings.networks.get(name)
-            if network is None or _made_from(network) != made_from:
-                del self._probers[name]
-                await prober.stop()
-                self.heads.pop(name, None)
-                self._epochs[name] = prober.heads().served.fork_epoch + 1
-        for name, network in settings.networks.items():
-            known = self._probers.get(name)
-            if known is None:
-                prober = Prober(
-                    name, network, publish=self._hear, clock=self._clock, fork_epoch=self._epochs.get(name, 0)
-                )
-                self._probers[name] = (_made_from(network), prober)
-                await prober.start()
-            else:
-                await known[1].adopt(network)
-
-    def hint(self, hint: Hint) -> None:
-        """An answer to a worker showed that a node has a block."""
-        known = self._probers.get(hint.network)
-        if known is not None:
-            known[1].hint(hint.node, hint.head)
-
-    async def probe_now(self, network: str, node: str) -> NodeHead | None:
-        """Probe a node at once; None when there is no such node."""
-        known = self._probers.get(network)
-        return None if known is None else await known[1].probe_now(node)
-
-    async def try_node(self, network: str, node: NodeSettings) -> NodeTrial | None:
-        """Probe a node that is not in the settings; None when there is no such network."""
-        known = self._probers.get(network)
-        return None if known is None else await known[1].try_node(node)
-
-    async def stop(self) -> None:
-        """End all probing."""
-        for _, prober in self._probers.values():
-            await prober.stop()
-
-    def _hear(self, heads: NetworkHeads) -> None:
-        if heads.network in self._probers:
-            for notice in changes(self.heads.get(heads.network), heads):
-                about = {"network": heads.network, "node": notice.node} if notice.node else {"network": heads.network}
-                log.log(LEVELS[notice.level], notice.text, **about)
-            self.heads[heads.network] = heads
-            self._publish(heads)

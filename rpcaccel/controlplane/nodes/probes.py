@@ -173,12 +173,12 @@ def _block_sighting(answer: Answer) -> Sighting | None:
     number = None if block is None else number_at(msgspec.json.encode(block.number), ".")
     if block is None or number is None or number < 0:
         return None
-    return Sighting(number, block.hash, block.parent_hash)
+    return Sighting(number, block.hash.lower(), block.parent_hash.lower())
 
 
 def _hash(reply: Answer | Failure) -> str | None:
     block = _block(reply)
-    return None if block is None else block.hash
+    return None if block is None else block.hash.lower()
 
 
 def _message(answer: Answer) -> str:

@@ -14,7 +14,7 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Heads, Hint, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Heads, Hint, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.stats.error_log import ErrorNews
 from rpcaccel.dataplane.worker import Worker
@@ -22,8 +22,9 @@ from rpcaccel.dataplane.worker import Worker
 HintHandler = Callable[[Hint | Sent | ErrorNews], None]
 QuotaUses = Callable[[], Sequence[Brought]]
 """What is used of the quotas at this moment."""
-News = Heads | Sent | Spent | QuotaBrought
-"""What a worker is told without an answer: heads, transactions that nodes took, and what other workers spent."""
+News = Heads | Announced | Sent | Spent | QuotaBrought
+"""What a worker is told without an answer: heads, blocks that nodes pushed, transactions that nodes took, and what
+other workers spent."""
 GONE = "the worker ended"
 """In place of a refusal: the worker that should adopt the revision has ended."""
 
@@ -129,6 +130,8 @@ class LocalLink:
             return
         if isinstance(news, Heads):
             self._worker.see(news.heads)
+        elif isinstance(news, Announced):
+            self._worker.announced(news)
         elif isinstance(news, QuotaBrought):
             self._worker.bring(news.uses)
         else:

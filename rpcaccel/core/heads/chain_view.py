@@ -32,8 +32,8 @@ class Sighting(Struct, frozen=True):
 class ChainView:
     """Everything that one node has reported so far."""
 
-    __slots__ = ("_hinted_at", "_lower", "_told_at", "eligible", "final", "final_hash", "gone", "hashes", "head",
-                 "seen_at", "sure", "told", "turned", "turned_at", "weight")  # fmt: skip
+    __slots__ = ("_hinted_at", "_left", "_lower", "_told_at", "eligible", "final", "final_hash", "gone", "hashes",
+                 "head", "seen_at", "sure", "told", "turned", "turned_at", "weight")  # fmt: skip
 
     def __init__(self) -> None:
         self.weight = 1.0
@@ -52,6 +52,8 @@ class ChainView:
         """The last block that was final while the node was known to be on the served branch; None while that is
         known."""
         self._lower = False
+        self._left: dict[str, None] = {}
+        """Hashes of blocks that the node has left behind with their branch."""
         self._hinted_at = 0.0
         self.told, self._told_at = -1, 0.0
         """The head that the node reported last, and the time: hints are compared with it, and not with one another."""
@@ -91,12 +93,22 @@ class ChainView:
             overtaken = sighting.asked_at is not None and self._hinted_at > sighting.asked_at
             self.head = max(sighting.number, self.head) if overtaken else sighting.number
             return False
-        left = self.record(sighting.number, sighting.hash)
-        if sighting.number > 0:
-            left = self.record(sighting.number - 1, sighting.parent) or left
+        # The parent comes first: one that differs makes the node forget the blocks above it.
+        parent = sighting.parent if sighting.number > 0 else None
+        left = self.record(sighting.number - 1, parent)
+        left = self.record(sighting.number, sighting.hash) or left
+        self.record(sighting.number - 1, parent)
         if sighting.final is not None:
             self.final_hash = sighting.final_hash
         return self._follow(sighting.number, left)
+
+    def takes(self, sighting: Sighting, *, may_reorganise: bool) -> bool:
+        """May a block that the node has announced by itself be taken as its newest? Announcements may be repeated, or
+        late: then they name an older block, or one of a branch that was left."""
+        known = self.hashes.get(sighting.number) if may_reorganise else None
+        if known is None:
+            return sighting.number > self.head
+        return sighting.hash is not None and sighting.hash != known and sighting.hash not in self._left
 
     def hint(self, number: int, now: float, block_time: float) -> bool:
         """Take a hint: an answer of the node named block `number`. True when that raised the head.
@@ -119,6 +131,10 @@ class ChainView:
         known = self.hashes.get(number)
         if known is not None and known != block_hash:
             # Hashes of the branch that it left no longer count.
+            self._left |= {told: None for other, told in self.hashes.items() if other >= number}
+            self._left.pop(block_hash, None)
+            for told in [*self._left][:-REMEMBERED]:
+                del self._left[told]
             self.hashes, self.final_hash, self.turned_at = {number: block_hash}, None, number
             return True
         self.hashes[number] = block_hash

@@ -63,6 +63,8 @@ class NodeHead(Struct, frozen=True, kw_only=True):
     """Does the node lag for longer than a new block needs to reach it (core.heads.lateness)?"""
     pushes: bool = False
     """Does the node tell its new heads over a WebSocket now?"""
+    place: int = 0
+    """Where that WebSocket is, among the places that dataplane.upstream.node_socket.places names."""
     late: float = 0.0
     """Seconds after the served head that new blocks usually reach the node, where that makes it behind; else 0."""
 
@@ -212,6 +214,17 @@ class HeadBook:
         if view.see(sighting, now, may_reorganise=self._may_reorganise):
             self._turn(view)
 
+    def announced(self, node_id: str, sighting: Sighting, now: float) -> bool:
+        """Take a block that a node has announced by itself, if it is news. False when only a probe can tell what the
+        announcement means: it does not continue what is known of the node's branch."""
+        view = self._view(node_id)
+        taken = view.takes(sighting, may_reorganise=self._may_reorganise)
+        repeated = view.hashes.get(sighting.number) == sighting.hash and sighting.number == view.head
+        continues = sighting.number - 1 in view.hashes
+        if taken:
+            self.observe(node_id, sighting, now)
+        return not self._may_reorganise or repeated or (taken and continues)
+
     def confirm(self, node_id: str, number: int, block_hash: str) -> None:
         """Take the hash of a block at or below a node's head, which shows a reorganisation between two polls."""
         view = self._view(node_id)
@@ -240,7 +253,9 @@ class HeadBook:
                 if self._head < 0
                 else f"no node tells its head; block {self._head} was the last"
             )
-        return Served(self._head, self._final, self._epoch, self._doubted, self._since, note or self._standstill(now))
+        known = self._branch.get(self._head, "") if self._may_reorganise else ""
+        note = note or self._standstill(now)
+        return Served(self._head, self._final, self._epoch, self._doubted, self._since, note, known)
 
     def _view(self, node_id: str) -> ChainView:
         view = self._views.get(node_id)

@@ -29,6 +29,10 @@ _BEFORE_SENDING = {
 """By phase: what trouble means as long as there was no socket, so that nothing was sent."""
 
 
+class RedirectedError(aiohttp.ClientError):
+    """A node answered with a redirect where none is followed: the headers that are sent hold the node's keys."""
+
+
 class NodeFailures:
     """Makes the failures of requests to one node."""
 
@@ -104,6 +108,18 @@ class NodeFailures:
         if isinstance(answer, Answer):
             return answer
         return replace(answer, text=self._secrecy.text(answer.text), node=self._id)
+
+
+def not_upgraded(error: Exception, seconds: float) -> str:
+    """Why a WebSocket was not opened within `seconds`, in words that follow "its WebSocket" and hold no secret."""
+    if isinstance(error, TimeoutError):
+        return f"does not answer within {seconds:g} s"
+    if isinstance(error, aiohttp.WSServerHandshakeError):
+        return f"answers HTTP {error.status} to the upgrade"
+    if isinstance(error, RedirectedError):
+        return "answers with a redirect"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return f"cannot be connected to: {_system_words(cause)}"
 
 
 def _system_words(cause: BaseException) -> str:

@@ -42,6 +42,7 @@ from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.dataplane.fake_client import FakeClient
 from tests.support.dataplane.fake_live import FakeFollower
 from tests.support.manual_clock import ManualClock
+from tests.support.scripted_socket import closed_door
 from tests.support.stores.looking import looked
 
 HEAD = 50
@@ -213,6 +214,7 @@ class Host:
                 publish=lambda _heads: None,
                 clock=world.clock.now,
                 connect=lambda node: Ask(world, world.by_id[node.id]),
+                open_socket=closed_door,
             )
             for network in world.kinds
         }

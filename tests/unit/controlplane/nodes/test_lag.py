@@ -24,6 +24,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.manual_clock import ManualClock
 from tests.support.sample_control import SampleControl
+from tests.support.scripted_socket import closed_door
 
 BLOCK_TIME = 2.0
 NAMES = ("a", "b", "c")
@@ -83,6 +84,7 @@ class LaggingWorld:
             sleep=self.clock.sleep,
             rng=random.Random(3),
             connect=self._connect,
+            open_socket=closed_door,
         )
 
     def _connect(self, settings: NodeSettings) -> Any:

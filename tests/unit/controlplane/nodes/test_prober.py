@@ -16,6 +16,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.manual_clock import ManualClock
+from tests.support.scripted_socket import closed_door
 
 VALIDATOR = {"explorer": False, "archive": False}
 GENESIS = "0x" + "1a" * 32
@@ -92,6 +93,7 @@ class World:
             sleep=self.clock.sleep,
             rng=random.Random(7),
             connect=self._connect,
+            open_socket=closed_door,
         )
         await self.prober.start()
         await self.settle()
@@ -191,15 +193,16 @@ async def test_a_chain_quicker_than_its_table_is_looked_at_as_often_as_its_block
     assert await grow(world, 20, every=2.0) <= 1
 
 
-async def test_however_quick_a_chain_is_it_is_looked_at_once_a_second_unless_told_otherwise(world: World) -> None:
+async def test_however_quick_a_chain_is_it_is_looked_at_twice_a_second_unless_told_otherwise(world: World) -> None:
     await world.start()
     await grow(world, 100, every=0.1)
     asked = world.nodes["a"].asked.count("hmyv2_blockNumber")
     await grow(world, 100, every=0.1)
-    assert 8 <= world.nodes["a"].asked.count("hmyv2_blockNumber") - asked <= 12
+    assert 16 <= world.nodes["a"].asked.count("hmyv2_blockNumber") - asked <= 24
 
 
 async def test_what_the_settings_say_of_the_block_time_holds_however_quick_the_chain_is(world: World) -> None:
+    world.nodes = {"a": Node()}
     await world.start("ethereum", block_time=8.0)
     await grow(world, 20, every=2.0)
     assert await grow(world, 20, every=2.0) >= 2
@@ -371,6 +374,7 @@ async def test_a_listener_that_fails_does_not_end_the_probing(world: World) -> N
         clock=world.clock.now,
         sleep=world.clock.sleep,
         connect=world._connect,
+        open_socket=closed_door,
     )
     await prober.start()
     await world.wait(3)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.controlplane.nodes.prober import Probers
+from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import Hint
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_chain, harmony_nodes

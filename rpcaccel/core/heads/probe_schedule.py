@@ -1,0 +1,246 @@
+"""Decides when a node is probed next, from the rhythm of the blocks: when the next one is due, and soon again.
+
+A probe shows a block some time after the node had it, and how long cannot be seen. So each node's first look at a due
+block is moved a little earlier while it shows the block, and later when it does not: the looks follow the rhythm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil, inf
+from statistics import median
+
+QUICKEST, SLOWEST = 0.1, 5.0
+"""Seconds: bounds of the time between two looks at the pace of half a block, and of the back-off from a node that does
+not answer."""
+UNASKED = 0.5
+"""Seconds between two looks on average at the least, where the settings do not name the block time: providers charge
+for probes."""
+_SELDOM = 12.0
+"""Seconds after which a node is looked at whatever the rhythm says, so that one that hangs is noticed."""
+_CALMEST = 1.0
+"""Seconds between two looks at the least while no block comes when one is due."""
+_REMEMBERED = 32
+_FAR = 1000
+"""Blocks by which the head may move at once for the move to count: another chain is no quick one."""
+_ENOUGH = 4
+"""Blocks after which the period between them is measured."""
+_HALT = 4.0
+"""Multiple of the median from which the time that a block took is a halt of the chain."""
+_SHORTEST = 0.001
+"""Seconds of the shortest period."""
+_SOON, _SOONEST, _LATEST = 1 / 16, 0.04, 0.15
+"""The second look at a due block comes this share of the period after the first, within these bounds (seconds)."""
+_EARLIER = 1 / 5
+"""Share of that pause by which the first look moves after it has shown a block."""
+_SURE = 4
+"""Blocks in a row that the first look has shown, after which it moves by more each time."""
+_FASTER = 1.5
+_PUSHED = 1 / 4
+"""Weight of the newest block in the times at which a node pushes its blocks, and the share of the period by which a
+block may be off them; one that is further off sets them anew."""
+_GRACE = 3.0
+"""Pauses that a push may come late before a node that pushes is looked at for the block."""
+_SLOWER = 2.0
+"""Factor by which the pauses grow while a due block does not come."""
+_BURST, _SPARE = 4.0, 2.6
+"""Looks that may be saved up, and how many must be for one that is not about a due block."""
+
+
+class BlockRhythm:
+    """The period of a network's blocks (seconds), measured from when each was first seen at any node."""
+
+    __slots__ = ("_at", "_number", "_period", "_seen", "expected")
+
+    def __init__(self, expected: float) -> None:
+        """`expected`: the block time of most chains of this kind (seconds)."""
+        self.expected = expected
+        self._seen: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
+        """How long the newest moves of the head took, and of how many blocks each was."""
+        self._number, self._at = -1, 0.0
+        self._period: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<a block every {self.period:g} s{'' if self._period else ' expected'}>"
+
+    @property
+    def newest(self) -> int:
+        """The newest block that was seen; -1 before the first."""
+        return self._number
+
+    @property
+    def known(self) -> bool:
+        """Have enough blocks come to tell the period?"""
+        return self._period is not None
+
+    @property
+    def period(self) -> float:
+        """Seconds from one block to the next, as expected until it is known."""
+        return self.expected if self._period is None else self._period
+
+    @property
+    def calm(self) -> float:
+        """Seconds between two looks while no block comes: half a block, as far as the bounds allow."""
+        return min(SLOWEST, max(_CALMEST, self.period / 2))
+
+    def see(self, number: int, now: float) -> bool:
+        """Note that a node has a block. True when it is newer than any seen before."""
+        if abs(number - self._number) > _FAR:  # the first block, or another chain
+            self._number, self._at = number, now
+            return False
+        if number <= self._number:
+            return False
+        if self._number >= 0:
+            self._seen.append((now - self._at, number - self._number))
+            if len(self._seen) > 1 and sum(blocks for _, blocks in self._seen) >= _ENOUGH:
+                self._period = self._measured()
+        self._number, self._at = number, now
+        return True
+
+    def _measured(self) -> float:
+        """The mean. A halt of the chain does not count."""
+        most = _HALT * median(seconds / blocks for seconds, blocks in self._seen)
+        usual = [(seconds, blocks) for seconds, blocks in self._seen if seconds <= most * blocks]
+        return max(_SHORTEST, sum(seconds for seconds, _ in usual) / sum(blocks for _, blocks in usual))
+
+
+class ProbeSchedule:
+    """When one node is to be looked at (monotonic seconds). It is told of each look, and of blocks seen elsewhere."""
+
+    __slots__ = ("_due", "_fresh", "_hits", "_last", "_late", "_missed", "_number", "_rhythm", "_saved", "_saved_at",
+                 "_skew", "_unsure", "_wide", "pushes")  # fmt: skip
+
+    def __init__(self, rhythm: BlockRhythm, now: float, *, skew: float = 1.0) -> None:
+        """`skew`: factor on the pauses while no rhythm is known, which keeps the looks at several nodes out of step."""
+        self._rhythm = rhythm
+        self._skew = skew
+        self._last = -inf
+        """When the node was last looked at."""
+        self._number = -1
+        self._due: float | None = None
+        """When the next block is to be looked for; None until a block came."""
+        self._missed = 0
+        """Looks since the last block that did not show the next one although it was due."""
+        self._hits = self._late = 0
+        """Blocks in a row that the first look has shown, and that it has not."""
+        self._wide = 0.0
+        """Seconds within which the due time is not known yet."""
+        self._fresh = False
+        """Is a block known that the node was not looked at for?"""
+        self._unsure = False
+        """Did the node push a block of which only a look can tell what it means?"""
+        self._saved, self._saved_at = _BURST, now
+        self.pushes = False
+        """Does the node push its blocks? Then it is looked at only when a push is overdue, and now and then."""
+
+    def __repr__(self) -> str:
+        due = "none" if self._due is None else f"{self._due:.3f}"
+        return f"<ProbeSchedule block {self._number}, next due {due}, {self._missed} missed>"
+
+    @property
+    def _pause(self) -> float:
+        """Seconds from the first look at a due block to the second."""
+        return min(_LATEST, max(_SOONEST, self._rhythm.period * _SOON))
+
+    def next(self, now: float) -> float:
+        """When the node is to be looked at next."""
+        wanted, need = self._wanted(now)
+        seldom = self._last + _SELDOM
+        return min(self._affordable(wanted, need, now), self._affordable(seldom, _SPARE, now))
+
+    def _affordable(self, at: float, need: float, now: float) -> float:
+        """The first time from `at` on at which so many looks are saved up."""
+        at = max(at, now)
+        short = (need - self._spare(at)) * self._cost
+        if short <= 0:
+            return at
+        at, period = at + short, self._rhythm.period
+        if self._due is None or self._cost <= period / 2 or at <= self._due:
+            return at
+        return self._due + ceil((at - self._due) / period) * period  # so that a rare look is not also at a wrong time
+
+    def _wanted(self, now: float) -> tuple[float, float]:
+        """When a look would be useful, and how many looks must have been saved up for it."""
+        if self._unsure:
+            return now, 1.0
+        if self._due is None or not self._rhythm.known:
+            return self._last + self._rhythm.calm * self._skew, 1.0
+        if self._fresh and not self.pushes:
+            need = 1.0 if self._missed or self._due - now < self._pause else _SPARE  # a look is due soon in any case
+            if self._spare(now) >= need:
+                return now, need
+        late = _GRACE * self._pause if self.pushes else 0.0
+        first = self._due + late
+        if first > self._last:
+            return first, 1.0
+        again = self._last + min(
+            self._rhythm.calm, max(self._pause, self._wide / 2) * _SLOWER ** min(self._missed - 1, 20)
+        )
+        period = self._rhythm.period
+        passed = max(0.0, self._last - first) // period + 1
+        return min(again, first + passed * period), 1.0
+
+    def _spare(self, now: float) -> float:
+        """Looks that are saved up."""
+        return min(_BURST, self._saved + (now - self._saved_at) / self._cost)
+
+    @property
+    def _cost(self) -> float:
+        """Seconds in which one look is saved up: two for each block."""
+        return max(UNASKED, self._rhythm.period / 2)
+
+    def looked(self, number: int, asked_at: float) -> None:
+        """Note a look that was begun at `asked_at` and showed the block `number` as the node's newest; -1: none."""
+        cost = self._cost
+        self._saved = min(_BURST, self._saved + (asked_at - self._saved_at) / cost) - 1.0
+        self._saved_at = asked_at
+        before, self._last = self._last, asked_at
+        self._fresh = self._unsure = False
+        if number > self._number:
+            if self._number >= 0:
+                self._see(before, asked_at)
+            self._number = number
+            self._missed = 0
+        elif self._due is not None and asked_at >= self._due:
+            self._missed += 1
+
+    def pushed(self, number: int, now: float, *, understood: bool = True) -> None:
+        """Note that the node pushed a block at `now`; one that is not `understood` is to be looked at."""
+        self._unsure = not understood
+        if number <= self._number:
+            return
+        if self._number >= 0:
+            due, period = self._nearest(now), self._rhythm.period
+            self._due = (now if abs(now - due) > period * _PUSHED else due + (now - due) * _PUSHED) + period
+        self._number, self._missed, self._fresh = number, 0, False
+
+    def heard(self, number: int) -> bool:
+        """Note that another node has a block. True when this node is to be looked at for it."""
+        if number <= self._number:
+            return False
+        self._fresh = True
+        return not self.pushes
+
+    def _nearest(self, at: float) -> float:
+        """The due time next to `at`, of those that the period makes of the one that is known."""
+        due, period = at if self._due is None else self._due, self._rhythm.period
+        return due + round((at - due) / period) * period
+
+    def _see(self, before: float, at: float) -> None:
+        """A block came after the look at `before` and was there at `at`."""
+        period, pause = self._rhythm.period, self._pause
+        window = min(at - before, period)
+        if self._due is None:
+            self._due, self._wide = at, window
+        due = self._nearest(at)
+        if before < due - pause / 2:  # the first look has shown the block
+            self._hits, self._late = self._hits + 1, 0
+            self._wide /= 2
+            step = _EARLIER * pause * _FASTER ** max(0, self._hits - _SURE)
+            due = min(due, at) - min(max(step, self._wide / 2 if self._wide > pause else 0.0), period / 4)
+        else:
+            self._hits, self._late = 0, self._late + 1
+            late = (before + at) / 2 - due
+            due += max(late if self._late > 1 else min(late, pause), _EARLIER * pause)
+            self._wide = window
+        self._due = max(due, before) + period

@@ -1,0 +1,256 @@
+"""Transactions that wait to be mined, as one node of a network tells them, for all subscribers of this worker.
+
+What is told is best effort: each node has a pool of its own, a transaction that this node never had is not told, and
+what comes while one node is left for another is lost. Each hash is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.node_socket import Heard, NodeSocket, places
+
+KIND = "newPendingTransactions"
+POLL_EVERY = 1.0
+"""Seconds between two polls of a filter at the least; half a block where that is longer."""
+QUICKEST, SLOWEST = 1.0, 30.0
+"""Seconds: bounds of the pause after a node could not be listened to."""
+REFUSED_FOR = 600.0
+"""Seconds for which a node whose WebSocket does not tell pending transactions is not asked for them again."""
+REMEMBERED = 16_384
+"""Hashes that were told lately."""
+_MOST = 10_000
+"""Hashes that may wait for the subscribers; the oldest are dropped."""
+_AT_ONCE = 16
+"""Transactions that are fetched at the same time."""
+_HASH = re.compile(rb'"0x[0-9a-f]{64}"')
+
+
+class PendingTopics(Protocol):
+    """The subscribers of a network (dataplane.live.topics.Topics)."""
+
+    async def pending(self, hashes: Sequence[bytes]) -> None:
+        """Send hashes, as raw JSON texts, to all subscribers."""
+        ...
+
+
+class PendingSocket(Protocol):
+    """A WebSocket to a node (dataplane.upstream.node_socket.NodeSocket). Texts say why something failed."""
+
+    async def open(self) -> str: ...
+    async def follow(self, namespace: str, kind: str, heard: Heard) -> str: ...
+    async def ended(self) -> str: ...
+    async def close(self) -> None: ...
+
+
+class PendingTransactions:
+    """The pending transactions of one network, told to its topics while `want` says that somebody subscribes."""
+
+    def __init__(
+        self,
+        network: Network,
+        engine: Engine,
+        topics: PendingTopics,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+        open_socket: Callable[[NodeSettings, str], PendingSocket] = NodeSocket,
+    ) -> None:
+        self._network = network
+        self._engine = engine
+        self._topics = topics
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+        self._open_socket = open_socket
+        self._heads: tuple[NodeHead, ...] = ()
+        self._running: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        """The task that runs, and those that are being cancelled."""
+        self._node = ""
+        """The node whose WebSocket is listened to; empty while there is none."""
+        self._left = asyncio.Event()
+        """Set when the node that is listened to is no longer fit."""
+        self._refused: dict[str, float] = {}
+        """When a node refused to tell pending transactions, or could not be listened to."""
+        self._recent: dict[bytes, None] = {}
+        self._waiting: deque[bytes] = deque(maxlen=_MOST)
+        self._came = asyncio.Event()
+
+    def __repr__(self) -> str:
+        how = f"listening to {self._node}" if self._node else "polling" if self._running else "idle"
+        return f"<PendingTransactions {self._network.name} {how}>"
+
+    def want(self, *, wanted: bool) -> None:
+        """Begin when somebody subscribes, and stop when nobody does any more."""
+        if wanted and self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run(), name=f"pending {self._network.name}")
+            self._tasks.add(self._running)
+            self._running.add_done_callback(self._tasks.discard)
+        elif not wanted and self._running is not None:
+            self._running.cancel()
+            self._running = None
+
+    def adopt(self, network: Network) -> None:
+        """Take over the network of a new revision."""
+        self._network = network
+        known = {node.id for node in network.settings.nodes}
+        self._refused = {node: at for node, at in self._refused.items() if node in known}
+        self._look()
+
+    def see(self, heads: NetworkHeads) -> None:
+        """Take the heads of the network, which say what nodes push."""
+        self._heads = heads.nodes
+        self._look()
+
+    async def transactions(self, hashes: Sequence[bytes]) -> list[bytes]:
+        """The transactions with these hashes (raw JSON texts), as raw JSON texts; without those that no node knows."""
+        places_left = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(name: bytes) -> bytes | None:
+            async with places_left:
+                return (await self._call("eth_getTransactionByHash", b"[%b]" % name)).result
+
+        found = await asyncio.gather(*(one(name) for name in hashes))
+        return [text for text in found if text is not None and text != b"null"]
+
+    async def close(self) -> None:
+        """Stop, and wait until everything is closed."""
+        self.want(wanted=False)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        telling = asyncio.create_task(self._tell())
+        fails = 0
+        try:
+            while True:
+                found = self._pusher()
+                try:
+                    worked = await (self._poll() if found is None else self._listen(*found))
+                except Exception as error:  # a bug must not end the stream
+                    worked = False
+                    told = {"message": "pending transactions are not followed for a moment", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(told)
+                fails = 0 if worked else fails + 1
+                if found is None or worked:
+                    pause = min(SLOWEST, QUICKEST * 2.0 ** min(max(0, fails - 1), 10))
+                    await self._sleep(pause * self._rng.uniform(0.5, 1.0))
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+    def _pusher(self) -> tuple[NodeSettings, str] | None:
+        """A node whose WebSocket may be listened to, and its address; None when there is none."""
+        now = self._engine.now()
+        settings = {node.id: node for node in self._network.settings.nodes if node.weight and not node.drain}
+        for head in self._rng.sample(self._heads, len(self._heads)):
+            refused = self._refused.get(head.id)
+            if not _fit(head) or head.id not in settings or (refused is not None and now - refused < REFUSED_FOR):
+                continue
+            found = places(settings[head.id], self._network.settings.websockets, self._network.chain.live)
+            if head.place < len(found):
+                return settings[head.id], found[head.place]
+        return None
+
+    async def _listen(self, node: NodeSettings, address: str) -> bool:
+        """Listen to the WebSocket of a node until it ends, or the node is no longer fit; False when it never began."""
+        socket = self._open_socket(node, address)
+        try:
+            if await socket.open() or await socket.follow(self._network.chain.live.namespaces[0], KIND, self._hear):
+                self._refused[node.id] = self._engine.now()
+                return False
+            self._node = node.id
+            self._left.clear()
+            self._look()
+            ended = asyncio.ensure_future(socket.ended())
+            left = asyncio.ensure_future(self._left.wait())
+            try:
+                either: tuple[asyncio.Future[object], ...] = (ended, left)  # type: ignore[assignment] # both are read by nobody
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ended.cancel()
+                left.cancel()
+            return True
+        finally:
+            self._node = ""
+            await socket.close()
+
+    def _look(self) -> None:
+        """Leave the node that is listened to when it is gone, or no longer pushes."""
+        settings = {node.id: node for node in self._network.settings.nodes}
+        if self._node and (
+            self._node not in settings or not any(_fit(head) for head in self._heads if head.id == self._node)
+        ):
+            self._left.set()
+
+    async def _poll(self) -> bool:
+        """Poll a filter of one node until the node loses it, or a node pushes; False when none could be made."""
+        space = next(iter(self._network.chain.live.namespaces), "eth")
+        made = await self._call(f"{space}_newPendingTransactionFilter", b"[]")
+        if made.result is None:
+            return False
+        params = b"[%b]" % made.result
+        while self._pusher() is None:
+            await self._sleep(
+                max(POLL_EVERY, (self._network.settings.block_time or self._network.chain.block_time) / 2)
+            )
+            changes = await self._call(f"{space}_getFilterChanges", params)
+            if changes.result is None:
+                return True
+            for text in _texts(changes.result):
+                self._hear(text)
+        await self._call(f"{space}_uninstallFilter", params)
+        return True
+
+    async def _call(self, method: str, params: bytes) -> Outcome:
+        network = self._network
+        plan = network.plan(method, params)
+        return self._engine.answer_now(network, plan) or await self._engine.fetch(network, plan)
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def _hear(self, result: bytes) -> None:
+        text = result.lower()
+        if _HASH.fullmatch(text) is None or text in self._recent:
+            return
+        self._recent[text] = None
+        if len(self._recent) > REMEMBERED:
+            del self._recent[next(iter(self._recent))]
+        self._waiting.append(text)
+        self._came.set()
+
+    async def _tell(self) -> None:
+        """Hand what came to the topics, together with what came while they were busy."""
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            hashes = [*self._waiting]
+            self._waiting.clear()
+            await self._topics.pending(hashes)
+
+
+def _fit(head: NodeHead) -> bool:
+    """May the node be listened to?"""
+    return head.pushes and head.answering and head.chain_ok is not False
+
+
+def _texts(result: bytes) -> list[bytes]:
+    """The strings of a list, as raw JSON texts; none where it is no list of strings."""
+    try:
+        return [b'"%b"' % name.encode() for name in msgspec.json.decode(result, type=list[str])]
+    except UNREADABLE:
+        return []

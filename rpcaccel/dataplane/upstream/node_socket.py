@@ -1,0 +1,249 @@
+"""One WebSocket to a node: calls and subscriptions of ours, never a byte of a client.
+
+An unparsable frame, or `null` alone, ends the connection to some nodes and even their process, so every frame is one
+call that is written here. Answers come out of order and are matched by id alone; what is not understood is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import aiohttp
+import msgspec
+from aiohttp import ClientWebSocketResponse, TraceConfig, WSMsgType
+from msgspec import Raw, Struct
+from yarl import URL
+
+from rpcaccel.chains.chain import LiveTable
+from rpcaccel.core.replies.answer import Answer, error_parts
+from rpcaccel.core.replies.failure import Failure, FailureKind
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.upstream.node_failures import TROUBLE, RedirectedError, not_upgraded
+from rpcaccel.dataplane.upstream.redaction import Revealing, Secrecy, login
+
+LARGEST = 16 << 20
+"""Bytes of one message of a node; a longer one ends the connection."""
+PATIENCE = 5.0
+"""Seconds that a node may take to answer a subscribe or any other call."""
+_QUIET = 20.0
+"""Seconds without a frame after which the node is sent a ping; half as long may pass until its pong."""
+_CLOSING = 1.0
+"""Seconds that a node may take to answer our close frame."""
+_SHOWN = 120
+"""Characters of a node's error message that are shown."""
+
+Heard = Callable[[bytes], None]
+"""Called with the `result` of a notification: raw JSON text."""
+
+
+class SocketEndpoint(Protocol):
+    """What a WebSocket needs of a node's settings (config.model.NodeSettings). Times are seconds."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def url(self) -> Revealing: ...
+    @property
+    def ws(self) -> Revealing: ...
+    @property
+    def headers(self) -> Mapping[str, Revealing]: ...
+    @property
+    def connect_timeout(self) -> float: ...
+
+
+class _Params(Struct, gc=False):
+    subscription: str = ""
+    result: Raw = Raw(b"")
+
+
+class _Frame(Struct, gc=False):
+    """An answer or a notification."""
+
+    id: int | str | float | None = None
+    result: Raw = Raw(b"")
+    error: Raw = Raw(b"")
+    params: _Params | None = None
+
+
+_FRAME = msgspec.json.Decoder(_Frame)
+
+
+def places(node: SocketEndpoint, rule: str, live: LiveTable) -> tuple[str, ...]:
+    """The addresses at which the node's WebSocket is looked for, in order. They hold the secrets of its address.
+
+    Args:
+        rule: networks.*.websockets.
+        live: the chain's usual hosts and ports.
+    """
+    named = node.ws.reveal()
+    if rule == "off" or named:
+        return (named,) if named and rule != "off" else ()
+    if rule == "named":
+        return ()
+    address = node.url.reveal()
+    url = URL(address, encoded="%" in address)
+    same = url.with_scheme("wss" if url.scheme == "https" else "ws")
+    host, port = live.hosts.get(url.host or ""), live.ports.get(str(url.port))
+    found = [
+        same.with_host(host) if host else same,
+        same.with_port(port) if port and url.explicit_port else same,
+    ]
+    return tuple(dict.fromkeys(str(one) for one in found))
+
+
+class NodeSocket:
+    """A WebSocket to one node, from `open` to `close`. Nothing raises for what the node does."""
+
+    def __init__(self, node: SocketEndpoint, address: str) -> None:
+        """`address`: one of `places`; it is shown nowhere."""
+        self._node = node
+        url = URL(address, encoded="%" in address)
+        self._url = url.with_user(None)
+        self._shown = f"{url.scheme}://{url.host_port_subcomponent}"
+        self._secrecy = Secrecy(url, node.headers)
+        self._headers = {name: value.reveal() for name, value in node.headers.items()}
+        if url.user is not None:
+            self._headers.setdefault("Authorization", f"Basic {login(url.user, url.password or '')}")
+        self._session: aiohttp.ClientSession | None = None
+        self._socket: ClientWebSocketResponse | None = None
+        self._reading: asyncio.Task[str] | None = None
+        self._asked: dict[int, tuple[asyncio.Future[_Frame], Heard | None]] = {}
+        """The calls under way by id; those that subscribe with what is called for each notification."""
+        self._next_id = 1
+        self._heard: dict[str, Heard] = {}
+        self.odd = 0
+        """Frames that were not understood."""
+
+    def __repr__(self) -> str:
+        return f"<NodeSocket {self._node.id} {self._shown} {len(self._heard)} subscriptions>"
+
+    async def open(self) -> str:
+        """Connect; returns why that failed, in words that follow "its WebSocket", or an empty text."""
+        within = self._node.connect_timeout
+        tracing = TraceConfig()
+        tracing.on_request_redirect.append(_refuse)
+        session = self._session = aiohttp.ClientSession(
+            headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[tracing], auto_decompress=False
+        )
+        limits = aiohttp.ClientWSTimeout(ws_close=_CLOSING)
+        try:
+            async with asyncio.timeout(within):
+                self._socket = await session.ws_connect(
+                    self._url, heartbeat=_QUIET, max_msg_size=LARGEST, timeout=limits, autoclose=False
+                )
+        except (*TROUBLE, ValueError) as error:  # ValueError: a header cannot be sent
+            return not_upgraded(error, within)
+        self._reading = asyncio.create_task(self._read(self._socket), name=f"socket of {self._node.id}")
+        return ""
+
+    async def send(self, method: str, params: bytes, *, timeout: float = PATIENCE) -> Answer | Failure:
+        """Send one call and wait for its answer, at most `timeout` seconds; `params` is raw JSON."""
+        frame = await self._ask(method, params, timeout)
+        if isinstance(frame, str):
+            return Failure(FailureKind.BROKEN_REPLY, frame, node=self._node.id)
+        if frame.error and bytes(frame.error) != b"null":
+            return Answer(error=self._secrecy.error(bytes(frame.error)))
+        return Answer(result=bytes(frame.result) or b"null")
+
+    async def follow(self, namespace: str, kind: str, heard: Heard) -> str:
+        """Subscribe; returns why that failed, in words that follow "its WebSocket", or an empty text."""
+        frame = await self._ask(f"{namespace}_subscribe", b'["%b"]' % kind.encode(), PATIENCE, heard)
+        if isinstance(frame, str):
+            return frame
+        if not _subscription(frame):
+            message = error_parts(bytes(frame.error))[1] if frame.error else ""
+            text = printable(self._secrecy.text(message[:_SHOWN])) or "without a message"
+            return f"refuses to push {kind}: {text}"
+        return ""
+
+    async def ended(self) -> str:
+        """Wait for the end of the connection; returns why it ended, in words that follow "its WebSocket"."""
+        return "is not open" if self._reading is None else await asyncio.shield(self._reading)
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._socket is not None and not self._socket.closed:
+            await self._socket.close()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask(self, method: str, params: bytes, timeout: float, heard: Heard | None = None) -> _Frame | str:
+        """Send a call; returns the answer, or why there is none."""
+        socket, reading = self._socket, self._reading
+        if socket is None or reading is None or reading.done():
+            return "is not open"
+        number, self._next_id = self._next_id, self._next_id + 1
+        answer: asyncio.Future[_Frame] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer, heard
+        text = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (number, method.encode(), params)
+        try:
+            async with asyncio.timeout(timeout):
+                await socket.send_str(text.decode())
+                either: tuple[asyncio.Future[Any], ...] = (answer, reading)
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            return f"does not answer {method} within {timeout:g} s"
+        except TROUBLE:
+            return "broke off"
+        finally:
+            del self._asked[number]
+        return answer.result() if answer.done() else "broke off"
+
+    async def _read(self, socket: ClientWebSocketResponse) -> str:
+        """Read until the connection ends; returns why it did."""
+        while True:
+            message = await socket.receive()
+            if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                self._hear(message.data)
+            elif message.type is WSMsgType.ERROR:
+                too_long = isinstance(message.data, aiohttp.WebSocketError) and message.data.code == 1009
+                dead = isinstance(message.data, TimeoutError)
+                return "sent too long a message" if too_long else "fell silent" if dead else "broke off"
+            elif message.type is WSMsgType.CLOSE:
+                return f"was closed by the node ({message.data})"
+            elif message.type in (WSMsgType.CLOSED, WSMsgType.CLOSING):
+                return "broke off"
+
+    def _hear(self, data: str | bytes) -> None:
+        try:
+            frame = _FRAME.decode(data)
+        except UNREADABLE:
+            self.odd += 1
+            return
+        if frame.params is not None:
+            self._tell(self._heard.get(frame.params.subscription), bytes(frame.params.result))
+            return
+        answer, heard = self._asked.get(frame.id, (None, None)) if isinstance(frame.id, int) else (None, None)
+        if answer is None or answer.done():
+            self.odd += 1
+            return
+        answer.set_result(frame)
+        if heard is not None and (name := _subscription(frame)):  # at once: its notification may be the next frame
+            self._heard[name] = heard
+
+    def _tell(self, heard: Heard | None, result: bytes) -> None:
+        """Pass a notification on; one of an unknown subscription, or of one that was ended, is dropped."""
+        try:
+            if heard is not None:
+                heard(result)
+        except Exception as error:  # a bug of the listener is no reason to stop reading
+            told = {"message": "what a node pushed is not passed on", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+
+
+def _subscription(frame: _Frame) -> str:
+    """The id of a subscription that an answer tells; empty when it tells none."""
+    try:
+        return msgspec.json.decode(frame.result, type=str) if frame.result else ""
+    except UNREADABLE:
+        return ""
+
+
+async def _refuse(*_: object) -> None:
+    raise RedirectedError

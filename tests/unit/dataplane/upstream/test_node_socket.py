@@ -1,0 +1,246 @@
+"""A WebSocket to a node, over loopback, against a node that does what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rpcaccel import chains
+from rpcaccel.config.model import NodeSettings
+from rpcaccel.core.replies.answer import Answer
+from rpcaccel.core.replies.failure import Failure
+from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
+from tests.support.waiting import until
+
+KEY = "aVerySecretKeyOf32Characters0123"
+Script = Callable[[web.WebSocketResponse, asyncio.Transport], Awaitable[None]]
+
+
+def node(**settings: Any) -> NodeSettings:
+    return NodeSettings.model_validate({"id": "n", "url": "http://127.0.0.1:1", "connect_timeout": 2.0, **settings})
+
+
+class Listening:
+    """A node on loopback: what it was asked, and by whom."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.asked: list[dict[str, Any]] = []
+        self.headers: dict[str, str] = {}
+        self.path = ""
+
+
+@asynccontextmanager
+async def listening(script: Script | None = None, answer: web.Response | None = None) -> AsyncIterator[Listening]:
+    """A node whose WebSocket runs `script`, or that answers the upgrade with `answer`."""
+    seen = Listening()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        seen.headers, seen.path = dict(request.headers), request.path
+        if answer is not None:
+            return answer
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        if script is not None:
+            assert isinstance(request.transport, asyncio.Transport)
+            await script(socket, request.transport)
+        else:
+            async for message in socket:
+                seen.asked.append(json.loads(message.data))
+                await serve(socket, seen.asked[-1])
+        return socket
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    seen.url = f"ws://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield seen
+    finally:
+        await runner.cleanup()
+
+
+async def serve(socket: web.WebSocketResponse, call: dict[str, Any]) -> None:
+    if call["method"].endswith("_subscribe"):
+        await socket.send_json({"jsonrpc": "2.0", "id": call["id"], "result": "0x51"})
+    elif call["method"] == "eth_chainId":
+        await socket.send_str(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": "0x1"}) + "\n")
+
+
+def pushed(result: object, name: str = "0x51") -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "eth_subscription", "params": {"subscription": name, "result": result}}
+
+
+@asynccontextmanager
+async def opened(url: str, **settings: Any) -> AsyncIterator[NodeSocket]:
+    socket = NodeSocket(node(**settings), url)
+    assert await socket.open() == ""
+    try:
+        yield socket
+    finally:
+        await socket.close()
+
+
+async def test_calls_are_answered_and_each_frame_is_one_call_of_ours() -> None:
+    async with listening() as served, opened(served.url) as socket:
+        said = await socket.send("eth_chainId", b"[]")
+        assert isinstance(said, Answer)
+        assert said.result == b'"0x1"'
+        assert served.asked == [{"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}]
+
+
+async def test_answers_out_of_order_are_matched_by_their_ids() -> None:
+    async def script(socket: web.WebSocketResponse, _transport: asyncio.Transport) -> None:
+        calls = [json.loads((await socket.receive()).data) for _ in range(3)]
+        for call in reversed(calls):
+            await socket.send_json({"id": call["id"], "result": call["params"][0]})
+        await socket.receive()
+
+    async with listening(script) as served, opened(served.url) as socket:
+        said = await asyncio.gather(*(socket.send("x", b"[%d]" % number) for number in range(3)))
+    assert [one.result for one in said if isinstance(one, Answer)] == [b"0", b"1", b"2"]
+
+
+async def test_a_notification_right_behind_its_subscribe_is_heard_and_those_of_strangers_are_not() -> None:
+    async def script(socket: web.WebSocketResponse, _transport: asyncio.Transport) -> None:
+        call = json.loads((await socket.receive()).data)
+        assert (call["method"], call["params"]) == ("eth_subscribe", ["newHeads"])
+        await socket.send_json(pushed("too early"))
+        await socket.send_json({"id": call["id"], "result": "0x51"})
+        await socket.send_json(pushed({"number": "0x1"}))
+        await socket.send_json(pushed("a stranger's", "0x52"))
+        await socket.send_json(pushed("last"))
+        await socket.receive()
+
+    heard: list[bytes] = []
+    async with listening(script) as served, opened(served.url) as socket:
+        assert await socket.follow("eth", "newHeads", heard.append) == ""
+        await until(lambda: len(heard) == 2)
+    assert heard == [b'{"number": "0x1"}', b'"last"']
+
+
+async def test_fragments_are_joined_and_odd_frames_are_dropped_and_counted() -> None:
+    async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
+        call = json.loads((await socket.receive()).data)
+        await socket.send_json({"id": call["id"], "result": "0x51"})
+        for odd in ("hello", "", "[", "null", "[1]", '{"id":99,"result":1}', '{"id":"1","result":1}', "[" * 5000):
+            await socket.send_str(odd)
+        text = json.dumps(pushed("0x" + "ab" * 600)).encode() + b"\n"
+        transport.write(b"\x01\x7e" + (1024).to_bytes(2, "big") + text[:1024])  # a text frame that is not the last one
+        transport.write(b"\x00\x7e" + len(text[1024:]).to_bytes(2, "big") + text[1024:] + b"\x80\x00")
+        await socket.receive()
+
+    heard: list[bytes] = []
+    async with listening(script) as served, opened(served.url) as socket:
+        assert await socket.follow("eth", "newHeads", heard.append) == ""
+        await until(lambda: heard)
+        assert socket.odd == 8
+    assert heard == [b'"0x%b"' % (b"ab" * 600)]
+
+
+@pytest.mark.parametrize("how", ["close 1000", "reset", "long"])
+async def test_the_end_of_a_connection_is_told_however_it_ends(how: str) -> None:
+    async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
+        call = json.loads((await socket.receive()).data)
+        await socket.send_json({"id": call["id"], "result": "0x51"})
+        if how == "close 1000":
+            await socket.close(code=1000)
+        elif how == "long":
+            await socket.send_str('"' + "x" * (17 << 20) + '"')
+            await socket.receive()
+        else:
+            transport.abort()
+
+    async with listening(script) as served, opened(served.url) as socket:
+        assert await socket.follow("eth", "newHeads", lambda _result: None) == ""
+        why = await socket.ended()
+        assert why == {"close 1000": "was closed by the node (1000)", "reset": "broke off"}.get(
+            how, "sent too long a message"
+        )
+        said = await socket.send("eth_chainId", b"[]")
+        assert isinstance(said, Failure)
+
+
+async def test_a_node_that_never_answers_is_not_waited_for_without_end() -> None:
+    async def script(socket: web.WebSocketResponse, _transport: asyncio.Transport) -> None:
+        await socket.receive()
+        await socket.receive()
+
+    async with listening(script) as served, opened(served.url) as socket:
+        said = await socket.send("eth_chainId", b"[]", timeout=0.05)
+        assert isinstance(said, Failure)
+        assert said.text == "does not answer eth_chainId within 0.05 s"
+
+
+async def test_a_refused_subscribe_is_told_without_the_secrets_that_the_node_echoes() -> None:
+    async def script(socket: web.WebSocketResponse, _transport: asyncio.Transport) -> None:
+        call = json.loads((await socket.receive()).data)
+        await socket.send_json({"id": call["id"], "error": {"code": -32601, "message": f"not for {KEY}\x1b"}})
+        await socket.receive()
+
+    async with listening(script) as served, opened(f"{served.url}/{KEY}") as socket:
+        why = await socket.follow("eth", "newHeads", lambda _result: None)
+        assert why.startswith("refuses to push newHeads: not for ***")
+        assert KEY not in repr(socket) + why
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (web.Response(), "answers HTTP 200 to the upgrade"),
+        (web.Response(status=403), "answers HTTP 403 to the upgrade"),
+        (web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "answers with a redirect"),
+    ],
+)
+async def test_what_is_no_websocket_is_told(answer: web.Response, why: str) -> None:
+    async with listening(answer=answer) as served:
+        socket = NodeSocket(node(), f"{served.url}/{KEY}")
+        assert await socket.open() == why
+        await socket.close()
+
+
+async def test_a_port_where_nobody_listens_is_told_without_the_address() -> None:
+    socket = NodeSocket(node(), f"ws://user:{KEY}@127.0.0.1:1/{KEY}")
+    assert await socket.open() == "cannot be connected to: connection refused"
+    assert await socket.follow("eth", "newHeads", lambda _result: None) == "is not open"
+    assert await socket.ended() == "is not open"
+    assert repr(socket) == "<NodeSocket n ws://127.0.0.1:1 0 subscriptions>"
+    await socket.close()
+
+
+async def test_the_headers_and_the_login_of_the_node_are_sent() -> None:
+    async with listening() as served:
+        address = served.url.replace("ws://", "ws://me:word@") + "/v3/key"
+        async with opened(address, headers={"X-Api-Key": "k"}):
+            assert served.path == "/v3/key"
+            assert served.headers["X-Api-Key"] == "k"
+            assert served.headers["Authorization"] == "Basic bWU6d29yZA=="
+            assert "Sec-WebSocket-Extensions" not in served.headers
+
+
+def found(url: str, rule: str = "auto", chain: str = "harmony", ws: str = "") -> tuple[str, ...]:
+    return places(node(url=url, ws=ws), rule, chains.load(chain).live)
+
+
+def test_the_usual_places_are_those_of_the_chain() -> None:
+    assert found("http://h:9500") == ("ws://h:9500", "ws://h:9800")
+    assert found("https://h:9501/k?a=b") == ("wss://h:9501/k?a=b", "wss://h:9801/k?a=b")
+    assert found("https://u:p@h/k") == ("wss://u:p@h/k",)
+    assert found("https://api.s0.t.hmny.io") == ("wss://ws.s0.t.hmny.io", "wss://api.s0.t.hmny.io")
+    assert found("http://[::1]:8545", chain="ethereum") == ("ws://[::1]:8545", "ws://[::1]:8546")
+
+
+def test_a_named_address_is_the_only_place_and_nothing_is_tried_where_that_is_not_wanted() -> None:
+    assert found("http://h:9500", ws="wss://w/k") == ("wss://w/k",)
+    assert found("http://h:9500", "named", ws="wss://w/k") == ("wss://w/k",)
+    assert found("http://h:9500", "named") == ()
+    assert found("http://h:9500", "off", ws="wss://w/k") == ()
