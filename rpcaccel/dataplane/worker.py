@@ -37,6 +37,7 @@ from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.slow_clients import keep_watch
 from rpcaccel.dataplane.live.hub import Hub
+from rpcaccel.dataplane.live.pending import PendingTransactions
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
@@ -91,7 +92,7 @@ class Worker:
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
         self._tell = on_hint
-        self.live = Hub(self._tally, clock, _NoFollower, settings.http.websocket)
+        self.live = Hub(self._tally, clock, _NoFollower, self._listen, settings.http.websocket)
         self._calls = Calls(self.engine, self.live, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
         self._front = RequestHandler(
@@ -175,14 +176,14 @@ class Worker:
         if network is not None and network.view.head > before >= 0:
             self.engine.refresh.head_moved(network)
         if network is not None:
-            self.live.see(heads.network, heads.served)
+            self.live.see(heads)
 
     def announced(self, header: Announced) -> None:
         """Take a header that a node pushed."""
         self.live.announced(header)
 
-    def announced(self, announced: Announced) -> None:
-        """Take a block that a node pushed; the heads that follow from it come next."""
+    def _listen(self, network: Network, topics: Topics) -> PendingTransactions:
+        return PendingTransactions(network, self.engine, topics)
 
     def heard(self, sent: Sent) -> None:
         """Note that nodes took a transaction that another worker sent."""

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from rpcaccel.config.model import WebSocketSettings
 from rpcaccel.core.dispatch.outcome import Outcome
-from rpcaccel.core.heads.served_head import Served
-from rpcaccel.core.live import subscription
+from rpcaccel.core.heads.served_head import NetworkHeads, Served
+from rpcaccel.core.live import subscription as subscriptions
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import Replay, Topic
 from rpcaccel.core.messages import Announced
@@ -33,7 +33,6 @@ MOST_FILTERS = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
 GOING_AWAY = 1012
 """The close code for "service restart" (IANA): the client may come back at once."""
-HASHES_ONLY = "invalid argument 1: newPendingTransactions sends hashes here: leave the second param out, or false"
 GONE = "this network is served no longer"
 _ID_BYTES = 16
 
@@ -66,7 +65,28 @@ class HeadFollower(Protocol):
         ...
 
 
+class PendingFollower(Protocol):
+    """Follows the pending transactions of one network (dataplane.live.pending)."""
+
+    def want(self, *, wanted: bool) -> None:
+        """Begin when somebody subscribes, and stop when nobody does any more."""
+        ...
+
+    def adopt(self, network: Network) -> None:
+        """Take the network of a new revision of the settings."""
+        ...
+
+    def see(self, heads: NetworkHeads) -> None:
+        """Take what is known of the nodes."""
+        ...
+
+    async def close(self) -> None:
+        """Stop."""
+        ...
+
+
 Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
+Listen = Callable[[Network, Topics], PendingFollower]
 
 
 class _Filters:
@@ -101,10 +121,13 @@ class _Filters:
 class _Followed:
     """A network that is followed for the subscriptions of this worker."""
 
-    def __init__(self, network: Network, cell: NetworkCell, filters: _Filters, topics: Topics, follow: Follow) -> None:
+    def __init__(
+        self, network: Network, cell: NetworkCell, filters: _Filters, topics: Topics, follow: Follow, listen: Listen
+    ) -> None:
         self.cell = cell
         self.topics = topics
-        self.follower = follow(network, topics, cell)
+        self._follower = follow(network, topics, cell)
+        self._pending = listen(network, topics)
         self.held: dict[LiveSubscription, None] = {}
         """All subscriptions, also those that have not joined the topics yet."""
         self._filters = filters
@@ -119,7 +142,11 @@ class _Followed:
 
     def begin(self, subscription: LiveSubscription) -> None:
         """Send what the subscription wants from now on."""
-        self.follower.begin(subscription)
+        if subscription.topic.kind == subscriptions.PENDING:
+            self.topics.add(subscription)
+            self._pending.want(wanted=True)
+        else:
+            self._follower.begin(subscription)
 
     def ended(self, subscription: LiveSubscription) -> None:
         """Forget a subscription that has ended."""
@@ -128,7 +155,27 @@ class _Followed:
         if subscription.topic.filter is not None:
             self._filters.drop(subscription.topic.filter)
         self.topics.remove(subscription)
-        self.follower.changed()
+        self._pending.want(wanted=self.topics.pending_wanted)
+        self._follower.changed()
+
+    def see(self, heads: NetworkHeads) -> None:
+        """Take the heads of the network."""
+        self._pending.see(heads)
+        self._follower.look(heads.served)
+
+    def announced(self, header: Announced) -> None:
+        """Take a header that a node pushed."""
+        self._follower.announced(header)
+
+    def adopt(self, network: Network) -> None:
+        """Take the network of a new revision."""
+        self._pending.adopt(network)
+        self._follower.adopt(network)
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._pending.close()
+        await self._follower.close()
 
     def cut(self, reason: str, words: str) -> None:
         """Close all connections with subscriptions here."""
@@ -148,21 +195,23 @@ class Hub:
         tally: Tally,
         clock: Callable[[], float],
         follow: Follow,
+        listen: Listen,
         settings: WebSocketSettings,
         token: Callable[[int], str] = token_hex,
         most_filters: int = MOST_FILTERS,
     ) -> None:
-        """`follow` makes the follower of a network; `token` gives so many random bytes in hex; `most_filters`: bytes
+        """`follow` and `listen` make what follows the blocks and the pending transactions of a network; `token` gives so many random bytes in hex; `most_filters`: bytes
         that the different filters of logs may take."""
         self.settings = settings
         self._tally = tally
         self._clock = clock
         self._follow = follow
+        self._listen = listen
         self._token = token
         self._filters = _Filters(most_filters)
         self._networks: Mapping[str, Network] = {}
         self._followed: dict[str, _Followed] = {}
-        self._served: dict[str, Served] = {}
+        self._heads: dict[str, NetworkHeads] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -171,19 +220,17 @@ class Hub:
     def answer(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
         """The answer to a subscribe or an unsubscribe. `turn`: the message that it came in; None over HTTP."""
         namespace, _, verb = plan.method.rpartition("_")
-        if verb == subscription.UNSUBSCRIBE:
+        if verb == subscriptions.UNSUBSCRIBE:
             return self._unsubscribe(network, plan, turn)
         if turn is None:
-            error = Invalid(network.chain.live.http_code, subscription.NOT_SUPPORTED)
+            error = Invalid(network.chain.live.http_code, subscriptions.NOT_SUPPORTED)
             return _refused(network, error, FailureKind.INVALID_PARAMS)
         if network.name not in self._networks:  # the connection is older than the revision that has it no more
             return _refused(network, Invalid(-32000, GONE), FailureKind.INVALID_PARAMS)
         replay = Replay(network.view.head, self.settings.replay)
-        topic = subscription.subscribed(namespace, plan.params, network.chain.live, replay)
+        topic = subscriptions.subscribed(namespace, plan.params, network.chain.live, replay)
         if isinstance(topic, Invalid):
             return _refused(network, topic, FailureKind.INVALID_PARAMS)
-        if topic.full:
-            return _refused(network, Invalid(jsonrpc.INVALID_PARAMS, HASHES_ONLY), FailureKind.INVALID_PARAMS)
         return self._subscribe(network, topic, turn)
 
     def _subscribe(self, network: Network, topic: Topic, turn: MessageTurn) -> Outcome:
@@ -201,48 +248,48 @@ class Hub:
 
     def _unsubscribe(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
         """End a subscription of the connection: as on nodes, whatever the namespace."""
-        named = subscription.unsubscribed(plan.params)
+        named = subscriptions.unsubscribed(plan.params)
         if isinstance(named, Invalid):
             return _refused(network, named, FailureKind.INVALID_PARAMS)
         if turn is None or not turn.session.end(named):
-            return _refused(network, subscription.NOT_FOUND, FailureKind.FILTER_NOT_FOUND)
+            return _refused(network, subscriptions.NOT_FOUND, FailureKind.FILTER_NOT_FOUND)
         return Outcome(source=AnswerSource.LOCAL, result=b"true", block=network.view.head)
 
     def _of(self, name: str) -> _Followed:
-        """A network of the revision in force, with its topics and its follower."""
+        """A network of the revision in force, with its topics and its followers."""
         found = self._followed.get(name)
         if found is None:
             cell = self._tally.network(name)
             topics = Topics(cell, self._clock)
-            found = _Followed(self._networks[name], cell, self._filters, topics, self._follow)
+            found = _Followed(self._networks[name], cell, self._filters, topics, self._follow, self._listen)
             self._followed[name] = found
-            if name in self._served:
-                found.follower.look(self._served[name])
+            if name in self._heads:
+                found.see(self._heads[name])
         return found
 
-    def see(self, network: str, served: Served) -> None:
-        """Take the served head of a network."""
-        self._served[network] = served
-        if network in self._followed:
-            self._followed[network].follower.look(served)
+    def see(self, heads: NetworkHeads) -> None:
+        """Take the heads of a network."""
+        self._heads[heads.network] = heads
+        if heads.network in self._followed:
+            self._followed[heads.network].see(heads)
 
     def announced(self, header: Announced) -> None:
         """Take a header that a node pushed; the served head that follows from it comes afterwards."""
         if header.network in self._followed:
-            self._followed[header.network].follower.announced(header)
+            self._followed[header.network].announced(header)
 
     def adopt(self, networks: Mapping[str, Network], settings: WebSocketSettings) -> None:
         """Take the networks of a new revision. The subscribers of one that is gone are told so and closed."""
         self.settings, self._networks = settings, networks
-        for name in self._served.keys() - networks.keys():
-            del self._served[name]
+        for name in self._heads.keys() - networks.keys():
+            del self._heads[name]
         for name in list(self._followed):
             if name in networks:
-                self._followed[name].follower.adopt(networks[name])
+                self._followed[name].adopt(networks[name])
                 continue
             gone = self._followed.pop(name)
             gone.cut("restarted", GONE)
-            task = asyncio.get_running_loop().create_task(gone.follower.close())
+            task = asyncio.get_running_loop().create_task(gone.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
@@ -250,7 +297,7 @@ class Hub:
         """Stop following. The connections have been closed before."""
         followed, self._followed = self._followed, {}
         for one in followed.values():
-            await one.follower.close()
+            await one.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
 

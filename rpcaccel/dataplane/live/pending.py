@@ -42,8 +42,17 @@ _HASH = re.compile(rb'"0x[0-9a-f]{64}"')
 class PendingTopics(Protocol):
     """The subscribers of a network (dataplane.live.topics.Topics)."""
 
+    @property
+    def whole_wanted(self) -> bool:
+        """Does anybody subscribe to whole transactions?"""
+        ...
+
     async def pending(self, hashes: Sequence[bytes]) -> None:
-        """Send hashes, as raw JSON texts, to all subscribers."""
+        """Send hashes, as raw JSON texts, to those who subscribe to hashes."""
+        ...
+
+    async def whole_pending(self, transactions: Sequence[bytes]) -> None:
+        """Send transactions, as raw JSON texts, to those who want them whole."""
         ...
 
 
@@ -115,7 +124,7 @@ class PendingTransactions:
         self._heads = heads.nodes
         self._look()
 
-    async def transactions(self, hashes: Sequence[bytes]) -> list[bytes]:
+    async def _transactions(self, hashes: Sequence[bytes]) -> list[bytes]:
         """The transactions with these hashes (raw JSON texts), as raw JSON texts; without those that no node knows."""
         places_left = asyncio.Semaphore(_AT_ONCE)
 
@@ -241,6 +250,8 @@ class PendingTransactions:
             hashes = [*self._waiting]
             self._waiting.clear()
             await self._topics.pending(hashes)
+            if self._topics.whole_wanted:
+                await self._topics.whole_pending(await self._transactions(hashes))
 
 
 def _fit(head: NodeHead) -> bool:

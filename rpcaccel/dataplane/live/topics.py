@@ -23,6 +23,8 @@ from rpcaccel.dataplane.live.live_session import LiveSession
 
 TURN = 0.0005
 """Seconds that a delivery may hold the loop before others get their turn."""
+WHOLE = f"whole {PENDING}"
+"""The key of subscriptions to whole pending transactions."""
 _LOOK_EVERY = 8
 """Notifications between two looks at the clock. A power of 2."""
 _FEW = 100
@@ -116,7 +118,7 @@ class Topics:
         self._joined = 0
         """Subscriptions that have joined so far."""
         self._plain: dict[str, dict[LiveSubscription, None]] = {}
-        """The subscriptions to everything but logs, by kind."""
+        """The subscriptions to everything but logs, by kind; those to whole pending transactions under WHOLE."""
         self._logs: dict[LogFilter, dict[LiveSubscription, None]] = {}
         self._index = FilterIndex()
         self._union: LogFilter | None = None
@@ -136,7 +138,12 @@ class Topics:
     @property
     def pending_wanted(self) -> bool:
         """Does anybody subscribe to pending transactions?"""
-        return PENDING in self._plain
+        return PENDING in self._plain or WHOLE in self._plain
+
+    @property
+    def whole_wanted(self) -> bool:
+        """Does anybody subscribe to whole pending transactions?"""
+        return WHOLE in self._plain
 
     @property
     def logs_wanted(self) -> LogFilter | None:
@@ -152,7 +159,7 @@ class Topics:
         subscription.number = self._joined
         wanted = subscription.topic.filter
         if wanted is None:
-            self._plain.setdefault(subscription.topic.kind, {})[subscription] = None
+            self._plain.setdefault(_plain_kind(subscription), {})[subscription] = None
         elif wanted in self._logs:
             self._logs[wanted][subscription] = None
         else:
@@ -167,7 +174,7 @@ class Topics:
 
     def remove(self, subscription: LiveSubscription) -> None:
         """Remove a subscription. One that has not joined is none of them."""
-        wanted, kind = subscription.topic.filter, subscription.topic.kind
+        wanted, kind = subscription.topic.filter, _plain_kind(subscription)
         held = self._plain.get(kind) if wanted is None else self._logs.get(wanted)
         if held is None or subscription not in held:
             return
@@ -193,6 +200,11 @@ class Topics:
     async def pending(self, hashes: Sequence[bytes]) -> None:
         """Send pending transactions, given by their hashes (raw JSON texts)."""
         pairs = ((one, notification.rest(text)) for text in hashes for one in self._of(PENDING))
+        await self._deliver(PENDING, pairs, None)
+
+    async def whole_pending(self, transactions: Sequence[bytes]) -> None:
+        """Send pending transactions to those who want them whole (raw JSON texts)."""
+        pairs = ((one, notification.rest(text)) for text in transactions for one in self._of(WHOLE))
         await self._deliver(PENDING, pairs, None)
 
     def cut(self, kind: str, reason: str, code: int, words: str) -> None:
@@ -245,6 +257,10 @@ class Topics:
 
     def _count_topics(self) -> None:
         self._cell.topics = len(self._plain) + len(self._logs)
+
+
+def _plain_kind(subscription: LiveSubscription) -> str:
+    return WHOLE if subscription.topic.full else subscription.topic.kind
 
 
 def _text(log: Log, *, removed: bool) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rpcaccel.core.heads.served_head import Served
+from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
@@ -43,6 +43,26 @@ class FakeFollower:
 
     async def close(self) -> None:
         self.closed = True
+
+
+class FakePending:
+    """Notes whether pending transactions are wanted."""
+
+    def __init__(self, _network: Network, topics: Topics) -> None:
+        self.topics = topics
+        self.wanted = False
+
+    def want(self, *, wanted: bool) -> None:
+        self.wanted = wanted
+
+    def adopt(self, network: Network) -> None:
+        """Do nothing."""
+
+    def see(self, heads: NetworkHeads) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        self.wanted = False
 
 
 class FakeSink:

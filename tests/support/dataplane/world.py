@@ -40,7 +40,7 @@ from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.dataplane.fake_client import FakeClient
-from tests.support.dataplane.fake_live import FakeFollower
+from tests.support.dataplane.fake_live import FakeFollower, FakePending
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_socket import closed_door
 from tests.support.stores.looking import looked
@@ -205,7 +205,7 @@ class Host:
         rng = random.Random(name)
         self.engine = Engine(self.memory, FakeStore(world.shared), tally, world.clock.now, rng)
         self.state = WorkerState(tally, world.clock.now, rng, connect=world.connect)
-        self.live = Hub(tally, world.clock.now, FakeFollower, world.settings.http.websocket)
+        self.live = Hub(tally, world.clock.now, FakeFollower, FakePending, world.settings.http.websocket)
         self.calls = Calls(self.engine, self.live, world.clock.now, world.settings.http)
         self.probers = {
             network: Prober(

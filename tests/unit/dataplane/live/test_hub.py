@@ -10,7 +10,7 @@ import pytest
 
 from rpcaccel.config.model import WebSocketSettings
 from rpcaccel.core.client_limits import Client, Exposure, Limits
-from rpcaccel.core.heads.served_head import Served
+from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.messages import Announced
@@ -25,7 +25,7 @@ from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
 from rpcaccel.dataplane.rpc.hit_memo import KnownCalls
 from rpcaccel.dataplane.rpc.path_routes import PathRoute
-from tests.support.dataplane.fake_live import FakeFollower, FakeSink
+from tests.support.dataplane.fake_live import FakeFollower, FakePending, FakeSink
 from tests.support.dataplane.world import HEAD, World
 
 
@@ -44,12 +44,14 @@ class Live:
         self.host = world.hosts[0]
         self.tally = Tally()
         self.followers: dict[str, FakeFollower] = {}
+        self.pending: dict[str, FakePending] = {}
         self.settings = WebSocketSettings(**settings)
         tokens = iter(range(10_000_000))
         self.hub = Hub(
             self.tally,
             world.clock.now,
             self.follow,
+            self.listen,
             self.settings,
             lambda size: f"{next(tokens):0{size * 2}x}",
             most_filters,
@@ -60,6 +62,10 @@ class Live:
 
     def follow(self, network: Network, topics: Topics, cell: NetworkCell) -> FakeFollower:
         made = self.followers[network.name] = FakeFollower(network, topics, cell)
+        return made
+
+    def listen(self, network: Network, topics: Topics) -> FakePending:
+        made = self.pending[network.name] = FakePending(network, topics)
         return made
 
     def connect(self) -> tuple[FakeSink, LiveSession]:
@@ -262,10 +268,21 @@ def test_a_replay_is_bounded_by_the_settings_in_force(world: World) -> None:
     assert isinstance(live.ask("eth_subscribe", "newHeads", {"fromBlock": hex(HEAD - 6)}), str)
 
 
-def test_whole_pending_transactions_are_refused_rather_than_never_sent(live: Live) -> None:
-    code, message = live.ask("eth_subscribe", "newPendingTransactions", True, network="three")
-    assert (code, "hashes" in message) == (-32602, True)
-    assert isinstance(live.ask("eth_subscribe", "newPendingTransactions", False, network="three"), str)
+def test_pending_transactions_are_followed_while_somebody_subscribes_to_them(live: Live) -> None:
+    live.ask("eth_subscribe", "newHeads", network="three")
+    pending = live.pending["three"]
+    assert not pending.wanted
+    hashes = live.ask("eth_subscribe", "newPendingTransactions", network="three")
+    whole = live.ask("eth_subscribe", "newPendingTransactions", True, network="three")
+    assert pending.wanted
+    live.world.run(pending.topics.pending([b'"0x1"']))
+    live.world.run(pending.topics.whole_pending([b'{"hash":"0x1"}']))
+    assert live.sink.results == ["0x1", {"hash": "0x1"}]
+    assert live.cell("three").delivered == {"newPendingTransactions": 2}
+    assert live.ask("eth_unsubscribe", hashes, network="three") is True
+    assert pending.wanted
+    assert live.ask("eth_unsubscribe", whole, network="three") is True
+    assert not pending.wanted
 
 
 def test_what_is_subscribed_on_a_connection_that_was_closed_meanwhile_ends_at_once(live: Live) -> None:
@@ -276,12 +293,12 @@ def test_what_is_subscribed_on_a_connection_that_was_closed_meanwhile_ends_at_on
 
 
 def test_nothing_is_followed_until_somebody_subscribes_and_then_from_the_head_known(live: Live) -> None:
-    live.hub.see("one", Served(head=7))
+    live.hub.see(NetworkHeads(network="one", served=Served(head=7)))
     live.hub.announced(Announced("one", 7, "0x7", b"{}"))
     assert not live.followers
     live.ask("eth_subscribe", "newHeads")
-    live.hub.see("one", Served(head=8))
-    live.hub.see("two", Served(head=9))
+    live.hub.see(NetworkHeads(network="one", served=Served(head=8)))
+    live.hub.see(NetworkHeads(network="two", served=Served(head=9)))
     header = Announced("one", 9, "0x9", b"{}")
     live.hub.announced(header)
     assert [served.head for served in live.followers["one"].seen] == [7, 8]
