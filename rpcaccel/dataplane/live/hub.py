@@ -200,8 +200,8 @@ class Hub:
         token: Callable[[int], str] = token_hex,
         most_filters: int = MOST_FILTERS,
     ) -> None:
-        """`follow` and `listen` make what follows the blocks and the pending transactions of a network; `token` gives so many random bytes in hex; `most_filters`: bytes
-        that the different filters of logs may take."""
+        """`follow` and `listen` make what follows the blocks and the pending transactions of a network; `token` gives
+        so many random bytes in hex; `most_filters`: bytes that the different filters of logs may take."""
         self.settings = settings
         self._tally = tally
         self._clock = clock
