@@ -258,6 +258,26 @@ async def test_who_asks_for_answers_and_does_not_read_is_not_read_from() -> None
             assert len((await client.got()).payload) > MIB
 
 
+async def test_answers_that_were_asked_for_may_wait_where_notifications_may_not() -> None:
+    async with (
+        gated_nodes() as nodes,
+        proxying(nodes, http={"websocket": {"queue": 64 * KIB}}) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.send(frame(BLOCK))
+        await nodes[0].arrived.wait()
+        (server,) = sockets(proxy)
+        assert server.notify(b"x" * 10 * MIB)
+        assert server.unread > 64 * KIB
+        nodes[0].release()
+        await until(lambda: tally(proxy).in_flight == 0)
+        assert not server.notify(b"x")
+        assert len((await client.got()).payload) == 10 * MIB
+        assert (await client.got()).json["id"] == 1
+        assert (await client.got()).closed[0] == 1013
+
+
 async def test_a_flood_of_pings_makes_no_one_hold_more() -> None:
     async with (
         harmony_nodes(1) as nodes,
