@@ -41,8 +41,8 @@ TURN = 0.0005
 """Seconds for which the messages of one client may hold the loop before others get their turn."""
 FAREWELL = 5.0
 """Seconds in which a client must take the close frame and answer it, before its connection is broken off."""
-SILENT_PINGS = 2.5
-"""The silence after which a client is given up, as a multiple of http.websocket.ping."""
+PINGS = 2
+"""The pings that a client may leave unanswered. Half of http.websocket.ping after the last one it is given up."""
 PART_OF_UNSENT = 4
 """One part in so many of http.max_unsent is what the unread answers of one client may have."""
 RESTARTING = "restarting: connect again"
@@ -427,13 +427,13 @@ class WebSocket(asyncio.Protocol):
         if self._since and now - self._since > http.read_timeout:
             self._around.front.lost("slow-client")
             self.close(CloseCode.POLICY, f"a message did not arrive within {http.read_timeout:g} s")
-        elif silent > SILENT_PINGS * settings.ping:
+        elif self._pings >= PINGS and silent > (PINGS + 0.5) * settings.ping:
             self.close(CloseCode.INTERNAL_ERROR, "the pings are not answered")
         elif now - self._used > settings.idle:
             self.close(CloseCode.GOING_AWAY, f"nothing was called or subscribed to for {settings.idle:g} s")
         elif reason := self._around.front.outdated(self.head):
             self.close(CloseCode.RESTART if self.head.route is None else CloseCode.POLICY, reason)
-        elif silent >= settings.ping * (self._pings + 1):
+        elif self._pings < PINGS and silent >= settings.ping * (self._pings + 1):
             self._pings += 1
             self._write((control(_PING),))
 

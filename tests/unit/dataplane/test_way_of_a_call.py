@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from rpcaccel.simnode.server.factories import harmony_nodes
+from tests.support.dataplane.raw_socket import RawSocket, frame
 from tests.support.proxy import Proxy, proxying
 
 MOST_OF_A_MISS = 97
@@ -19,6 +20,8 @@ MOST_OF_A_MISS = 97
 MOST_FILES = 39
 """Files that these calls are in; wanted: 15."""
 MOST_OF_A_HIT = 9
+MOST_OF_A_MESSAGE = 29
+"""Function calls of a hit that is asked for over a WebSocket."""
 WARM = 60
 """Calls before those that are counted: what is made once for a method, a head or a second."""
 
@@ -73,3 +76,18 @@ async def test_a_hit_goes_the_short_way() -> None:
             proxy, lambda _: b'{"id":1,"method":"eth_getTransactionCount","params":["0x%040x","0x10"]}' % 7
         )
     assert len(found.files) <= MOST_OF_A_HIT
+
+
+async def test_a_hit_over_a_websocket_goes_the_short_way_too() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes) as proxy,
+        RawSocket.open(proxy.worker.port) as client,
+    ):
+        body, counts = b'{"id":1,"method":"eth_getTransactionCount","params":["0x%040x","0x10"]}' % 7, []
+        for _ in range(WARM + 8):
+            with Counted() as counted:
+                client.send(frame(body))
+                assert b'"result"' in (await client.got()).payload
+            counts.append(len(counted.files))
+    assert min(counts[WARM:]) <= MOST_OF_A_MESSAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 from itertools import pairwise
 
@@ -129,11 +130,15 @@ def test_a_compressed_message_may_come_in_fragments_and_not_compressed_beside_ot
 
 
 def test_what_is_compressed_is_not_decompressed_beyond_the_bound() -> None:
-    bomb = squeezed(b"\0" * 400_000)
+    bomb = squeezed(b"\0" * 900_000)
     assert len(bomb) < MOST
+    tracemalloc.start()
     with pytest.raises(FrameError) as refused:
         read(bomb, deflates=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert refused.value.code == TOO_BIG
+    assert peak < 200_000
 
 
 def test_what_is_no_deflate_is_refused() -> None:

@@ -50,6 +50,11 @@ class Watch:
         self._patience.waits(connection, now, self.max_unsent)
         return connection
 
+    def adds(self, connection: Connection, size: int, *, takes: int, now: float) -> None:
+        """A message follows others, and the client takes so many bytes."""
+        connection.wire.unsent += size - takes
+        self._patience.grew(connection, size, now, self.max_unsent)
+
     def takes_all(self, connection: Connection) -> None:
         connection.wire.unsent = 0
         self._patience.no_longer(connection)
@@ -159,3 +164,37 @@ def test_who_left_holds_nothing() -> None:
     watch.writes(gone, 9 * MIB)
     watch.writes(Connection(), 9 * MIB)
     assert watch.look(5.0) == []
+
+
+def test_a_client_that_takes_messages_as_they_come_is_kept_and_one_that_does_not_is_let_go() -> None:
+    reading, deaf = Connection(), Connection()
+    watch = Watch(reading, deaf)
+    for connection in (reading, deaf):
+        watch.writes(connection, 2 * LEAST_TAKEN)
+    for second in range(1, 10):
+        watch.adds(reading, LEAST_TAKEN, takes=LEAST_TAKEN, now=float(second))
+        watch.adds(deaf, 100, takes=0, now=float(second))
+        assert watch.look(float(second)) == []
+    assert watch.look(10.5) == ["slow-reader"]
+    assert deaf.wire.aborted
+    assert not reading.wire.aborted
+
+
+def test_messages_that_follow_count_in_what_is_held_for_all() -> None:
+    connections = [Connection() for _ in range(4)]
+    watch = Watch(*connections, max_unsent=4 * MIB)
+    for connection in connections:
+        watch.writes(connection, MIB // 2)
+    for _ in range(8):
+        for connection in connections:
+            if connection.transport is not None:
+                watch.adds(connection, MIB // 4, takes=0, now=1.0)
+    kept = [connection.wire.unsent for connection in connections if not connection.wire.aborted]
+    assert watch.lost
+    assert sum(kept) - max(kept) <= 4 * MIB
+
+
+def test_messages_to_a_client_that_is_not_watched_count_nothing() -> None:
+    watch = Watch(Connection())
+    watch.adds(watch.connections[0], MIB, takes=0, now=1.0)
+    assert watch.look(100.0) == []

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.client_limits import hashed, make
-from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.http.websocket import SocketState, WebSocket
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import BINARY, CLOSE, PING, PONG, TEXT, RawSocket, frame, handshake, squeezed
 from tests.support.fleet import gated_nodes
@@ -142,6 +142,37 @@ async def test_a_connection_may_be_used_by_post_before_it_becomes_a_websocket() 
         await until(lambda: tally(proxy).websockets == tally(proxy).connections == 0)
 
 
+async def test_who_does_not_read_its_answers_yet_is_not_read_from_as_a_websocket_either() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, aiohttp.ClientSession() as http:
+        await (await http.post(proxy.url, data=CHAIN)).read()
+        (lane,) = proxy.worker._lanes.open
+        lane.pause_writing()
+        lane.data_received(handshake() + frame(CHAIN))
+        server = socket_of(proxy)
+        assert server.writing_paused
+        assert tally(proxy).requests == 1
+        server.resume_writing()
+        assert tally(proxy).requests == 2
+
+
+async def test_a_handshake_of_a_client_that_sends_no_more_ends_the_connection() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy:
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.worker.port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(BLOCK), BLOCK))
+        await nodes[0].arrived.wait()
+        writer.write(handshake())
+        writer.write_eof()
+        (lane,) = proxy.worker._lanes.open
+        await until(lambda: lane._ended)
+        nodes[0].release()
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b" 101 " not in answer
+        assert tally(proxy).websockets == 0
+        writer.close()
+
+
 async def test_answers_overtake_one_another() -> None:
     async with gated_nodes() as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
         nodes[0].hold("hmyv2_getBlockByNumber")
@@ -176,13 +207,14 @@ async def test_who_sends_many_at_once_lets_others_have_their_turn() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
         server, turns = socket_of(proxy), 0
         server.data_received(frame(CHAIN) * 2000)
+        assert server.transport is not None
+        assert not server.transport.is_reading(), "what was read is answered first"
         while tally(proxy).requests < 2000:
             turns += 1
             await asyncio.sleep(0)
         assert turns > 3
         for _ in range(2000):
             assert (await client.got()).json["id"] == 7
-        assert server.transport is not None
         assert server.transport.is_reading()
 
 
@@ -368,7 +400,9 @@ async def test_a_network_that_is_gone_is_told_and_its_connections_are_closed() -
         RawSocket.open(proxy.worker.port, "/harmony-s0") as client,
     ):
         proxy.worker.adopt(settings_for(others, "harmony-s1"), 2)
-        client.send(frame(CHAIN))
+        server = socket_of(proxy)
+        server.data_received(frame(CHAIN))
+        assert server.state is SocketState.CLOSING
         assert (await client.got()).closed == (1012, "the network is no longer served here")
 
 
