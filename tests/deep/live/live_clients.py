@@ -49,6 +49,9 @@ class LiveClient:
 
     def _events(self) -> Iterator[tuple[str, Any]]:
         for line in self.process.output.splitlines():
+            if not line.startswith("{"):  # the client's own error and what follows
+                yield "failed", line
+                return
             yield from json.loads(line).items()
 
     def faults(self, chain: ReplicaChain, branch: dict[int, str]) -> list[str]:
