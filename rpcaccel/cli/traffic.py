@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from random import Random
 
 import aiohttp
@@ -87,32 +86,35 @@ _TOLD = msgspec.json.Decoder(_Told)
 
 
 async def subscribe(url: str, stop: asyncio.Event, *, pause: float = _PAUSE) -> None:
-    """Subscribe to headers and logs until `stop`; when the WebSocket ends, come back after `pause` seconds and resume
-    at the newest block, of which logs may have been on their way."""
-    after = ""
+    """Subscribe to headers and logs until `stop`; whatever ended the WebSocket, come back after `pause` seconds and
+    resume at the newest block, of which logs may have been on their way."""
+    subscriber = _Subscriber(url)
+    ending = asyncio.create_task(stop.wait())
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as http:
-        ending = asyncio.create_task(stop.wait())
         while not stop.is_set():
-            listening = asyncio.create_task(_listen(http, url, after))
+            listening = asyncio.create_task(subscriber.listen(http))
             await asyncio.wait({listening, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not listening.done():
-                listening.cancel()
-                await asyncio.wait({listening})
-                return
-            after = listening.result()
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
             await asyncio.wait({ending}, timeout=pause)
 
 
-async def _listen(http: aiohttp.ClientSession, url: str, after: str) -> str:
-    """One WebSocket until its end; the number of the newest block, as it was told."""
-    start = [{"fromBlock": after}] if after else []
-    with suppress(aiohttp.ClientError, TimeoutError, msgspec.DecodeError):
-        async with http.ws_connect(url, heartbeat=30) as socket:
+class _Subscriber:
+    """The demo's client of subscriptions."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._newest = ""
+        """The number of the newest block, as it was told."""
+
+    async def listen(self, http: aiohttp.ClientSession) -> None:
+        """One WebSocket until its end. Raises what its client and its server raise."""
+        start = [{"fromBlock": self._newest}] if self._newest else []
+        async with http.ws_connect(self._url, heartbeat=30) as socket:
             for kind, params in (("newHeads", start), ("logs", start or [{}])):
                 sent = {"jsonrpc": "2.0", "id": kind, "method": "eth_subscribe", "params": [kind, *params]}
                 await socket.send_str(msgspec.json.encode(sent).decode())
             async for message in socket:
                 told = _TOLD.decode(message.data)
                 if told.params is not None:
-                    after = told.params.result.number or after
-    return after
+                    self._newest = told.params.result.number or self._newest

@@ -413,8 +413,8 @@ def _resp_lines(stream: BinaryIO) -> list[bytes]:
 class Anvil:
     """A real EVM node with funded accounts; a block per transaction unless `options` say otherwise."""
 
-    def __init__(self, *options: str, port: int = 0) -> None:
-        self.process = Process([require("anvil"), "--host", LOOPBACK, "--port", str(port), *options])
+    def __init__(self, *options: str) -> None:
+        self.process = Process([require("anvil"), "--host", LOOPBACK, "--port", "0", *options])
         listening = self.process.wait_for(rf"Listening on {re.escape(LOOPBACK)}:(\d+)")
         self.port = int(listening[1])
 

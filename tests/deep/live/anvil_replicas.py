@@ -1,7 +1,8 @@
 """Real EVM nodes that are told the same transactions and times, and so have the same blocks, hash for hash.
 
-A node that is killed loses everything. When it comes back it is told all steps again: to a proxy it is a node that
-syncs, behind the others until it has caught up.
+A node that is killed loses everything. When it comes back it is told all steps again, behind a shut door until the last
+reorganisation: a real node that syncs never has blocks that were abandoned. After that others see a node that is behind
+until it has caught up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from tests.deep.live.node_door import NodeDoor
 from tests.support.services import LOOPBACK, START_SECONDS, Anvil, wait_until
 
 PAYER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
@@ -30,6 +32,7 @@ _GAS = {"gas": "0x100000", "gasPrice": "0x77359400"}
 Call = tuple[str, Sequence[Any]]
 Step = tuple[Call, ...]
 _BLOCK: Call = ("evm_mine", [])
+_REORG = "anvil_reorg"
 
 
 class AnvilReplica:
@@ -41,29 +44,31 @@ class AnvilReplica:
         self._done = 0
         self.alive = True
         self._anvil = Anvil(*_OPTIONS)
-        self.port = self._anvil.port
-        self._thread = self._follow()
+        self._door = NodeDoor()
+        self._door.open(self._anvil.port)
+        self.url = f"http://{LOOPBACK}:{self._door.port}"
+        """The address that others see."""
+        self._thread = self._follow(shown_from=0)
 
     def __repr__(self) -> str:
         return f"<AnvilReplica at {self.url}, {self._done} of {len(self._steps)} steps>"
-
-    @property
-    def url(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
 
     @property
     def settled(self) -> bool:
         """Whether it was told every step."""
         return self._done == len(self._steps)
 
-    def _follow(self) -> threading.Thread:
-        thread = threading.Thread(target=self._tell, name=f"steps for {self.url}", daemon=True)
+    def _follow(self, shown_from: int) -> threading.Thread:
+        thread = threading.Thread(target=self._tell, args=(shown_from,), name=f"steps for {self.url}", daemon=True)
         thread.start()
         return thread
 
-    def _tell(self) -> None:
+    def _tell(self, shown_from: int) -> None:
+        """Tell the node all steps; the door is opened after `shown_from` of them."""
         try:
             while True:
+                if self._done == shown_from > 0:
+                    self._door.open(self._anvil.port)
                 with self._news:
                     self._news.wait_for(lambda: not self.alive or not self.settled)
                     if not self.alive:
@@ -80,7 +85,7 @@ class AnvilReplica:
 
     def ask(self, method: str, *params: Any) -> Any:
         """The result of one call, on a connection of its own. Raises OSError where the node is gone."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=START_SECONDS)
+        connection = http.client.HTTPConnection(LOOPBACK, self._anvil.port, timeout=START_SECONDS)
         try:
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
             connection.request("POST", "/", body, {"Content-Type": "application/json"})
@@ -98,13 +103,20 @@ class AnvilReplica:
             self._news.notify_all()
         self._anvil.process.kill()
         self._thread.join()
+        self._door.shut()
 
     def revive(self) -> None:
-        """Start it again at the same port, empty; it is told all steps meanwhile."""
-        self._anvil = Anvil(*_OPTIONS, port=self.port)
+        """Start it again, empty; it is told all steps meanwhile."""
+        self._anvil = Anvil(*_OPTIONS)
         self._done = 0
         self.alive = True
-        self._thread = self._follow()
+        reorganised = (number for number, step in enumerate(self._steps, 1) if step[-1][0] == _REORG)
+        self._thread = self._follow(max(reorganised, default=1))
+
+    def close(self) -> None:
+        """End it for ever."""
+        self.kill()
+        self._door.close()
 
 
 _OPTIONS = ("--no-mining", "--timestamp", str(int(time.time()) - 7200), "--order", "fifo")
@@ -119,7 +131,7 @@ class ReplicaChain:
         self.nodes: list[AnvilReplica] = []
         for _ in range(count):
             node = AnvilReplica(self._steps, self._news)
-            started.callback(node.kill)
+            started.callback(node.close)
             self.nodes.append(node)
         # Without an interval the time of a block would follow the clock of the machine.
         self._add(("anvil_setBlockTimestampInterval", [1]))
@@ -140,7 +152,7 @@ class ReplicaChain:
     def reorganise(self, depth: int) -> None:
         """Replace the newest blocks by as many others, of which the first one has a log."""
         pay = {"from": OTHER, "to": EMITTER, "value": hex(len(self._steps)), **_GAS}
-        self._add(("anvil_reorg", [depth, [[pay, 0]]]))
+        self._add((_REORG, [depth, [[pay, 0]]]))
 
     def settle(self) -> None:
         """Wait until every node that runs was told every step, and compare their branches."""

@@ -23,7 +23,7 @@ class Logs extends SocketSubscriber {
 async function main() {
   const provider = new WebSocketProvider(url);
   provider.websocket.onclose = (event) => {
-    say({ closed: event.code });
+    say({ closed: `${event.code} ${event.reason}` });
     process.exit(3);
   };
   await provider.getNetwork();

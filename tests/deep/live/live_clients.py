@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,6 +21,8 @@ RESUMED_AFTER = 12
 PLAIN = ("ethers", "viem", "web3.py")
 """Clients that know nothing of resuming: their connection stays open all the time."""
 CLIENTS = (*PLAIN, "resuming")
+NEWEST = 20_000
+"""Characters of a client's output in which its newest blocks are."""
 
 
 class LiveClient:
@@ -38,13 +41,17 @@ class LiveClient:
             raise AssertionError(f"{self!r} ended; it wrote:\n{self.process.output}")
         return all(f'{{"{kind}"' in self.process.output for kind in ("head", "number", "log"))
 
-    def wait_for_block(self, name: str, seconds: float) -> None:
-        """Wait until the header and a log of this block have come."""
-        self.process.wait_for(rf'\{{"head".*"hash": ?"{name}"', seconds)
-        self.process.wait_for(rf'\{{"log".*"blockHash": ?"{name}"', seconds)
+    def has(self, name: str) -> bool:
+        """Whether the header and a log of this block have come, or no more can come."""
+        told = self.process.output[-NEWEST:]
+        kinds = (rf'\{{"head".*"hash": ?"{name}"', rf'\{{"log".*"blockHash": ?"{name}"')
+        return not self.process.running or all(re.search(kind, told) for kind in kinds)
 
     def _events(self) -> Iterator[tuple[str, Any]]:
         for line in self.process.output.splitlines():
+            if not line.startswith("{"):  # the client's own error and what follows
+                yield "failed", line
+                return
             yield from json.loads(line).items()
 
     def faults(self, chain: ReplicaChain, branch: dict[int, str]) -> list[str]:

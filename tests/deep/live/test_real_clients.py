@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,7 @@ def proxy(chain: ReplicaChain, tmp_path: Path) -> Iterator[str]:
         assert found is not None, program.output
         program.wait_ready(f"{found[1]}/readyz")
         yield found[1]
+        print(program.output)  # shown of a test that fails
 
 
 def subscribed(names: tuple[str, ...], url: str, chain: ReplicaChain, started: ExitStack) -> list[LiveClient]:
@@ -65,8 +66,11 @@ def judged(clients: list[LiveClient], chain: ReplicaChain) -> list[str]:
     chain.mine()
     chain.settle()
     branch = chain.branch()
+    with suppress(TimeoutError):  # what is missing is told below
+        wait_until(
+            "the last block at all clients", lambda: all(one.has(branch[max(branch)]) for one in clients), LATEST
+        )
     for client in clients:
-        client.wait_for_block(branch[max(branch)], LATEST)
         print(client.summary())
     return [fault for client in clients for fault in client.faults(chain, branch)]
 

@@ -15,7 +15,7 @@ async function main() {
   const client = createPublicClient({ transport: webSocket(url, { reconnect: false }) });
   const { socket } = await client.transport.getRpcClient();
   socket.addEventListener("close", (event) => {
-    say({ closed: event.code });
+    say({ closed: `${event.code} ${event.reason}` });
     process.exit(3);
   });
   // viem gives its users the number of a block only: the header is taken from the subscription that stands below.

@@ -202,8 +202,10 @@ async def test_blocks_come_by_the_clock_as_late_as_the_node_and_its_pushes_are(o
 
 
 async def waiting(clock: ManualClock, timers: int) -> None:
-    while clock.waiting < timers:
-        await asyncio.sleep(0)
+    """Return once so many timers are set; a failure when that takes 10 s."""
+    async with asyncio.timeout(10):
+        while clock.waiting < timers:
+            await asyncio.sleep(0)
 
 
 async def test_pending_transactions_are_told_once_by_the_nodes_own_hash(served: SimNode, opened: Open) -> None:

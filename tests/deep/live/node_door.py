@@ -1,0 +1,84 @@
+"""The address of a node that others see: connections are passed on to wherever the node serves, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+from tests.support.services import LOOPBACK, START_SECONDS
+
+
+class NodeDoor:
+    """A port on loopback, in a thread of its own. While the door is shut, connections are refused."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="door of a node", daemon=True)
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<NodeDoor at {self.port}, {len(self._writers)} connections>"
+
+    def open(self, target: int) -> None:
+        """Pass connections on to this port."""
+        self._run(self._open(target))
+
+    def shut(self) -> None:
+        """Cut all connections and refuse new ones."""
+        self._run(self._shut())
+
+    def close(self) -> None:
+        """Shut the door for ever."""
+        self.shut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_SECONDS)
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(START_SECONDS)
+
+    async def _open(self, target: int) -> None:
+        def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Awaitable[None]:
+            return self._pass_on(reader, writer, target)
+
+        self._server = await asyncio.start_server(passed_on, LOOPBACK, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _shut(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int) -> None:
+        self._writers.add(writer)
+        try:
+            from_node, to_node = await asyncio.open_connection(LOOPBACK, target)
+        except OSError:
+            writer.transport.abort()
+            self._writers.discard(writer)
+            return
+        self._writers.add(to_node)
+        pumps = [asyncio.create_task(_pump(*ends)) for ends in ((reader, to_node), (from_node, writer))]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
+        for end in (writer, to_node):
+            self._writers.discard(end)
+            end.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass bytes on until either side ends."""
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        return
