@@ -79,6 +79,10 @@ class LiveTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The member of the header that holds the shard of the network as an integer; empty where there is none."""
     logs: str = "eth_getLogs"
     """The method whose logs equal those of a subscription."""
+    whole_pending: bool = False
+    """May newPendingTransactions have a second param, which asks for whole transactions?"""
+    range_error: tuple[int, str] = (-32602, "invalid block range params")
+    """Code and message of the error for a filter of logs whose last block is below its first one."""
     http_code: int = -32601
     """The code of the error that a subscribe over HTTP gets."""
     ports: dict[str, int] = {}

@@ -24,6 +24,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import (
     Adopt,
     Adopted,
+    Announced,
     Drain,
     ExplainOrder,
     ExplainReply,
@@ -113,6 +114,8 @@ class LinkEnd:
     def _hand_on(self, order: Order, worker: Worker) -> None:
         if isinstance(order, Heads):
             worker.see(order.heads)
+        elif isinstance(order, Announced):
+            worker.announced(order)
         elif isinstance(order, QuotaBrought):
             worker.bring(order.uses)
         elif isinstance(order, Sent):

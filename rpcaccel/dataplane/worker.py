@@ -20,12 +20,12 @@ from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.core.heads.served_head import NetworkHeads
+from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.memo import part_of
-from rpcaccel.core.messages import Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.quota import Brought
-from rpcaccel.core.stats.counters import TallySnapshot
+from rpcaccel.core.stats.counters import NetworkCell, TallySnapshot
 from rpcaccel.core.stats.error_log import ErrorNews
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
@@ -36,6 +36,8 @@ from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.slow_clients import keep_watch
+from rpcaccel.dataplane.live.hub import Hub
+from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Admission
@@ -89,7 +91,8 @@ class Worker:
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
         self._tell = on_hint
-        self._calls = Calls(self.engine, clock, settings.http)
+        self.live = Hub(self._tally, clock, _NoFollower, settings.http.websocket)
+        self._calls = Calls(self.engine, self.live, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
         self._front = RequestHandler(
             settings.http,
@@ -150,6 +153,7 @@ class Worker:
         memos = part_of(settings.memory.size)
         self.state.memos.resize(memos)
         self._memory.resize(settings.memory.size - memos, settings.memory.max_entry, self._clock())
+        self.live.adopt(self.state.networks, settings.http.websocket)
         self._settings = settings
         self._front.settings = self._calls.settings = settings.http
         self._calls.errors.params = settings.errors.params
@@ -170,6 +174,12 @@ class Worker:
         self.state.see(heads)
         if network is not None and network.view.head > before >= 0:
             self.engine.refresh.head_moved(network)
+        if network is not None:
+            self.live.see(heads.network, heads.served)
+
+    def announced(self, header: Announced) -> None:
+        """Take a header that a node pushed."""
+        self.live.announced(header)
 
     def heard(self, sent: Sent) -> None:
         """Note that nodes took a transaction that another worker sent."""
@@ -251,6 +261,7 @@ class Worker:
             await asyncio.sleep(LOOK_EVERY)
         await asyncio.sleep(0)  # calls that have arrived begin before idle connections are closed
         await self._lanes.drain(timeout)
+        await self.live.close()
         await self.engine.flights.close()
         await self.engine.leasing.close()
         await self.engine.broadcasts.close(timeout)
@@ -337,6 +348,32 @@ class Worker:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+class _NoFollower:
+    """Stands in for the follower of a network: subscriptions join, and nothing is sent to them."""
+
+    def __init__(self, network: Network, topics: Topics, cell: NetworkCell) -> None:
+        self._topics = topics
+
+    def adopt(self, network: Network) -> None:
+        """Do nothing."""
+
+    def begin(self, subscription: LiveSubscription) -> None:
+        """Let the subscription join."""
+        self._topics.add(subscription)
+
+    def changed(self) -> None:
+        """Do nothing."""
+
+    def look(self, served: Served) -> None:
+        """Do nothing."""
+
+    def announced(self, header: Announced) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 def _refusals(network: Network, now: float, *, at_any_block: bool = False) -> dict[str, str]:

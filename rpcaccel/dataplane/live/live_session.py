@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rpcaccel.dataplane.live.topics import LiveSubscription
+
 
 class Sink(Protocol):
     """The connection of a client, as its subscriptions write to it."""
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were sent and that the client has not taken yet."""
+        ...
 
     def notify(self, *parts: bytes) -> bool:
         """Send one message, given in parts. False when the connection is closed, or is closed now because its client
@@ -21,31 +28,74 @@ class Sink(Protocol):
 class LiveSession:
     """The subscriptions of one connection. `most`: how many there may be."""
 
+    __slots__ = ("_held", "closed", "most", "sink")
+
     def __init__(self, sink: Sink, most: int) -> None:
         self.sink = sink
         self.most = most
+        self.closed = False
+        self._held: dict[str, LiveSubscription] = {}
+
+    def __repr__(self) -> str:
+        return f"<session of {self.count} subscriptions>"
 
     @property
     def count(self) -> int:
         """The number of subscriptions."""
-        return 0
+        return len(self._held)
 
     def turn(self) -> MessageTurn:
         """A turn for one message of the client, which may hold several calls."""
         return MessageTurn(self)
 
+    def hold(self, subscription: LiveSubscription) -> None:
+        """Keep a subscription until it ends. On a connection that is closed already it ends at once."""
+        if self.closed:
+            subscription.end()
+        else:
+            self._held[subscription.id] = subscription
+
+    def end(self, subscription_id: str) -> bool:
+        """End one subscription; False when the connection has none of this id."""
+        found = self._held.pop(subscription_id, None)
+        if found is not None:
+            found.end()
+        return found is not None
+
+    def cut(self, code: int, reason: str) -> bool:
+        """Close the connection from our side; False when it is closed already."""
+        if self.closed:
+            return False
+        self.close()
+        self.sink.close(code, reason)
+        return True
+
     def close(self) -> None:
         """End all subscriptions: the connection is closed."""
+        self.closed = True
+        held, self._held = self._held, {}
+        for subscription in held.values():
+            subscription.end()
 
 
 class MessageTurn:
     """One message of a client. What it subscribes to begins once its answer is written, so that no notification comes
     before the answer."""
 
-    __slots__ = ("session",)
+    __slots__ = ("_new", "session")
 
     def __init__(self, session: LiveSession) -> None:
         self.session = session
+        self._new: list[LiveSubscription] = []
+
+    def add(self, subscription: LiveSubscription) -> None:
+        """Take a subscription that begins with `settle`."""
+        self.session.hold(subscription)
+        self._new.append(subscription)
 
     def settle(self) -> None:
         """Begin the subscriptions: the answer to the message is written."""
+        new, self._new = self._new, []
+        for subscription in new:
+            if subscription.open:
+                subscription.begin()

@@ -23,6 +23,7 @@ from rpcaccel.core.wire.jsonrpc import Call, Invalid
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
+from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.rpc.admission import NOBODY, Caller
 from rpcaccel.dataplane.rpc.error_notes import ErrorNotes
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
@@ -69,12 +70,13 @@ class _Taken(Struct, gc=False):
 class Calls:
     """Answers request bodies. One per worker."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float], settings: HttpSettings) -> None:
+    def __init__(self, engine: Engine, live: Hub, clock: Callable[[], float], settings: HttpSettings) -> None:
         self.settings = settings
         self.access: Observer | None = None
         """Called for every call; None: neither log nor traces are wanted."""
         self.errors = ErrorNotes()
         self._engine = engine
+        self._live = live
         self.clock = clock
 
     def begin(self, body: bytes, route: PathRoute, caller: Caller = NOBODY) -> Answered | Pending[Answered]:
@@ -182,6 +184,9 @@ class Calls:
         outcome = (None if guest is None else _refused(guest, method, rule.heavy, started)) or refused
         if outcome is not None:
             plan = network.planner.unread(method, call.params)
+        elif rule.kind == "subscribe":
+            plan = network.planner.unread(method, call.params)
+            outcome = self._live.answer(network, plan, caller.turn)
         else:
             plan = network.planner.plan(method, call.params, network.sight.view)
             outcome = engine.answer_now(network, plan)

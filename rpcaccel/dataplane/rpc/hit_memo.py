@@ -140,7 +140,7 @@ class KnownCalls:
 def _plain(plan: Plan, outcome: Outcome) -> bool:
     """Is one lookup enough to answer the call again: no range to join, no age to check, no recent transaction?"""
     if outcome.source is AnswerSource.LOCAL:
-        return True
+        return plan.local is not None
     if outcome.source is not AnswerSource.MEMORY or plan.range is not None or plan.rule.max_age:
         return False
     return outcome.key == plan.key or plan.rule.names_transaction is None

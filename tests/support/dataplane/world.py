@@ -24,6 +24,7 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Caller
 from rpcaccel.dataplane.rpc.calls import Answered, Calls
@@ -39,6 +40,7 @@ from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain
 from rpcaccel.simnode.server.sim_server import SimNode
 from rpcaccel.stores.base import NoStore, PurgeResult
 from tests.support.dataplane.fake_client import FakeClient
+from tests.support.dataplane.fake_live import FakeFollower
 from tests.support.manual_clock import ManualClock
 from tests.support.stores.looking import looked
 
@@ -202,7 +204,8 @@ class Host:
         rng = random.Random(name)
         self.engine = Engine(self.memory, FakeStore(world.shared), tally, world.clock.now, rng)
         self.state = WorkerState(tally, world.clock.now, rng, connect=world.connect)
-        self.calls = Calls(self.engine, world.clock.now, world.settings.http)
+        self.live = Hub(tally, world.clock.now, FakeFollower, world.settings.http.websocket)
+        self.calls = Calls(self.engine, self.live, world.clock.now, world.settings.http)
         self.probers = {
             network: Prober(
                 network,
@@ -219,6 +222,7 @@ class Host:
         build = self.state.build()
         build.make(settings)
         self.state.adopt(build, revision)
+        self.live.adopt(self.state.networks, settings.http.websocket)
 
     async def adopt(self, settings: Settings, revision: int) -> None:
         self.adopt_settings(settings, revision)

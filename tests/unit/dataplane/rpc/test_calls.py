@@ -28,7 +28,7 @@ from tests.support.proxy import Proxy, proxying, settings_for
 
 
 def calls(proxy: Proxy, **http: int) -> tuple[Calls, dict[str, object]]:
-    return Calls(proxy.worker.engine, time.monotonic, HttpSettings.model_validate(http)), dict(
+    return Calls(proxy.worker.engine, proxy.worker.live, time.monotonic, HttpSettings.model_validate(http)), dict(
         proxy.worker._front.routes
     )
 
@@ -80,7 +80,7 @@ async def test_a_long_batch_lets_others_have_their_turn() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         await proxy.call("hmyv2_getBlockByNumber", 26, {})
         ticks = itertools.count()
-        answering = Calls(proxy.worker.engine, lambda: next(ticks) * TURN / 10, HttpSettings())
+        answering = Calls(proxy.worker.engine, proxy.worker.live, lambda: next(ticks) * TURN / 10, HttpSettings())
         routes = proxy.worker._front.routes
         item = b'{"id":1,"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
         batch = asyncio.create_task(answering.answer(b"[" + b",".join([item] * 1000) + b"]", routes["/"]))

@@ -1,0 +1,259 @@
+"""The subscriptions of one worker: answers subscribe and unsubscribe, and hands heads on to those who follow them.
+
+A network is followed from its first subscription on, for all clients of the worker together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from rpcaccel.config.model import WebSocketSettings
+from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.heads.served_head import Served
+from rpcaccel.core.live import subscription
+from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.live.subscription import Replay, Topic
+from rpcaccel.core.messages import Announced
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.failure import FailureKind
+from rpcaccel.core.stats.counters import AnswerSource, NetworkCell
+from rpcaccel.core.stats.tally import Tally
+from rpcaccel.core.wire import jsonrpc
+from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
+from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.networks.network import Network
+
+MOST_FILTERS = 64 << 20
+"""Bytes that the different filters of logs of a worker may take."""
+GOING_AWAY = 1012
+"""The close code for "service restart" (IANA): the client may come back at once."""
+GONE = "this network is served no longer"
+UNSUBSCRIBE = "unsubscribe"
+_ID_BYTES = 16
+
+
+class HeadFollower(Protocol):
+    """Follows the served branch of one network and sends what comes to its topics."""
+
+    def adopt(self, network: Network) -> None:
+        """Take the network of a new revision of the settings."""
+        ...
+
+    def begin(self, subscription: LiveSubscription) -> None:
+        """Let a subscription join the topics, at once or after what it missed was sent to it."""
+        ...
+
+    def changed(self) -> None:
+        """Subscriptions have ended: stop when nobody is left."""
+        ...
+
+    def look(self, served: Served) -> None:
+        """Take the served head."""
+        ...
+
+    def announced(self, header: Announced) -> None:
+        """Take a header that a node pushed."""
+        ...
+
+    async def close(self) -> None:
+        """Stop."""
+        ...
+
+
+Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
+
+
+class _Filters:
+    """The different filters of logs that are subscribed to, each held once, and the bytes that they take."""
+
+    def __init__(self) -> None:
+        self._held: dict[LogFilter, tuple[LogFilter, int]] = {}
+        self._bytes = 0
+
+    def take(self, one: LogFilter) -> LogFilter | None:
+        """The held filter that equals this one, used once more; None when there is no room for another filter."""
+        held, uses = self._held.get(one, (one, 0))
+        if not uses:
+            if self._bytes + one.weight > MOST_FILTERS:
+                return None
+            self._bytes += one.weight
+        self._held[held] = held, uses + 1
+        return held
+
+    def drop(self, one: LogFilter) -> None:
+        """Undo one `take`."""
+        held, uses = self._held[one]
+        if uses > 1:
+            self._held[held] = held, uses - 1
+        else:
+            del self._held[held]
+            self._bytes -= held.weight
+
+
+class _Followed:
+    """A network that is followed for the subscriptions of this worker."""
+
+    def __init__(self, network: Network, cell: NetworkCell, filters: _Filters, topics: Topics, follow: Follow) -> None:
+        self.cell = cell
+        self.topics = topics
+        self.follower = follow(network, topics, cell)
+        self.held: dict[LiveSubscription, None] = {}
+        """All subscriptions, also those that have not joined the topics yet."""
+        self._filters = filters
+
+    def open(self, subscription_id: str, topic: Topic, session: LiveSession) -> LiveSubscription:
+        """A new subscription, which is counted until it ends."""
+        opened = LiveSubscription(subscription_id, topic, session, self)
+        self.held[opened] = None
+        self._count(topic.kind, 1)
+        self.cell.resumed += topic.from_block is not None
+        return opened
+
+    def begin(self, subscription: LiveSubscription) -> None:
+        """Send what the subscription wants from now on."""
+        self.follower.begin(subscription)
+
+    def ended(self, subscription: LiveSubscription) -> None:
+        """Forget a subscription that has ended."""
+        del self.held[subscription]
+        self._count(subscription.topic.kind, -1)
+        if subscription.topic.filter is not None:
+            self._filters.drop(subscription.topic.filter)
+        self.topics.remove(subscription)
+        self.follower.changed()
+
+    def cut(self, reason: str, words: str) -> None:
+        """Close all connections with subscriptions here."""
+        for one in list(self.held):
+            if one.session.cut(GOING_AWAY, words):
+                self.cell.cut[reason] = self.cell.cut.get(reason, 0) + 1
+
+    def _count(self, kind: str, change: int) -> None:
+        self.cell.subscriptions[kind] = self.cell.subscriptions.get(kind, 0) + change
+
+
+class Hub:
+    """The subscriptions of one worker."""
+
+    def __init__(
+        self,
+        tally: Tally,
+        clock: Callable[[], float],
+        follow: Follow,
+        settings: WebSocketSettings,
+        token: Callable[[int], str] = token_hex,
+    ) -> None:
+        """`follow` makes the follower of a network; `token` gives so many random bytes in hex."""
+        self.settings = settings
+        self._tally = tally
+        self._clock = clock
+        self._follow = follow
+        self._token = token
+        self._filters = _Filters()
+        self._networks: Mapping[str, Network] = {}
+        self._followed: dict[str, _Followed] = {}
+        self._served: dict[str, Served] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Hub {' '.join(self._followed)}>"
+
+    def answer(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
+        """The answer to a subscribe or an unsubscribe. `turn`: the message that it came in; None over HTTP."""
+        namespace, _, verb = plan.method.rpartition("_")
+        if verb == UNSUBSCRIBE:
+            return self._unsubscribe(network, plan, turn)
+        if turn is None:
+            error = Invalid(network.chain.live.http_code, subscription.NOT_SUPPORTED)
+            return _refused(network, error, FailureKind.INVALID_PARAMS)
+        if network.name not in self._networks:  # the connection is older than the revision that has it no more
+            return _refused(network, Invalid(-32000, GONE), FailureKind.INVALID_PARAMS)
+        replay = Replay(network.view.head, self.settings.replay)
+        topic = subscription.subscribed(namespace, plan.params, network.chain.live, replay)
+        if isinstance(topic, Invalid):
+            return _refused(network, topic, FailureKind.INVALID_PARAMS)
+        return self._subscribe(network, topic, turn)
+
+    def _subscribe(self, network: Network, topic: Topic, turn: MessageTurn) -> Outcome:
+        session = turn.session
+        if session.count >= session.most:
+            return _too_much(network, f"{session.most} subscriptions on one connection (http.websocket.subscriptions)")
+        if topic.filter is not None:
+            held = self._filters.take(topic.filter)
+            if held is None:
+                return _too_much(network, f"{MOST_FILTERS} bytes of filters of all clients together")
+            topic = replace(topic, filter=held)
+        subscription_id = f"0x{self._token(_ID_BYTES)}"
+        turn.add(self._of(network.name).open(subscription_id, topic, session))
+        return Outcome(source=AnswerSource.LOCAL, result=b'"%b"' % subscription_id.encode(), block=network.view.head)
+
+    def _unsubscribe(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
+        """End a subscription of the connection: as on nodes, whatever the namespace."""
+        named = subscription.unsubscribed(plan.params)
+        if isinstance(named, Invalid):
+            return _refused(network, named, FailureKind.INVALID_PARAMS)
+        if turn is None or not turn.session.end(named):
+            return _refused(network, subscription.NOT_FOUND, FailureKind.FILTER_NOT_FOUND)
+        return Outcome(source=AnswerSource.LOCAL, result=b"true", block=network.view.head)
+
+    def _of(self, name: str) -> _Followed:
+        """A network of the revision in force, with its topics and its follower."""
+        found = self._followed.get(name)
+        if found is None:
+            cell = self._tally.network(name)
+            topics = Topics(cell, self._clock)
+            found = _Followed(self._networks[name], cell, self._filters, topics, self._follow)
+            self._followed[name] = found
+            if name in self._served:
+                found.follower.look(self._served[name])
+        return found
+
+    def see(self, network: str, served: Served) -> None:
+        """Take the served head of a network."""
+        self._served[network] = served
+        if network in self._followed:
+            self._followed[network].follower.look(served)
+
+    def announced(self, header: Announced) -> None:
+        """Take a header that a node pushed; the served head that follows from it comes afterwards."""
+        if header.network in self._followed:
+            self._followed[header.network].follower.announced(header)
+
+    def adopt(self, networks: Mapping[str, Network], settings: WebSocketSettings) -> None:
+        """Take the networks of a new revision. The subscribers of one that is gone are told so and closed."""
+        self.settings, self._networks = settings, networks
+        for name in self._served.keys() - networks.keys():
+            del self._served[name]
+        for name in list(self._followed):
+            if name in networks:
+                self._followed[name].follower.adopt(networks[name])
+                continue
+            gone = self._followed.pop(name)
+            gone.cut("restarted", GONE)
+            task = asyncio.get_running_loop().create_task(gone.follower.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Stop following. The connections have been closed before."""
+        followed, self._followed = self._followed, {}
+        for one in followed.values():
+            await one.follower.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _refused(network: Network, error: Invalid, kind: FailureKind) -> Outcome:
+    text = jsonrpc.error_object(error.code, error.message)
+    return Outcome(source=AnswerSource.LOCAL, error=text, block=network.view.head, kind=kind)
+
+
+def _too_much(network: Network, what: str) -> Outcome:
+    """The refusal of one more subscription."""
+    text = jsonrpc.error_object(jsonrpc.LIMIT_EXCEEDED, f"too many subscriptions: at most {what}")
+    return Outcome(source=AnswerSource.REFUSED, error=text, block=network.view.head)

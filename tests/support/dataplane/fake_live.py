@@ -1,0 +1,69 @@
+"""Stands in for what a hub has around it: the follower of a network, and the connection of a client."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rpcaccel.core.heads.served_head import Served
+from rpcaccel.core.messages import Announced
+from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.networks.network import Network
+
+
+class FakeFollower:
+    """Lets subscriptions join at once, and notes what it is told."""
+
+    def __init__(self, network: Network, topics: Topics, cell: NetworkCell) -> None:
+        self.network = network
+        self.topics = topics
+        self.cell = cell
+        self.begun: list[LiveSubscription] = []
+        self.changes = 0
+        self.seen: list[Served] = []
+        self.told: list[Announced] = []
+        self.closed = False
+
+    def adopt(self, network: Network) -> None:
+        self.network = network
+
+    def begin(self, subscription: LiveSubscription) -> None:
+        self.begun.append(subscription)
+        self.topics.add(subscription)
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def look(self, served: Served) -> None:
+        self.seen.append(served)
+
+    def announced(self, header: Announced) -> None:
+        self.told.append(header)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeSink:
+    """Keeps what is sent to a client."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.closed: list[tuple[int, str]] = []
+        self.unread = 0
+        self.alive = True
+
+    def notify(self, *parts: bytes) -> bool:
+        if self.alive:
+            self.sent.append(b"".join(parts))
+        return self.alive
+
+    def close(self, code: int, reason: str) -> None:
+        self.alive = False
+        self.closed.append((code, reason))
+
+    @property
+    def results(self) -> list[Any]:
+        """The results in the notifications that were sent."""
+        return [json.loads(text)["params"]["result"] for text in self.sent]
