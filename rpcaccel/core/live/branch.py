@@ -214,7 +214,7 @@ class FollowedBranch:
         root = not self.begun or want == self._root
         if lacked and root:
             self._lacked += 1
-            if not self.begun and self._lacked >= TRIES:
+            if not self.begun and self._lacked >= 2 * TRIES:
                 self.lost = RESTARTED
 
     # -- what follows -------------------------------------------------------------------------------------------------
@@ -291,6 +291,7 @@ class FollowedBranch:
             told = self._numbered.get(number)
             block = children.get(last.hash) if told is None else self._known(told)
             if block is None or block.number != number:
+                self._numbered.pop(number, None)  # the pool had no room for it
                 return linked, 0
             if block.parent != last.hash:
                 return linked, number
