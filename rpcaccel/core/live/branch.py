@@ -37,6 +37,7 @@ TRIES = 4
 ANNOUNCED, ANNOUNCED_BYTES = 32, 2 * 1024 * 1024
 """Pushed headers that are kept."""
 _POOL = 256
+"""Blocks that wait: enough for all of a path that is not far, with as many of other branches."""
 
 RESTARTED = "the chain was reorganised further back than is remembered: subscribe again"
 
@@ -69,10 +70,10 @@ Move = Appended | Abandoned
 
 
 class _Blocks:
-    """Blocks by hash; the oldest of too many are forgotten."""
+    """Blocks by hash. The oldest of too many are forgotten, and beyond `least` those of too many bytes."""
 
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self._most, self._most_bytes = most, most_bytes
+    def __init__(self, most: int, most_bytes: int, least: int) -> None:
+        self._most, self._most_bytes, self._least = most, most_bytes, least
         self._bytes = 0
         self._held: dict[str, LiveBlock] = {}
 
@@ -89,7 +90,7 @@ class _Blocks:
         self.drop(block.hash)
         self._held[block.hash] = block
         self._bytes += len(block.header)
-        while len(self._held) > self._most or (self._bytes > self._most_bytes and len(self._held) > 1):
+        while len(self._held) > self._most or (self._bytes > self._most_bytes and len(self._held) > self._least):
             self.drop(next(iter(self._held)))
 
     def drop(self, block_hash: str) -> None:
@@ -124,8 +125,8 @@ class FollowedBranch:
         self._bytes = 0
         self._unsent: set[str] = set()
         """Blocks of the window that were never appended: the first one, and those below."""
-        self._pool = _Blocks(_POOL, most_bytes)
-        self._announced = _Blocks(ANNOUNCED, ANNOUNCED_BYTES)
+        self._pool = _Blocks(_POOL, most_bytes, FAR + CHUNK)
+        self._announced = _Blocks(ANNOUNCED, ANNOUNCED_BYTES, 1)
         self._numbered: dict[int, str] = {}
         """The hashes of the blocks that were got by number since the tip moved, by number."""
         self._aim = self._goal = self._start

@@ -17,23 +17,24 @@ Sent = list[tuple[bool, TreeBlock]]
 """Blocks in order; True: taken back."""
 
 
-def perfect(tree: Tree, served: Sequence[str], first: int | None = None) -> Sent:
-    """What an observer sends who sees the first of these served heads, and sends every head that follows at once.
+def perfect(tree: Tree, served: Sequence[str], joined: int, first: int | None = None) -> Sent:
+    """What an observer sends who sends every served head at once, to a client that comes after `joined` of them.
 
     Args:
-        first: it begins with the block of this number on the branch of the first served head.
+        first: the block with which the client wants to begin.
     """
     tip = served[0]
+    for head in served[1:joined]:
+        tip = tip if tree.has(tip, head) else head  # a head may go back on its own branch
     sent: Sent = []
     if first is not None:
-        sent = [(False, block) for block in tree.between(tip, tip)]
         low = tree.at(tip, first - 1)
         assert low is not None
         sent = [(False, block) for block in tree.between(low.hash, tip)]
     told = {block.hash for _, block in sent}
-    for head in served[1:]:
+    for head in served[joined:]:
         if tree.has(tip, head):
-            continue  # the head went back on its own branch
+            continue
         fork = tree.fork(tip, head)
         gone = tree.between(fork.hash, tip)
         sent += [(True, block) for block in gone if block.hash in told]
@@ -148,7 +149,7 @@ class Judge:
             assert low is not None
         else:
             low = self.tree.fork(self.start, tip)
-        wanted = [block for block in self.tree.between(low.hash, tip)]
+        wanted = list(self.tree.between(low.hash, tip))
         if self.client.kind != HEADS:
             wanted = [block for block in wanted if notifications([(False, block)], self.client)]
         missing = [block.number for block in wanted if block.hash not in have]

@@ -218,8 +218,11 @@ class LiveWorld:
             since=self.clock.now(),
             hash=tip if self._hashed else "",
         )
-        nodes = tuple(NodeHead(id=node.name, head=self._usable(node), chain_ok=True, answering=True) for node in self.nodes)
+        nodes = tuple(
+            NodeHead(id=node.name, head=self._usable(node), chain_ok=True, answering=True) for node in self.nodes
+        )
         heads = NetworkHeads(network=NETWORK, served=told, eth_chain_id=1, network_id=1, nodes=nodes)
+        self.last = told
         self.do(self.state.see, heads)
         self.do(self.follower.look, told)
 
@@ -234,8 +237,7 @@ class LiveWorld:
     def push(self, block_hash: str) -> None:
         """A node pushes the header of a block."""
         block = self.tree.blocks[block_hash]
-        text = '{"parentHash":"%s","number":"%s","hash":"%s","pushed":true}' % (
-            block.parent, hex(block.number), block.hash)  # fmt: skip
+        text = f'{{"parentHash":"{block.parent}","number":"{hex(block.number)}","hash":"{block.hash}","pushed":true}}'  # fmt: skip
         self.do(self.follower.announced, Announced(NETWORK, block.number, block.hash, text.encode()))
 
     # -- clients ------------------------------------------------------------------------------------------------------
