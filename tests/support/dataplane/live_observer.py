@@ -67,8 +67,8 @@ def received(client: LiveClient) -> list[Any]:
 class Judge:
     """Judges the stream of one client where the follower could not see every served head at once.
 
-    Then a served head that was left at once may be missing, but not more: what the client has must link, block by block,
-    without gap or double, must consist of blocks of branches that were served, and must end at the served head.
+    Then a served head that was left at once may be missing, but not more: what the client has must link, block by
+    block, without gap or double, must consist of blocks of branches that were served, and must end at the served head.
     """
 
     def __init__(self, tree: Tree, served: Sequence[str], client: LiveClient) -> None:

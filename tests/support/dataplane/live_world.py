@@ -1,8 +1,9 @@
-"""Subscribers of one network: the real engine, topics and follower, over nodes of a tree and a clock that stands still."""
-
+"""One network and its subscribers: the real engine, topics and follower, over nodes of a tree and a clock that stands
+still."""
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -237,7 +238,8 @@ class LiveWorld:
     def push(self, block_hash: str) -> None:
         """A node pushes the header of a block."""
         block = self.tree.blocks[block_hash]
-        text = f'{{"parentHash":"{block.parent}","number":"{hex(block.number)}","hash":"{block.hash}","pushed":true}}'  # fmt: skip
+        said = {"parentHash": block.parent, "number": hex(block.number), "hash": block.hash, "pushed": True}
+        text = json.dumps(said)
         self.do(self.follower.announced, Announced(NETWORK, block.number, block.hash, text.encode()))
 
     # -- clients ------------------------------------------------------------------------------------------------------

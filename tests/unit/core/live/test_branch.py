@@ -323,59 +323,72 @@ def test_a_window_is_bounded_in_blocks_and_in_bytes() -> None:
     assert len(branch.wants()) <= CHUNK
 
 
+class _RandomTree:
+    """Blocks of branches that are drawn, and nodes that give any of them by number."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.known = {one.hash: one for one in map(block, range(84, 101))}
+        self.tips = ["100a"]
+        self.branch, self.sent = begun(), ["100a"]
+
+    def look(self) -> None:
+        """Take the moves: what is appended links to what was sent before it."""
+        for move in self.branch.moves():
+            if isinstance(move, Appended):
+                assert not self.sent or move.block.parent == self.sent[-1]
+                self.sent.append(move.block.hash)
+            elif move.block.hash in self.sent:
+                del self.sent[self.sent.index(move.block.hash) :]
+
+    def grow(self, down: int, blocks: int) -> None:
+        """Another head, so many blocks above one that is so many below the head."""
+        on = self.known[self.tips[-1]]
+        for _ in range(down):
+            on = self.known.get(on.parent, on)
+        for _ in range(blocks):
+            on = LiveBlock(on.number + 1, f"{on.number + 1}-{len(self.known)}", on.hash, b"")
+            self.known[on.hash] = on
+        self.flip(on.hash)
+
+    def flip(self, tip: str) -> None:
+        """Another head."""
+        self.tips.append(tip)
+        self.branch.aim(self.known[tip].number, tip)
+
+    def answer(self, *, by_hash: bool) -> None:
+        """What is wanted is given: by number from any branch, by hash only sometimes."""
+        for want in self.branch.wants():
+            found = [one for one in self.known.values() if want.hash in ("", one.hash) and one.number == want.number]
+            if found and (by_hash or not want.hash):
+                self.branch.take(want, self.data.draw(st.sampled_from(found)))
+            elif not found:
+                self.branch.failed(want, lacked=True)
+
+    @property
+    def reached(self) -> bool:
+        tip = self.tips[-1]
+        return self.branch.holds(self.known[tip].number, tip)
+
+
 @given(st.data())
 def test_what_is_sent_always_links_and_ends_at_the_served_head(data: st.DataObject) -> None:
-    """Over a random tree of blocks, with blocks that come late, in any order, by number from any branch, and pushed."""
-    known = {"100a": block(100)}
-    for number in range(84, 100):
-        known[f"{number}a"] = block(number)
-    tips, tip, serial = ["100a"], "100a", 0
-    branch, chain = begun(), ["100a"]
-
-    def check(moves: list[Move]) -> None:
-        for move in moves:
-            if isinstance(move, Appended):
-                assert move.block.parent == chain[-1] if chain else True
-                chain.append(move.block.hash)
-            elif move.block.hash in chain:
-                del chain[chain.index(move.block.hash) :]
-
+    tree = _RandomTree(data)
     for _ in range(data.draw(st.integers(1, 25))):
         what = data.draw(st.sampled_from(["grow", "fork", "flip", "answer", "lie", "push"]))
         if what in ("grow", "fork"):
-            on = known[tip]
-            for _ in range(data.draw(st.integers(0, 4)) if what == "fork" else 0):
-                on = known.get(on.parent, on)
-            for _ in range(data.draw(st.integers(1, 20))):
-                serial += 1
-                on = LiveBlock(on.number + 1, f"{on.number + 1}-{serial}", on.hash, b"")
-                known[on.hash] = on
-            tip = on.hash
-            tips.append(tip)
-            branch.aim(known[tip].number, tip)
+            tree.grow(0 if what == "grow" else data.draw(st.integers(0, 4)), data.draw(st.integers(1, 20)))
         elif what == "flip":
-            tip = data.draw(st.sampled_from(tips))
-            branch.aim(known[tip].number, tip)
+            tree.flip(data.draw(st.sampled_from(tree.tips)))
         elif what == "push":
-            branch.announce(known[data.draw(st.sampled_from(sorted(known)))])
+            tree.branch.announce(tree.known[data.draw(st.sampled_from(sorted(tree.known)))])
         else:
-            for want in branch.wants():
-                if want.hash and what == "answer":
-                    branch.take(want, known[want.hash])
-                elif not want.hash:
-                    branch.take(want, data.draw(st.sampled_from(_at(known, want.number)))) if _at(
-                        known, want.number
-                    ) else branch.failed(want, lacked=True)
-        check(branch.moves())
+            tree.answer(by_hash=what == "answer")
+        tree.look()
     for _ in range(2000):
-        check(branch.moves())
-        if branch.holds(known[tip].number, tip):
+        tree.look()
+        if tree.reached:
             break
-        for want in branch.wants():
-            branch.take(want, known[want.hash] if want.hash else _at(known, want.number)[0])
-    assert branch.holds(known[tip].number, tip)
-    assert not branch.lost
-
-
-def _at(known: dict[str, LiveBlock], number: int) -> list[LiveBlock]:
-    return [one for one in known.values() if one.number == number]
+        tree.answer(by_hash=True)
+    assert tree.reached
+    assert not tree.branch.lost
