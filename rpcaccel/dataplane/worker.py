@@ -20,7 +20,7 @@ from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.core.heads.served_head import NetworkHeads, Served
+from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import part_of
 from rpcaccel.core.messages import Announced, Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
@@ -36,9 +36,10 @@ from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.slow_clients import keep_watch
+from rpcaccel.dataplane.live.follower import Follower
 from rpcaccel.dataplane.live.hub import Hub
 from rpcaccel.dataplane.live.pending import PendingTransactions
-from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.networks.worker_state import WorkerState
 from rpcaccel.dataplane.rpc.admission import Admission
@@ -92,7 +93,7 @@ class Worker:
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
         self._tell = on_hint
-        self.live = Hub(self._tally, clock, _NoFollower, self._listen, settings.http.websocket)
+        self.live = Hub(self._tally, clock, self._follow, self._listen, settings.http.websocket)
         self._calls = Calls(self.engine, self.live, clock, settings.http)
         self._recorder = Recorder(clock, rng, self._hook)
         self._front = RequestHandler(
@@ -181,6 +182,9 @@ class Worker:
     def announced(self, header: Announced) -> None:
         """Take a header that a node pushed."""
         self.live.announced(header)
+
+    def _follow(self, network: Network, topics: Topics, cell: NetworkCell) -> Follower:
+        return Follower(network, self.engine, topics, cell, self._clock)
 
     def _listen(self, network: Network, topics: Topics) -> PendingTransactions:
         return PendingTransactions(network, self.engine, topics)
@@ -354,32 +358,6 @@ class Worker:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-class _NoFollower:
-    """Stands in for the follower of a network: subscriptions join, and nothing is sent to them."""
-
-    def __init__(self, _network: Network, topics: Topics, _cell: NetworkCell) -> None:
-        self._topics = topics
-
-    def adopt(self, network: Network) -> None:
-        """Do nothing."""
-
-    def begin(self, subscription: LiveSubscription) -> None:
-        """Let the subscription join."""
-        self._topics.add(subscription)
-
-    def changed(self) -> None:
-        """Do nothing."""
-
-    def look(self, served: Served) -> None:
-        """Do nothing."""
-
-    def announced(self, header: Announced) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 def _refusals(network: Network, now: float, *, at_any_block: bool = False) -> dict[str, str]:
