@@ -184,7 +184,7 @@ class WebSocket(asyncio.Protocol):
             self._break(error)
         self._reading_on = False
         self._set_reading()
-        if self.state is _LEAVING and not self._running and not self._turning:
+        if self.state is _LEAVING and not (self._running or self._turning or self.writing_paused):
             self._around.front.cut(self.head.route, self.session.count, "drained")
             self.close(CloseCode.RESTART, RESTARTING)
 

@@ -163,7 +163,9 @@ async def test_there_may_be_so_many_and_so_many_of_one_client() -> None:
 async def test_what_a_message_subscribes_to_begins_behind_its_answer_and_ends_with_the_connection() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
         async with RawSocket.open(proxy.worker.port) as client:
-            session = Subscribed(sockets(proxy)[0])
+            (server,) = sockets(proxy)
+            assert (server.session.most, server.session.sink) == (200, server)
+            session = Subscribed(server)
             client.send(frame(CHAIN))
             assert (await client.got()).json["id"] == 7
             assert (await client.got()).json == "first notification"
@@ -412,6 +414,20 @@ async def test_a_worker_that_drains_answers_what_it_has_and_closes() -> None:
             assert await busy.ended()
             await draining
         assert tally(proxy).networks[0].cut == {"drained": 2}
+
+
+async def test_a_client_may_read_what_it_was_answered_before_it_is_closed_because_the_worker_drains() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+        (server,) = sockets(proxy)
+        server.pause_writing()
+        server.data_received(frame(CHAIN))
+        server.leave()
+        assert tally(proxy).requests == 0
+        assert server.notify(b'"still here"')
+        server.resume_writing()
+        assert (await client.got()).json == "still here"
+        assert (await client.got()).json["id"] == 7
+        assert (await client.got()).closed[0] == 1012
 
 
 async def test_draining_ends_in_time_whatever_clients_do() -> None:
