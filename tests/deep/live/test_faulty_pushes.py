@@ -20,7 +20,7 @@ from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import LOCAL, Running, found, until
 from tests.support.services import Program
 
-BLOCKS = 60
+BLOCKS = 45
 PACE = 0.08
 """Seconds between blocks."""
 WELL: dict[str, Any] = {
