@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
+from rpcaccel.simnode.server.sim_server import close_listener
 from tests.support.services import LOOPBACK, START_SECONDS
 
 
@@ -52,7 +53,8 @@ class NodeDoor:
     async def _shut(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            await close_listener(server)
+            await asyncio.sleep(0)  # what was accepted last is among the writers after this
         for writer in list(self._writers):
             writer.transport.abort()
 
