@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rpcaccel.bench.load.live_stream import HeadStream, LogStream, place_of
+from rpcaccel.bench.load.live_stream import HeadSequence, LogSequence, place_of
 from tests.deep.live.anvil_replicas import EMITTER, ReplicaChain
 from tests.support.services import Process, require
 
@@ -73,8 +73,8 @@ class _Heard:
     """The events of one client."""
 
     def __init__(self) -> None:
-        self.heads = HeadStream()
-        self.logs = LogStream()
+        self.heads = HeadSequence()
+        self.logs = LogSequence()
         self.first_head = self.first_log = 0
         """Blocks with which the streams began."""
         self.numbers: set[int] = set()
