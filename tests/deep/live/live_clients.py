@@ -75,8 +75,8 @@ class _Heard:
     def __init__(self) -> None:
         self.heads = HeadSequence()
         self.logs = LogSequence()
-        self.first_head = self.first_log = 0
-        """Blocks with which the streams began."""
+        self.first_head = self.first_log = sys.maxsize
+        """The lowest blocks that were sent: a client that resumes may go back behind its first."""
         self.numbers: set[int] = set()
         """Blocks that the client's own event of a new block named."""
         self.places: set[tuple[int, int]] = set()
@@ -86,10 +86,10 @@ class _Heard:
         """What is wrong with an event, "" for nothing."""
         match kind:
             case "head":
-                self.first_head = self.first_head or int(told["number"], 16)
+                self.first_head = min(self.first_head, int(told["number"], 16))
                 return self.heads.take(told)
             case "log":
-                self.first_log = self.first_log or int(told["blockNumber"], 16)
+                self.first_log = min(self.first_log, int(told["blockNumber"], 16))
                 return self.logs.take(told)
             case "number":
                 self.numbers.add(told)
