@@ -23,7 +23,7 @@ from locust import constant, events, task
 from locust.env import Environment
 
 from common import Failed, RpcUser, failed_checks, log
-from rpcaccel.bench.load.live_stream import GAP, HeadStream, LogStream
+from rpcaccel.bench.load.live_stream import GAP, HeadSequence, LogSequence
 from rpcaccel.bench.load.workload import LoadCall
 
 SHIFT = float(os.environ.get("RPCACCEL_SHIFT", "20"))
@@ -109,7 +109,7 @@ class Subscriber(RpcUser):
     wait_time = constant(0)
 
     def on_start(self) -> None:
-        self.heads, self.logs = HeadStream(), LogStream()
+        self.heads, self.logs = HeadSequence(), LogSequence()
         self.known = 0
         """The block up to which its logs were compared with the chain's; 0 before the first."""
 

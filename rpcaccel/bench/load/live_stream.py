@@ -14,7 +14,7 @@ MOST = 20_000
 GAP, DOUBLE, DISORDER = "gap", "double", "out of order"
 
 
-class HeadStream:
+class HeadSequence:
     """The notifications of one newHeads subscription, or of several of which each resumed where the last ended."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -25,7 +25,7 @@ class HeadStream:
         self.reorganisations = 0
 
     def __repr__(self) -> str:
-        return f"<HeadStream at {self.tip}, {self.heads} heads>"
+        return f"<HeadSequence at {self.tip}, {self.heads} heads>"
 
     @property
     def tip(self) -> int | None:
@@ -67,7 +67,7 @@ class HeadStream:
         return ""
 
 
-class LogStream:
+class LogSequence:
     """The notifications of one subscription to logs, or of several of which each resumed where the last ended."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -78,7 +78,7 @@ class LogStream:
         self.removed = 0
 
     def __repr__(self) -> str:
-        return f"<LogStream of {len(self._logs)} logs>"
+        return f"<LogSequence of {len(self._logs)} logs>"
 
     def resume(self, number: int) -> None:
         """The next subscription begins with the logs of this block again."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rpcaccel.bench.load.live_stream import HeadStream, LogStream, place_of
+from rpcaccel.bench.load.live_stream import HeadSequence, LogSequence, place_of
 from tests.deep.live.anvil_replicas import EMITTER, ReplicaChain
 from tests.support.services import Process, require
 
@@ -73,10 +73,10 @@ class _Heard:
     """The events of one client."""
 
     def __init__(self) -> None:
-        self.heads = HeadStream()
-        self.logs = LogStream()
-        self.first_head = self.first_log = 0
-        """Blocks with which the streams began."""
+        self.heads = HeadSequence()
+        self.logs = LogSequence()
+        self.first_head = self.first_log = sys.maxsize
+        """The lowest blocks that were sent: a client that resumes may go back behind its first."""
         self.numbers: set[int] = set()
         """Blocks that the client's own event of a new block named."""
         self.places: set[tuple[int, int]] = set()
@@ -86,10 +86,10 @@ class _Heard:
         """What is wrong with an event, "" for nothing."""
         match kind:
             case "head":
-                self.first_head = self.first_head or int(told["number"], 16)
+                self.first_head = min(self.first_head, int(told["number"], 16))
                 return self.heads.take(told)
             case "log":
-                self.first_log = self.first_log or int(told["blockNumber"], 16)
+                self.first_log = min(self.first_log, int(told["blockNumber"], 16))
                 return self.logs.take(told)
             case "number":
                 self.numbers.add(told)

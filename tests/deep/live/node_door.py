@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
+from rpcaccel.simnode.server.sim_server import close_listener
 from tests.support.services import LOOPBACK, START_SECONDS
 
 
@@ -34,7 +35,7 @@ class NodeDoor:
 
     def close(self) -> None:
         """Shut the door for ever."""
-        self.shut()
+        self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_SECONDS)
         self._loop.close()
@@ -52,26 +53,39 @@ class NodeDoor:
     async def _shut(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            await close_listener(server)
+            await asyncio.sleep(0)  # what was accepted last is among the writers after this
         for writer in list(self._writers):
             writer.transport.abort()
 
+    async def _end(self) -> None:
+        """Shut the door, and return once every connection is closed."""
+        await self._shut()
+        passing = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+        for _ in range(3):  # transports that were aborted are closed in the next turns of the loop
+            await asyncio.sleep(0)
+
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int) -> None:
+        ends = [writer]
         self._writers.add(writer)
         try:
             from_node, to_node = await asyncio.open_connection(LOOPBACK, target)
+            ends.append(to_node)
+            self._writers.add(to_node)
+            pumps = {asyncio.create_task(_pump(*pair)) for pair in ((reader, to_node), (from_node, writer))}
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
         except OSError:
-            writer.transport.abort()
-            self._writers.discard(writer)
-            return
-        self._writers.add(to_node)
-        pumps = [asyncio.create_task(_pump(*ends)) for ends in ((reader, to_node), (from_node, writer))]
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        for pump in pumps:
-            pump.cancel()
-        for end in (writer, to_node):
-            self._writers.discard(end)
-            end.close()
+            return  # the node is gone
+        finally:
+            for end in ends:
+                self._writers.discard(end)
+                end.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

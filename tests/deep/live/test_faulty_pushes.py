@@ -13,14 +13,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rpcaccel.bench.load.live_stream import HeadStream, LogStream
+from rpcaccel.bench.load.live_stream import HeadSequence, LogSequence
 from rpcaccel.simnode.chain.sim_chain import SimChain
 from rpcaccel.simnode.server.factories import ethereum_chain, harmony_chain, running
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.running import LOCAL, Running, found, until
 from tests.support.services import Program
 
-BLOCKS = 60
+BLOCKS = 45
 PACE = 0.08
 """Seconds between blocks."""
 WELL: dict[str, Any] = {
@@ -46,7 +46,7 @@ class BareSubscriber:
     """One WebSocket through the proxy with a subscription to headers and one to all logs."""
 
     def __init__(self) -> None:
-        self.heads, self.logs = HeadStream(), LogStream()
+        self.heads, self.logs = HeadSequence(), LogSequence()
         self.faults: list[str] = []
         self.hashes: set[tuple[int, str]] = set()
         """The blocks that logs named and that were not taken back."""
