@@ -107,6 +107,8 @@ class Prober:
         )
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """The tasks of streams that are being closed."""
         self._running = False
         self._opening: asyncio.Task[None] | None = None
         self._last: NetworkHeads | None = None
@@ -339,7 +341,9 @@ class Prober:
             turned=lambda: self._turned(probed),
         )
         identity, namespace, named = self._chain.identity, self._chain.live.namespaces[0], bool(probed.settings.ws)
-        probed.stream = HeadStream(found, identity, namespace, hooks, named=named, sleep=self._sleep, rng=self._rng)
+        probed.stream = HeadStream(
+            found, identity, namespace, hooks, named=named, clock=self._clock, sleep=self._sleep, rng=self._rng
+        )
         probed.streaming = asyncio.create_task(
             probed.stream.run(), name=f"heads pushed by {self.network} {probed.settings.id}"
         )
@@ -347,8 +351,10 @@ class Prober:
     def _end_stream(self, probed: ProbeState) -> asyncio.Task[None] | None:
         """No longer follow the heads that a node pushes; returns the task that is being cancelled."""
         task, probed.streaming, probed.stream = probed.streaming, None, None
-        probed.schedule.pushes = False
+        probed.schedule.turned(pushes=False)
         if task is not None:
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
             task.cancel()
         return task
 
@@ -374,7 +380,7 @@ class Prober:
 
     def _turned(self, probed: ProbeState) -> None:
         """A node begins to push its heads, or does so no longer."""
-        probed.schedule.pushes = probed.pushes
+        probed.schedule.turned(pushes=probed.pushes)
         probed.wake()
         self._tell()
 

@@ -302,7 +302,7 @@ async def test_a_node_that_pushes_is_probed_rarely(world: PushedWorld) -> None:
     for number in range(131, 161):
         await world.push(number)
         await world.wait(2)
-    assert 3 <= world.nodes["a"].looks - looks <= 8
+    assert 10 <= world.nodes["a"].looks - looks <= 16
 
 
 async def test_a_stream_that_falls_silent_while_probes_see_blocks_is_opened_again(world: PushedWorld) -> None:
@@ -323,6 +323,19 @@ async def test_a_stream_that_falls_silent_while_probes_see_blocks_is_opened_agai
     assert all(behind >= -2 for behind in served)
     await world.push(135)
     assert world.node.pushes
+
+
+async def test_a_node_that_floods_its_stream_is_asked_instead(world: PushedWorld) -> None:
+    await world.start()
+    await world.push(101)
+    flooded = world.sockets["a"]
+    for number in range(102, 3000):
+        if flooded.heard is not None:
+            flooded.push(number, named(number), named(number - 1))
+    await world.settle()
+    assert flooded.closed == 1
+    assert len(world.announced) <= 1000
+    assert not world.node.pushes
 
 
 async def test_a_chain_that_stands_is_no_silent_stream(world: PushedWorld) -> None:
