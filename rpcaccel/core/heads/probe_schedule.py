@@ -37,6 +37,8 @@ _EARLIER = 1 / 5
 _SURE = 4
 """Blocks in a row that the first look has shown, after which it moves by more each time."""
 _FASTER = 1.5
+_BACK = 2
+"""Blocks by which a node's head may seem to go back while it did not."""
 _PUSHED = 1 / 4
 """Weight of the newest block in the times at which a node pushes its blocks, and the share of the period by which a
 block may be off them; one that is further off sets them anew."""
@@ -202,13 +204,17 @@ class ProbeSchedule:
                 self._see(before, asked_at)
             self._number = number
             self._missed = 0
-        elif self._due is not None and asked_at >= self._due:
+            return
+        if self._due is not None and asked_at >= self._due:
             self._missed += 1
+        if number >= 0:
+            self._number = min(self._number, number + _BACK)
 
     def pushed(self, number: int, now: float, *, understood: bool = True) -> None:
         """Note that the node pushed a block at `now`; one that is not `understood` is to be looked at."""
         self._unsure = not understood
         if number <= self._number:
+            self._number = min(self._number, number + _BACK)
             return
         if self._number >= 0:
             due, period = self._nearest(now), self._rhythm.period

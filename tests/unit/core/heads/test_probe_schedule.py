@@ -185,6 +185,16 @@ def test_a_push_that_only_a_look_can_explain_is_followed_by_one() -> None:
     assert schedule.next(START + 10.8) > START + 11.0
 
 
+def test_a_chain_that_was_set_back_is_followed_in_its_rhythm_at_once() -> None:
+    schedule = ProbeSchedule(rhythm := BlockRhythm(2.0), START)
+    for number in range(20):
+        rhythm.see(number, START + 2.0 * number)
+        schedule.looked(number, START + 2.0 * number)
+    for number in (5, 6, 7, 8, 9):
+        schedule.looked(number, START + 30 + 2.0 * number)
+    assert "0 missed" in repr(schedule)
+
+
 def test_a_node_that_no_longer_pushes_is_looked_at_at_once() -> None:
     schedule = ProbeSchedule(rhythm := BlockRhythm(2.0), START)
     schedule.turned(pushes=True)
