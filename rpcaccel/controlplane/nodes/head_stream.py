@@ -28,6 +28,8 @@ _SILENT = 3.0
 """Block times for which a node may have a block that it did not push."""
 _LEAST = 2.0
 """Seconds of that at the least."""
+_MOST = 1000
+"""Blocks that a node may push within a second: more would keep every worker busy."""
 
 
 class HeadSocket(Asker, Protocol):
@@ -84,6 +86,7 @@ class HeadStream:
         hooks: StreamHooks,
         *,
         named: bool,
+        clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random,
     ) -> None:
@@ -98,9 +101,14 @@ class HeadStream:
         self._hooks = hooks
         self._named = named
         self._questions = Questions(identity, PATIENCE)
+        self._clock = clock
+        self._second, self._pushes = 0.0, 0
+        """When the second began in which the pushes are counted, and how many there were."""
         self._sleep = sleep
         self._rng = rng
         self._subscribed, self._stalled = asyncio.Event(), asyncio.Event()
+        self._why = ""
+        """Why it was ended from this side."""
         self._first = True
         """Has no probe ended since the node was subscribed to?"""
         self._resting: asyncio.Future[None] | None = None
@@ -161,7 +169,7 @@ class HeadStream:
         elif self._lacks is None or self.number >= self._lacks:
             self._lacks, self._lacks_since = head, now
         elif now - self._lacks_since > max(_LEAST, _SILENT * block_time):
-            self._stalled.set()
+            self._cut("does not push the blocks that the node has")
 
     async def _follow(self, address: str) -> str:
         """Follow one WebSocket to its end; returns why it ended, or was not taken."""
@@ -182,7 +190,7 @@ class HeadStream:
             ended, stalled = asyncio.ensure_future(socket.ended()), asyncio.ensure_future(self._stalled.wait())
             try:
                 await asyncio.wait({ended, stalled}, return_when=asyncio.FIRST_COMPLETED)
-                return ended.result() if ended.done() else "does not push the blocks that the node has"
+                return ended.result() if ended.done() else self._why
             finally:
                 ended.cancel()
                 stalled.cancel()
@@ -194,10 +202,22 @@ class HeadStream:
         if head is None:
             return
         self.number, self._fails, self._works, self.note = head.sighting.number, 0, True, ""
+        now = self._clock()
+        if now - self._second > 1.0:
+            self._second, self._pushes = now, 0
+        self._pushes += 1
+        if self._pushes > _MOST:
+            self._cut(f"pushes more than {_MOST} blocks a second")
+            return
         begins, self.pushes = not self.pushes, True
         self._hooks.pushed(head)
         if begins:
             self._hooks.turned()
+
+    def _cut(self, why: str) -> None:
+        """End the WebSocket from this side."""
+        self._why = why
+        self._stalled.set()
 
     def _end(self, why: str) -> None:
         self._subscribed.clear()

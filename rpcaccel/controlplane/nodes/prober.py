@@ -41,6 +41,8 @@ _LARGEST = 16 << 20
 """Bytes of an answer to a probe: the longest asked for is a block with the hashes of its transactions."""
 _TOLD = 128
 """Blocks that were announced to the workers and are remembered: each is announced once."""
+_STREAMS = 32
+"""WebSockets of a network that are looked for at usual places; more would tell the same blocks once more."""
 _GONE_AFTER = 2
 """Failed probes in a row after which a node's last head no longer counts."""
 
@@ -97,16 +99,15 @@ class Prober:
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
         self._stall = max(45.0, 20 * block_time)
         self._finality, depth = _finality(settings, self._chain)
+        wait, fresh = min(15.0, max(2.0, 3 * block_time)), max(15.0, 4 * self._interval)
         self._book = HeadBook(
-            self._finality,
-            depth=depth,
-            wait=min(15.0, max(2.0, 3 * block_time)),
-            fresh=max(15.0, 4 * self._interval),
-            stall=self._stall,
-            fork_epoch=fork_epoch,
+            self._finality, depth=depth, wait=wait, fresh=fresh, stall=self._stall, fork_epoch=fork_epoch
         )
         self._questions = Questions(self._chain.identity, _PATIENCE)
         self._nodes: dict[str, ProbeState] = {}
+        self._streams: set[str] = set()
+        """The nodes whose pushed heads are followed."""
+        self._ending: set[asyncio.Task[None]] = set()
         self._running = False
         self._opening: asyncio.Task[None] | None = None
         self._last: NetworkHeads | None = None
@@ -230,8 +231,8 @@ class Prober:
         probed = self._nodes.pop(node_id)
         self._book.forget(node_id)
         ended = [task for task in (probed.task, self._end_stream(probed)) if task is not None]
-        for task in ended:
-            task.cancel()
+        if probed.task is not None:
+            probed.task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
         await probed.asker.close()
 
@@ -329,26 +330,32 @@ class Prober:
 
     def _begin_stream(self, probed: ProbeState) -> None:
         """Follow the heads that a node pushes, where there is an address at which it may."""
-        found = places(probed.settings, self._settings.websockets, self._chain.live)
-        if probed.stream is not None or not found or not self._running or not self._chain.live.namespaces:
+        node, live, enough = probed.settings, self._chain.live, len(self._streams) >= _STREAMS
+        if probed.stream is not None or not self._running or not live.namespaces or (enough and not node.ws):
             return
+        if not (found := places(node, self._settings.websockets, live)):
+            return
+        self._streams.add(node.id)
         hooks = StreamHooks(
             connect=lambda address: self._open_socket(probed.settings, address),
             strange=lambda claims: strange(probed.claims, claims),
             pushed=lambda head: self._pushed(probed, head),
             turned=lambda: self._turned(probed),
         )
-        identity, namespace, named = self._chain.identity, self._chain.live.namespaces[0], bool(probed.settings.ws)
-        probed.stream = HeadStream(found, identity, namespace, hooks, named=named, sleep=self._sleep, rng=self._rng)
-        probed.streaming = asyncio.create_task(
-            probed.stream.run(), name=f"heads pushed by {self.network} {probed.settings.id}"
+        identity, namespace, named = self._chain.identity, live.namespaces[0], bool(node.ws)
+        probed.stream = HeadStream(
+            found, identity, namespace, hooks, named=named, clock=self._clock, sleep=self._sleep, rng=self._rng
         )
+        probed.streaming = asyncio.create_task(probed.stream.run(), name=f"heads of {self.network} {node.id}")
 
     def _end_stream(self, probed: ProbeState) -> asyncio.Task[None] | None:
         """No longer follow the heads that a node pushes; returns the task that is being cancelled."""
         task, probed.streaming, probed.stream = probed.streaming, None, None
-        probed.schedule.pushes = False
+        probed.schedule.turned(pushes=False)
+        self._streams.discard(probed.settings.id)
         if task is not None:
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
             task.cancel()
         return task
 
@@ -359,8 +366,8 @@ class Prober:
             return
         if seen.hash is not None and seen.hash not in self._announced:
             self._announced[seen.hash] = None
-            for old in [*self._announced][:-_TOLD]:
-                del self._announced[old]
+            if len(self._announced) > _TOLD:
+                del self._announced[next(iter(self._announced))]
             self._announce(Announced(self.network, seen.number, seen.hash, head.header))
         now = self._clock()
         before = self._book.head_of(node_id)
@@ -374,7 +381,7 @@ class Prober:
 
     def _turned(self, probed: ProbeState) -> None:
         """A node begins to push its heads, or does so no longer."""
-        probed.schedule.pushes = probed.pushes
+        probed.schedule.turned(pushes=probed.pushes)
         probed.wake()
         self._tell()
 

@@ -17,7 +17,8 @@ UNASKED = 0.5
 """Seconds between two looks on average at the least, where the settings do not name the block time: providers charge
 for probes."""
 _SELDOM = 12.0
-"""Seconds after which a node is looked at whatever the rhythm says, so that one that hangs is noticed."""
+"""Seconds after which a node is looked at whatever the rhythm says, so that one that hangs is noticed. One that pushes,
+and costs no other looks, is looked at every SLOWEST."""
 _CALMEST = 1.0
 """Seconds between two looks at the least while no block comes when one is due."""
 _REMEMBERED = 32
@@ -36,6 +37,8 @@ _EARLIER = 1 / 5
 _SURE = 4
 """Blocks in a row that the first look has shown, after which it moves by more each time."""
 _FASTER = 1.5
+_BACK = 2
+"""Blocks by which a node's head may seem to go back while it did not."""
 _PUSHED = 1 / 4
 """Weight of the newest block in the times at which a node pushes its blocks, and the share of the period by which a
 block may be off them; one that is further off sets them anew."""
@@ -145,7 +148,7 @@ class ProbeSchedule:
     def next(self, now: float) -> float:
         """When the node is to be looked at next."""
         wanted, need = self._wanted(now)
-        seldom = self._last + _SELDOM
+        seldom = self._last + (SLOWEST if self.pushes else _SELDOM)
         return min(self._affordable(wanted, need, now), self._affordable(seldom, _SPARE, now))
 
     def _affordable(self, at: float, need: float, now: float) -> float:
@@ -201,18 +204,28 @@ class ProbeSchedule:
                 self._see(before, asked_at)
             self._number = number
             self._missed = 0
-        elif self._due is not None and asked_at >= self._due:
+            return
+        if self._due is not None and asked_at >= self._due:
             self._missed += 1
+        if number >= 0:
+            self._number = min(self._number, number + _BACK)
 
     def pushed(self, number: int, now: float, *, understood: bool = True) -> None:
         """Note that the node pushed a block at `now`; one that is not `understood` is to be looked at."""
         self._unsure = not understood
         if number <= self._number:
+            self._number = min(self._number, number + _BACK)
             return
         if self._number >= 0:
             due, period = self._nearest(now), self._rhythm.period
             self._due = (now if abs(now - due) > period * _PUSHED else due + (now - due) * _PUSHED) + period
         self._number, self._missed, self._fresh = number, 0, False
+
+    def turned(self, *, pushes: bool) -> None:
+        """Note that the node begins to push its blocks, or does so no longer: then it is looked at, as it may be
+        gone."""
+        self._unsure = self._unsure or (self.pushes and not pushes)
+        self.pushes = pushes
 
     def heard(self, number: int) -> bool:
         """Note that another node has a block. True when this node is to be looked at for it."""

@@ -86,7 +86,8 @@ def places(node: SocketEndpoint, rule: str, live: LiveTable) -> tuple[str, ...]:
     address = node.url.reveal()
     url = URL(address, encoded="%" in address)
     same = url.with_scheme("wss" if url.scheme == "https" else "ws")
-    host, port = live.hosts.get(url.host or ""), live.ports.get(str(url.port))
+    keyless = url.user is None and not node.headers  # another host gets no key
+    host, port = live.hosts.get(url.host or "") if keyless else None, live.ports.get(str(url.port))
     found = [
         same.with_host(host) if host else same,
         same.with_port(port) if port and url.explicit_port else same,

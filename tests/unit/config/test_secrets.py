@@ -16,6 +16,7 @@ from rpcaccel.config.secrets import (
     REVEAL,
     HeaderText,
     Listen,
+    NodeSocketUrl,
     NodeUrl,
     RedisUrl,
     Secret,
@@ -73,6 +74,19 @@ def test_a_secret_is_frozen_and_can_be_copied_to_a_worker() -> None:
 def test_what_is_no_http_address_is_refused_without_quoting_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"^an address http://HOST") as caught:
         NodeUrl(text)
+    assert caught.value.__cause__ is None
+
+
+def test_a_websocket_url_shows_scheme_host_and_port_and_may_be_missing() -> None:
+    url = NodeSocketUrl("wss://user:word@node.example:8443/v3/key?x=y")
+    assert (str(url), url.reveal()) == ("wss://node.example:8443", "wss://user:word@node.example:8443/v3/key?x=y")
+    assert (str(NodeSocketUrl("")), bool(NodeSocketUrl(" "))) == ("", False)
+
+
+@pytest.mark.parametrize("text", ["node", "http://node", "ws://", "ws://n:0", "ws://node/#part", "wss://a\\@b", "ws:n"])
+def test_what_is_no_websocket_address_is_refused_without_quoting_it(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^an address ws://HOST") as caught:
+        NodeSocketUrl(text)
     assert caught.value.__cause__ is None
 
 

@@ -18,7 +18,7 @@ from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
-from rpcaccel.core.messages import Heads, Hint
+from rpcaccel.core.messages import Announced, Heads, Hint
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.proxy import HARMONY_ID, settings_for
@@ -70,6 +70,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_a_worker_serves_reports_purges_adopts_and_drains(make: Callable[[], Link], nodes: list[SimNode]) -> None:
     link, (node,) = make(), nodes
     port = await link.start(settings_for(nodes), 1)
+    link.tell(Announced("harmony-s0", node.head, "0x" + "ab" * 32, b"{}"))
     link.tell(Heads(heads(node, node.head)))
     while await ask(port, "hmyv2_blockNumber") != node.head:
         await asyncio.sleep(0.01)

@@ -85,6 +85,31 @@ def test_an_answer_older_than_a_hint_does_not_lower_the_head() -> None:
     assert view.head == 11
 
 
+def test_a_new_head_whose_parent_was_replaced_is_known_by_its_hash() -> None:
+    view = ChainView()
+    see(view, 10, "a10")
+    assert view.see(Sighting(11, "b11", "b10"), 2.0, may_reorganise=True)
+    assert (view.head, view.hashes) == (11, {10: "b10", 11: "b11"})
+
+
+def test_an_announcement_is_taken_when_it_is_newer_or_replaces_a_block() -> None:
+    view = ChainView()
+    for number in (10, 11, 12):
+        see(view, number, f"a{number}")
+    taken = {"a13": 13, "b12": 12, "b10": 10, "a12": 12, "a10": 10, "a9": 9}
+    assert [own for own, number in taken.items() if view.takes(Sighting(number, own), may_reorganise=True)] == [
+        "a13", "b12", "b10"]  # fmt: skip
+    see(view, 11, "b11")
+    assert not view.takes(Sighting(11, "a11"), may_reorganise=True)
+    assert view.takes(Sighting(11, "c11"), may_reorganise=True)
+
+
+def test_where_blocks_are_final_at_once_only_a_higher_announcement_is_taken() -> None:
+    view = ChainView()
+    see(view, 10)
+    assert [number for number in (9, 10, 11) if view.takes(Sighting(number, "b"), may_reorganise=False)] == [11]
+
+
 def test_only_a_bounded_number_of_hashes_is_kept() -> None:
     view = ChainView()
     for number in range(REMEMBERED * 3):

@@ -156,7 +156,7 @@ def test_a_new_block_at_one_node_is_looked_for_at_the_others_at_once() -> None:
 
 def test_a_node_that_pushes_is_looked_at_only_when_a_push_is_overdue_and_now_and_then() -> None:
     schedule = ProbeSchedule(rhythm := BlockRhythm(2.0), START)
-    schedule.pushes = True
+    schedule.turned(pushes=True)
     now = START
     schedule.looked(0, now)
     looks = 0
@@ -168,7 +168,8 @@ def test_a_node_that_pushes_is_looked_at_only_when_a_push_is_overdue_and_now_and
         if schedule.next(now) <= now + 1.9:
             looks += 1
             schedule.looked(number, now + 1.0)
-    assert 8 <= looks <= 14
+    assert 20 <= looks <= 30
+    schedule.looked(60, now + 1.0)
     assert now + 2.1 < schedule.next(now) < now + 3.0
 
 
@@ -177,11 +178,32 @@ def test_a_push_that_only_a_look_can_explain_is_followed_by_one() -> None:
     for number in range(6):
         rhythm.see(number, START + 2.0 * number)
         schedule.looked(number, START + 2.0 * number)
-    schedule.pushes = True
+    schedule.turned(pushes=True)
     schedule.pushed(5, START + 10.8, understood=False)
     assert schedule.next(START + 10.8) == START + 10.8
     schedule.looked(5, START + 10.8)
     assert schedule.next(START + 10.8) > START + 11.0
+
+
+def test_a_chain_that_was_set_back_is_followed_in_its_rhythm_at_once() -> None:
+    schedule = ProbeSchedule(rhythm := BlockRhythm(2.0), START)
+    for number in range(20):
+        rhythm.see(number, START + 2.0 * number)
+        schedule.looked(number, START + 2.0 * number)
+    for number in (5, 6, 7, 8, 9):
+        schedule.looked(number, START + 30 + 2.0 * number)
+    assert "0 missed" in repr(schedule)
+
+
+def test_a_node_that_no_longer_pushes_is_looked_at_at_once() -> None:
+    schedule = ProbeSchedule(rhythm := BlockRhythm(2.0), START)
+    schedule.turned(pushes=True)
+    for number in range(6):
+        rhythm.see(number, START + 2.0 * number)
+        schedule.looked(number, START + 2.0 * number)
+    assert schedule.next(START + 10.5) > START + 11
+    schedule.turned(pushes=False)
+    assert schedule.next(START + 10.5) == START + 10.5
 
 
 def test_a_node_far_ahead_of_all_others_does_not_make_the_chain_seem_quick() -> None:

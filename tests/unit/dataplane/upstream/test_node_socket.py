@@ -239,6 +239,12 @@ def test_the_usual_places_are_those_of_the_chain() -> None:
     assert found("http://[::1]:8545", chain="ethereum") == ("ws://[::1]:8545", "ws://[::1]:8546")
 
 
+def test_no_other_host_is_told_a_key() -> None:
+    keyed = node(url="https://api.s0.t.hmny.io", headers={"X-Api-Key": "k"})
+    assert places(keyed, "auto", chains.load("harmony").live) == ("wss://api.s0.t.hmny.io",)
+    assert found("https://u:p@api.s0.t.hmny.io") == ("wss://u:p@api.s0.t.hmny.io",)
+
+
 def test_a_named_address_is_the_only_place_and_nothing_is_tried_where_that_is_not_wanted() -> None:
     assert found("http://h:9500", ws="wss://w/k") == ("wss://w/k",)
     assert found("http://h:9500", "named", ws="wss://w/k") == ("wss://w/k",)
