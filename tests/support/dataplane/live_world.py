@@ -1,5 +1,6 @@
 """One network and its subscribers: the real engine, topics and follower, over nodes of a tree and a clock that stands
 still."""
+
 from __future__ import annotations
 
 import asyncio
