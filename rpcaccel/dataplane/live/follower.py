@@ -31,7 +31,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
 from rpcaccel.dataplane.live.log_track import RESTART, LogTrack, Own
-from rpcaccel.dataplane.live.resumption import Resumption, Way
+from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.network import Network
 
@@ -164,7 +164,7 @@ class Follower:
         if first is None:
             self._join(subscription, ())
             return
-        way = Way(
+        context = ResumptionContext(
             branch=branch,
             source=self._source,
             join=self._join,
@@ -175,7 +175,7 @@ class Follower:
             clock=self._clock,
             sleep=self._sleep,
         )
-        work = Resumption(way, subscription, first).run()
+        work = Resumption(context, subscription, first).run()
         task = self._resuming[subscription] = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(partial(self._resumed, subscription))
 
