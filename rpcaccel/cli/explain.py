@@ -83,7 +83,8 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if found["in_flight"]:
         yield "", "under way: a caller who comes now waits for that answer"
     yield from _named("kept", found["keeping"], "not")
-    if found["local"] is not None:
+    yield from _named("live", found["live"], "")
+    if found["local"] is not None or found["live"]:
         return
     yield from _named("nodes", _candidates(found), "none")
     yield from _named("not asked", (node["why"] for node in found["refused"]), "")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from math import isinf
 
+import msgspec
 from msgspec import Struct
 
 from rpcaccel.core.cache.retention import lifetime
+from rpcaccel.core.live import subscription
+from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Replay, SubscribeTable, Topic
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
+from rpcaccel.core.wire.jsonrpc import Invalid
 
 
 class HeldAnswer(Struct, frozen=True, kw_only=True):
@@ -87,6 +91,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The eligible nodes, in the order in which they would be asked."""
     refused: tuple[RefusedNode, ...] = ()
     forced: bool = False
+    live: tuple[str, ...] = ()
+    """Sentences saying what a subscribe or an unsubscribe does; empty for all other calls, which alone are taken to
+    nodes."""
 
 
 def keeping(
@@ -116,6 +123,44 @@ def keeping(
         said.append("the rule distrusts these results: " + ", ".join(plan.rule.skip))
     said.append(f"not kept when it is an error, or longer than {_size(max_entry)}")
     return tuple(said)
+
+
+def living(plan: Plan, table: SubscribeTable, replay: Replay) -> tuple[str, ...]:
+    """Sentences saying what a subscribe or an unsubscribe does; none for all other calls."""
+    if plan.rule.kind != "subscribe":
+        return ()
+    namespace, _, verb = plan.method.rpartition("_")
+    if verb == subscription.UNSUBSCRIBE:
+        return ("the proxy answers it itself: it ends a subscription of its own connection, whatever the namespace",)
+    topic = subscription.subscribed(namespace, plan.params, table, replay)
+    over_http = f"over HTTP it gets error {table.http_code}: {subscription.NOT_SUPPORTED}"
+    if isinstance(topic, Invalid):
+        return f"over a WebSocket it gets error {topic.code}: {topic.message}", over_http
+    again = () if topic.from_block is None else (f"what was missed since block {topic.from_block} is sent first",)
+    return (
+        "over a WebSocket the proxy answers it itself with an id of its own; it is never forwarded",
+        over_http,
+        _topic_in_words(topic),
+        _fed(topic.kind, table),
+        *again,
+    )
+
+
+def _topic_in_words(topic: Topic) -> str:
+    if topic.filter is None:
+        return f"topic {topic.kind}, shared by all clients that subscribe to it"
+    members = msgspec.json.encode(topic.filter.params()).decode()
+    return f"topic {topic.kind} with the filter {members}, shared by all clients whose filters mean the same"
+
+
+def _fed(kind: str, table: SubscribeTable) -> str:
+    if kind == HEADS:
+        return f"fed by the served head: one {table.block} for each block, or the header that a node pushes"
+    if kind == LOGS:
+        return f"fed by the served head: one {table.logs} for each block and all filters, which are matched here"
+    if kind == PENDING:
+        return "fed by what the nodes tell of their pools"
+    return "nothing is sent: clients are never led to a node that is syncing"
 
 
 def _not_kept(plan: Plan, view: ChainSnapshot) -> str:

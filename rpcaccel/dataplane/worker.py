@@ -213,7 +213,8 @@ class Worker:
         """Explain how a call would be treated, on the main network when none is named; None when the network is not
         served."""
         found = self.state.networks.get(network or self._settings.main_network)
-        return None if found is None else await explanation(self.name, self.engine, found, method, params)
+        replay = self._settings.http.websocket.replay
+        return None if found is None else await explanation(self.name, self.engine, found, method, params, replay)
 
     def record(self, sample: float, *, stop: bool = False) -> Recorded:
         """The calls recorded since the last request. From now on this share (0..1) of the calls is recorded, unless
@@ -353,7 +354,7 @@ class Worker:
 class _NoFollower:
     """Stands in for the follower of a network: subscriptions join, and nothing is sent to them."""
 
-    def __init__(self, network: Network, topics: Topics, cell: NetworkCell) -> None:
+    def __init__(self, _network: Network, topics: Topics, _cell: NetworkCell) -> None:
         self._topics = topics
 
     def adopt(self, network: Network) -> None:

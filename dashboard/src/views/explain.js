@@ -26,8 +26,8 @@ function told(plan) {
       facts("Call", [
         ["rule from", plan.origin],
         ["as the client sent it", code(plan.asked)],
-        ["as a node gets it", code(plan.forwarded)],
-        ["answered by the proxy itself", plan.local === null ? "no" : code(plan.local)],
+        ["as a node gets it", plan.live.length ? "no node gets it" : code(plan.forwarded)],
+        ["answered by the proxy itself", plan.live.length ? "yes" : plan.local === null ? "no" : code(plan.local)],
         ["the same call is on its way to a node", plan.in_flight ? "yes" : "no"],
       ]),
       facts("Block", [
@@ -36,6 +36,7 @@ function told(plan) {
         ["final", plan.final ? "yes" : "no"],
         ["a node must be at", plan.min_head < 0 ? "any head" : block(plan.min_head)],
       ])),
+    list("What the proxy does with it", plan.live),
     list("Cache keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), plan.shared.includes(key) ? " also in Redis" : ""])),
     list("Cached now", plan.held.map((held) => `${held.tier === "redis" ? "Redis" : held.tier} of ${held.worker}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
     list("What of its answer is cached", plan.keeping),

@@ -26,7 +26,7 @@ _BASE, _EACH = 600, 150
 """Bytes of a filter with its place in an index, and of each of its addresses and topics."""
 
 
-class LogFilter(Struct, frozen=True):
+class LogFilter(Struct, frozen=True, cache_hash=True):
     """Which logs are meant. Made by `LogFilter.of`, which brings it into the canonical form."""
 
     addresses: tuple[str, ...] = ()

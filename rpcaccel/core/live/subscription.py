@@ -20,8 +20,10 @@ from rpcaccel.core.live.log_filter import MOST_ADDRESSES, MOST_ALTERNATIVES, MOS
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Invalid
 
-LONGEST = 256 * 1024
+LONGEST = 384 * 1024
 """Bytes of the longest params that are read."""
+UNSUBSCRIBE = "unsubscribe"
+"""What stands behind the namespace of the method that ends a subscription."""
 HEADS, LOGS, PENDING = "newHeads", "logs", "newPendingTransactions"
 NOT_FOUND = Invalid(-32000, "subscription not found")
 NOT_SUPPORTED = "notifications not supported"
@@ -51,6 +53,21 @@ class SubscribeTable(Protocol):
     @property
     def whole_pending(self) -> bool:
         """May newPendingTransactions have a second param, which asks for whole transactions?"""
+        ...
+
+    @property
+    def block(self) -> str:
+        """The method of a block by number."""
+        ...
+
+    @property
+    def logs(self) -> str:
+        """The method whose logs equal those of a subscription."""
+        ...
+
+    @property
+    def http_code(self) -> int:
+        """The code of the error that a subscribe over HTTP gets."""
         ...
 
     @property
@@ -84,8 +101,8 @@ class Replay(Struct, frozen=True):
 
     @property
     def oldest(self) -> int:
-        """The oldest block that may be named."""
-        return max(0, self.head - self.most)
+        """The oldest block that may be named; below 0 on a young chain."""
+        return self.head - self.most
 
 
 class _Refused(Exception):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isinf
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping
+from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living
+from rpcaccel.core.live.subscription import Replay
 from rpcaccel.core.nodes.eligibility import explain
 from rpcaccel.core.nodes.node import Node
 from rpcaccel.core.plan import filter_id
@@ -15,10 +16,14 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.network import Network
 
 
-async def explanation(worker: str, engine: Engine, network: Network, method: str, params: bytes) -> Explanation:
-    """The plan of a call at this moment, the entries that the tiers hold, and the nodes that would be asked."""
+async def explanation(
+    worker: str, engine: Engine, network: Network, method: str, params: bytes, replay: int = 0
+) -> Explanation:
+    """The plan of a call at this moment, the entries that the tiers hold, and the nodes that would be asked. `replay`:
+    blocks that a subscription may ask to be sent again."""
     plan = network.plan(method, params)
-    nodes, refused, forced = _nodes(engine, network, plan)
+    live = living(plan, network.chain.live, Replay(network.view.head, replay))
+    nodes, refused, forced = ((), (), False) if live else _nodes(engine, network, plan)
     refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
     held = [*_in_memory(worker, engine, network, plan), *(await _in_store(worker, engine, network, plan))]
     return Explanation(
@@ -52,6 +57,7 @@ async def explanation(worker: str, engine: Engine, network: Network, method: str
         nodes=nodes,
         refused=refused,
         forced=forced,
+        live=live,
     )
 
 

@@ -33,8 +33,8 @@ MOST_FILTERS = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
 GOING_AWAY = 1012
 """The close code for "service restart" (IANA): the client may come back at once."""
+HASHES_ONLY = "invalid argument 1: newPendingTransactions sends hashes here: leave the second param out, or false"
 GONE = "this network is served no longer"
-UNSUBSCRIBE = "unsubscribe"
 _ID_BYTES = 16
 
 
@@ -72,7 +72,9 @@ Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
 class _Filters:
     """The different filters of logs that are subscribed to, each held once, and the bytes that they take."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        """`most`: bytes that they may take."""
+        self.most = most
         self._held: dict[LogFilter, tuple[LogFilter, int]] = {}
         self._bytes = 0
 
@@ -80,7 +82,7 @@ class _Filters:
         """The held filter that equals this one, used once more; None when there is no room for another filter."""
         held, uses = self._held.get(one, (one, 0))
         if not uses:
-            if self._bytes + one.weight > MOST_FILTERS:
+            if self._bytes + one.weight > self.most:
                 return None
             self._bytes += one.weight
         self._held[held] = held, uses + 1
@@ -148,14 +150,16 @@ class Hub:
         follow: Follow,
         settings: WebSocketSettings,
         token: Callable[[int], str] = token_hex,
+        most_filters: int = MOST_FILTERS,
     ) -> None:
-        """`follow` makes the follower of a network; `token` gives so many random bytes in hex."""
+        """`follow` makes the follower of a network; `token` gives so many random bytes in hex; `most_filters`: bytes
+        that the different filters of logs may take."""
         self.settings = settings
         self._tally = tally
         self._clock = clock
         self._follow = follow
         self._token = token
-        self._filters = _Filters()
+        self._filters = _Filters(most_filters)
         self._networks: Mapping[str, Network] = {}
         self._followed: dict[str, _Followed] = {}
         self._served: dict[str, Served] = {}
@@ -167,7 +171,7 @@ class Hub:
     def answer(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
         """The answer to a subscribe or an unsubscribe. `turn`: the message that it came in; None over HTTP."""
         namespace, _, verb = plan.method.rpartition("_")
-        if verb == UNSUBSCRIBE:
+        if verb == subscription.UNSUBSCRIBE:
             return self._unsubscribe(network, plan, turn)
         if turn is None:
             error = Invalid(network.chain.live.http_code, subscription.NOT_SUPPORTED)
@@ -178,6 +182,8 @@ class Hub:
         topic = subscription.subscribed(namespace, plan.params, network.chain.live, replay)
         if isinstance(topic, Invalid):
             return _refused(network, topic, FailureKind.INVALID_PARAMS)
+        if topic.full:
+            return _refused(network, Invalid(jsonrpc.INVALID_PARAMS, HASHES_ONLY), FailureKind.INVALID_PARAMS)
         return self._subscribe(network, topic, turn)
 
     def _subscribe(self, network: Network, topic: Topic, turn: MessageTurn) -> Outcome:
@@ -187,7 +193,7 @@ class Hub:
         if topic.filter is not None:
             held = self._filters.take(topic.filter)
             if held is None:
-                return _too_much(network, f"{MOST_FILTERS} bytes of filters of all clients together")
+                return _too_much(network, f"{self._filters.most} bytes of filters of all clients together")
             topic = replace(topic, filter=held)
         subscription_id = f"0x{self._token(_ID_BYTES)}"
         turn.add(self._of(network.name).open(subscription_id, topic, session))

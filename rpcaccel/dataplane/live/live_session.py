@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rpcaccel.dataplane.live.topics import LiveSubscription
-
 
 class Sink(Protocol):
     """The connection of a client, as its subscriptions write to it."""
@@ -25,6 +23,21 @@ class Sink(Protocol):
         ...
 
 
+class Held(Protocol):
+    """A subscription, as its connection holds it (dataplane.live.topics.LiveSubscription)."""
+
+    id: str
+    open: bool
+
+    def begin(self) -> None:
+        """Begin to send: the answer to the subscribe is written."""
+        ...
+
+    def end(self) -> None:
+        """End: nothing more is sent."""
+        ...
+
+
 class LiveSession:
     """The subscriptions of one connection. `most`: how many there may be."""
 
@@ -34,7 +47,7 @@ class LiveSession:
         self.sink = sink
         self.most = most
         self.closed = False
-        self._held: dict[str, LiveSubscription] = {}
+        self._held: dict[str, Held] = {}
 
     def __repr__(self) -> str:
         return f"<session of {self.count} subscriptions>"
@@ -48,7 +61,7 @@ class LiveSession:
         """A turn for one message of the client, which may hold several calls."""
         return MessageTurn(self)
 
-    def hold(self, subscription: LiveSubscription) -> None:
+    def hold(self, subscription: Held) -> None:
         """Keep a subscription until it ends. On a connection that is closed already it ends at once."""
         if self.closed:
             subscription.end()
@@ -86,9 +99,9 @@ class MessageTurn:
 
     def __init__(self, session: LiveSession) -> None:
         self.session = session
-        self._new: list[LiveSubscription] = []
+        self._new: list[Held] = []
 
-    def add(self, subscription: LiveSubscription) -> None:
+    def add(self, subscription: Held) -> None:
         """Take a subscription that begins with `settle`."""
         self.session.hold(subscription)
         self._new.append(subscription)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rpcaccel.core.live import log_filter, notification
 from rpcaccel.core.live.block import LiveBlock, Log
@@ -19,9 +19,7 @@ from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, PENDING, Topic
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.core.stats.histogram import BOUNDS
-
-if TYPE_CHECKING:
-    from rpcaccel.dataplane.live.live_session import LiveSession
+from rpcaccel.dataplane.live.live_session import LiveSession
 
 TURN = 0.0005
 """Seconds that a delivery may hold the loop before others get their turn."""

@@ -22,7 +22,7 @@ FOUND = {
         {"tier": "redis", "worker": "w1", "key": "k", "left": 3.0, "age": 1, "size": 2, "served": True},
     ],
     "nodes": [{"id": "a", "head": 9, "in_flight": 0, "latency": 0.002, "preferred": True}],
-    "refused": [{"id": "b", "why": "b is gone"}],
+    "refused": [{"id": "b", "why": "b is gone"}], "live": [],
 }  # fmt: skip
 
 
@@ -35,6 +35,11 @@ def test_everything_that_is_known_is_told() -> None:
         "not asked: b is gone",
     ):  # fmt: skip
         assert part in text
+
+
+def test_what_a_subscribe_does_is_told_and_no_node() -> None:
+    told = list(rows(FOUND | {"live": ["topic newHeads", "fed so"]}))
+    assert told[-2:] == [("live", "topic newHeads"), ("", "fed so")]
 
 
 def test_the_call_stays_the_text_that_was_written() -> None:

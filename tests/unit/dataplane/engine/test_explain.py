@@ -15,6 +15,7 @@ from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
 ADDRESS = "0x" + "a5" * 20
+TOPIC = "0x" + "c7" * 32
 
 
 async def explained(proxy: Proxy, method: str, *params: Any) -> Explanation:
@@ -68,6 +69,35 @@ async def test_a_filter_and_a_sent_transaction_name_their_node() -> None:
         found = await explained(proxy, "eth_getTransactionReceipt", name)
         assert found.nodes[0].id == nodes[2].name
         assert [held.served for held in found.held] == [False]
+
+
+async def test_a_subscribe_is_told_with_its_topic_and_what_feeds_it() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, http={"websocket": {"replay": 20}}) as proxy:
+        logs = {
+            "address": ADDRESS.upper().replace("X", "x"),
+            "topics": [None, [TOPIC]],
+            "fromBlock": hex(nodes[0].head),
+        }
+        found = await explained(proxy, "eth_subscribe", "logs", logs)
+        text = "; ".join(found.live)
+        assert "answers it itself" in text
+        assert "over HTTP it gets error -32000: notifications not supported" in text
+        assert f'filter {{"address":["{ADDRESS}"],"topics":[null,["{TOPIC}"]]}}' in text
+        assert "one hmy_getLogs for each block" in text
+        assert f"since block {nodes[0].head} is sent first" in text
+        assert (found.nodes, found.refused, found.keeping) == ((), (), ("not kept: the method is a subscribe",))
+        assert "one eth_getBlockByNumber for each block" in "; ".join(
+            (await explained(proxy, "eth_subscribe", "newHeads")).live
+        )
+        for params, words in (
+            (["foo"], 'error -32601: no "foo"'),
+            (["newHeads", {"fromBlock": "0x1"}], "more than 20 blocks"),
+        ):
+            assert words in (await explained(proxy, "eth_subscribe", *params)).live[0]
+        assert "ends a subscription" in (await explained(proxy, "net_unsubscribe", "0x1")).live[0]
+        assert (await explained(proxy, "eth_blockNumber")).live == ()
+        assert (await proxy.call("eth_subscribe", "newHeads")).error["message"] == "notifications not supported"
+        assert nodes[0].counts.calls == 0
 
 
 async def test_no_node_is_asked_and_an_unknown_network_is_none() -> None:

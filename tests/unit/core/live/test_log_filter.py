@@ -1,0 +1,127 @@
+"""Filters of logs: one form for all that mean the same, and what one of them has to do with another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.live.block import Log
+from rpcaccel.core.live.filter_index import FilterIndex
+from rpcaccel.core.live.log_filter import EVERYTHING, MOST_SHARED, LogFilter, covers, union
+
+_WORDS = st.sampled_from(["0xa", "0xb", "0xc"])
+_POSITION = st.lists(_WORDS, max_size=2)
+FILTERS = st.builds(LogFilter.of, _POSITION, st.lists(_POSITION, max_size=4))
+LOGS = st.builds(lambda address, topics: Log(address, tuple(topics), b"{}"), _WORDS, st.lists(_WORDS, max_size=4))
+
+
+def log(address: str, *topics: str) -> Log:
+    return Log(address, topics, b"{}")
+
+
+def means(addresses: Sequence[str], topics: Sequence[Sequence[str]], one: Log) -> bool:
+    """What nodes do, written down plainly (geth's filterLogs)."""
+    if addresses and one.address not in addresses:
+        return False
+    if len(topics) > len(one.topics):
+        return False
+    return all(not many or one.topics[at] in many for at, many in enumerate(topics))
+
+
+@given(st.lists(_WORDS, max_size=3), st.lists(_POSITION, max_size=4), LOGS, st.randoms())
+def test_a_filter_has_one_form_and_means_what_was_written(addresses, topics, one, rng) -> None:  # type: ignore[no-untyped-def]
+    wanted = LogFilter.of(addresses, topics)
+    shuffled = [rng.sample(many, len(many)) + many for many in topics]
+    again = LogFilter.of([word.upper() for word in addresses * 2], shuffled)
+    assert wanted == again
+    assert hash(wanted) == hash(again)
+    assert wanted.matches(one) == means(addresses, topics, one)
+
+
+@pytest.mark.parametrize(
+    ("topics", "matching"),
+    [((), [0, 1, 2]), (((),), [1, 2]), (((), ()), [2]), ((("0xa",), ()), [2]), ((("0xb",),), [])],
+)
+def test_positions_that_name_nothing_ask_for_logs_that_have_them(
+    topics: tuple[tuple[str, ...], ...], matching: list[int]
+) -> None:
+    logs = [log("0x1"), log("0x1", "0xa"), log("0x1", "0xa", "0xb")]
+    assert [at for at, one in enumerate(logs) if LogFilter((), topics).matches(one)] == matching
+
+
+@given(st.lists(FILTERS, min_size=1, max_size=5), LOGS)
+def test_a_union_misses_nothing_that_a_member_matches(filters: list[LogFilter], one: Log) -> None:
+    together = union(filters)
+    assert all(covers(together, member) for member in filters)
+    assert together.matches(one) or not any(member.matches(one) for member in filters)
+
+
+@given(FILTERS, FILTERS, LOGS)
+def test_a_filter_that_covers_another_matches_all_that_the_other_does(
+    wide: LogFilter, narrow: LogFilter, one: Log
+) -> None:
+    assert covers(wide, wide)
+    assert covers(EVERYTHING, narrow)
+    if covers(wide, narrow) and narrow.matches(one):
+        assert wide.matches(one)
+
+
+def test_a_filter_of_more_positions_covers_none_of_fewer() -> None:
+    assert not covers(LogFilter((), ((), ())), LogFilter((), ((),)))
+    assert covers(LogFilter((), ((),)), LogFilter((), ((), ())))
+
+
+def test_the_union_of_one_filter_is_that_filter_and_of_too_many_addresses_is_all() -> None:
+    one = LogFilter.of(["0xa"], [["0xb"]])
+    assert union([one]) == one
+    many = [LogFilter.of([f"0x{number:x}"], [["0xb"]]) for number in range(MOST_SHARED + 1)]
+    assert len(union(many[:-1]).addresses) == MOST_SHARED
+    assert union(many) == LogFilter.of((), [["0xb"]])
+
+
+def test_a_filter_asks_nodes_for_what_it_matches() -> None:
+    assert EVERYTHING.params() == {}
+    assert LogFilter.of(["0xB", "0xa"], [[], ["0xc"]]).params() == {
+        "address": ["0xa", "0xb"],
+        "topics": [None, ["0xc"]],
+    }
+
+
+@given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=12), st.lists(LOGS, max_size=4))
+def test_the_index_finds_what_a_look_at_every_filter_finds(
+    steps: list[tuple[bool, LogFilter]], logs: list[Log]
+) -> None:
+    index, held = FilterIndex(), dict[LogFilter, None]()
+    for adding, one in steps:
+        if adding:
+            index.add(one)
+            held[one] = None
+        elif one in held:
+            index.remove(one)
+            del held[one]
+    for each in logs:
+        found = index.find(each)
+        assert len(found) == len(set(found))
+        assert set(found) == {one for one in held if one.matches(each)}
+
+
+def test_an_index_from_which_all_is_removed_holds_nothing() -> None:
+    index = FilterIndex()
+    filters = [LogFilter.of([f"0x{n}"], [[], [f"0x{n + 1}"]]) for n in range(5)] + [EVERYTHING]
+    for one in filters:
+        index.add(one)
+    for one in filters:
+        index.remove(one)
+    assert repr(index) == "<index of 0 tables>"
+
+
+def test_a_filter_with_very_many_combinations_has_few_places_and_is_found() -> None:
+    index = FilterIndex()
+    words = [f"0x{number:04x}" for number in range(1000)]
+    index.add(LogFilter.of(words, [words, words, ["0xa"]]))
+    assert index.find(log("0x0001", "0x0002", "0x0003", "0xa"))
+    assert not index.find(log("0x0001", "0x0002", "nothing", "0xa"))
+    assert not index.find(log("0x0001", "0x0002", "0x0003", "0xb"))
