@@ -161,6 +161,7 @@ class Follower:
 
     def _let_in(self, branch: FollowedBranch, subscription: LiveSubscription) -> None:
         first = subscription.topic.from_block
+        self._aim(branch)
         if first is None:
             self._join(subscription, ())
             return
@@ -260,8 +261,7 @@ class Follower:
                 subscription = self._waiting.popleft()
                 if subscription.open:
                     self._let_in(branch, subscription)
-            if self._served.head >= 0:
-                branch.aim(self._served.head, self._served.hash)
+            self._aim(branch)
         for move in branch.moves():
             self._take(move)
         if branch.lost:
@@ -271,6 +271,10 @@ class Follower:
         self._stepped.set()
         self._stepped = asyncio.Event()
         return True
+
+    def _aim(self, branch: FollowedBranch) -> None:
+        if self._served.head >= 0:
+            branch.aim(self._served.head, self._served.hash)
 
     def _take(self, move: Move) -> None:
         block = move.block

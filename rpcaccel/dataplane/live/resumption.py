@@ -85,10 +85,13 @@ class Resumption:
                 cut["late"] = cut.get("late", 0) + 1
 
     async def _reach(self) -> None:
-        """Wait until the branch has come to the block before the first missed one, and until its window holds
-        everything that may still be replaced."""
+        """Wait until the branch has come to the head that was served when the client came, and until its window holds
+        everything that may still be replaced. Before that, the tip may be of a branch that the client has left."""
         branch, source = self._branch, self._context.source
-        await self._until(lambda: branch.tip.number >= self._number - 1)
+        served = branch.aimed
+        await self._until(
+            lambda: (branch.reached(served) or branch.reached(branch.aimed)) and branch.tip.number >= self._number - 1
+        )
         if not source.final_at_once:
             floor = max(self._number, source.network.view.final + 1)
             if not branch.reach(floor):
