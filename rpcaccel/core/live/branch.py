@@ -159,6 +159,11 @@ class FollowedBranch:
         """The newest block of the branch."""
         return self._window[-1]
 
+    @property
+    def aimed(self) -> Want:
+        """The served head that was told last."""
+        return self._aim
+
     def at(self, number: int) -> LiveBlock | None:
         """The block of the branch with this number, if the window holds it."""
         place = number - self._window[0].number if self._window else -1
@@ -187,7 +192,7 @@ class FollowedBranch:
     def aim(self, number: int, block_hash: str = "") -> None:
         """Take the served head."""
         self._aim = Want(number, block_hash)
-        if self.begun and self._reached(self._goal):
+        if self.begun and self.reached(self._goal):
             self._choose()
 
     def announce(self, block: LiveBlock) -> None:
@@ -239,7 +244,7 @@ class FollowedBranch:
             return [self._start]
         wanted: dict[Want, None] = {}
         for target in dict.fromkeys((self._goal, self._aim)):
-            if not self._reached(target) and target.number - self.tip.number <= FAR:
+            if not self.reached(target) and target.number - self.tip.number <= FAR:
                 wanted |= dict.fromkeys(self._missing(target))
         if not wanted:
             wanted |= dict.fromkeys(self._roots())
@@ -253,7 +258,7 @@ class FollowedBranch:
             self._numbered.clear()
         self._goal = goal
 
-    def _reached(self, target: Want) -> bool:
+    def reached(self, target: Want) -> bool:
         """Is the target on the branch? A lower number is, unless its hash says otherwise."""
         if target.hash and not self._final_at_once:
             below = target.number < self.first.number - 1
@@ -262,7 +267,7 @@ class FollowedBranch:
 
     def _moves_to(self, target: Want) -> list[Move]:
         """The moves to a target that is linked to the window; [] when it is reached, or a block is missing."""
-        if self._reached(target):
+        if self.reached(target):
             return []
         if not target.hash or self._final_at_once:
             linked, clash = self._climb(target)

@@ -31,7 +31,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
 from rpcaccel.dataplane.live.log_track import RESTART, LogTrack, Own
-from rpcaccel.dataplane.live.resumption import Resumption, Way
+from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.network import Network
 
@@ -161,10 +161,11 @@ class Follower:
 
     def _let_in(self, branch: FollowedBranch, subscription: LiveSubscription) -> None:
         first = subscription.topic.from_block
+        self._aim(branch)
         if first is None:
             self._join(subscription, ())
             return
-        way = Way(
+        context = ResumptionContext(
             branch=branch,
             source=self._source,
             join=self._join,
@@ -175,7 +176,7 @@ class Follower:
             clock=self._clock,
             sleep=self._sleep,
         )
-        work = Resumption(way, subscription, first).run()
+        work = Resumption(context, subscription, first).run()
         task = self._resuming[subscription] = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(partial(self._resumed, subscription))
 
@@ -260,8 +261,7 @@ class Follower:
                 subscription = self._waiting.popleft()
                 if subscription.open:
                     self._let_in(branch, subscription)
-            if self._served.head >= 0:
-                branch.aim(self._served.head, self._served.hash)
+            self._aim(branch)
         for move in branch.moves():
             self._take(move)
         if branch.lost:
@@ -271,6 +271,10 @@ class Follower:
         self._stepped.set()
         self._stepped = asyncio.Event()
         return True
+
+    def _aim(self, branch: FollowedBranch) -> None:
+        if self._served.head >= 0:
+            branch.aim(self._served.head, self._served.hash)
 
     def _take(self, move: Move) -> None:
         block = move.block

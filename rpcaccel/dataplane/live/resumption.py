@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ResumptionContext:
     """What all resumed subscriptions of a network share."""
 
     branch: FollowedBranch
@@ -60,10 +60,10 @@ class Way:
 class Resumption:
     """One subscription on its way to the tip."""
 
-    def __init__(self, way: Way, subscription: LiveSubscription, first: int) -> None:
+    def __init__(self, context: ResumptionContext, subscription: LiveSubscription, first: int) -> None:
         """`first`: the first block that the subscription missed."""
-        self._way = way
-        self._branch = way.branch
+        self._context = context
+        self._branch = context.branch
         self._to = subscription
         self._number = first
         """The next block to send."""
@@ -81,35 +81,38 @@ class Resumption:
                 told = {"message": "resuming a subscription", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
             if self._to.session.cut(RESTART, FAILED):
-                cut = self._way.cell.cut
+                cut = self._context.cell.cut
                 cut["late"] = cut.get("late", 0) + 1
 
     async def _reach(self) -> None:
-        """Wait until the branch has come to the block before the first missed one, and until its window holds
-        everything that may still be replaced."""
-        branch, source = self._branch, self._way.source
-        await self._until(lambda: branch.tip.number >= self._number - 1)
+        """Wait until the branch has come to the head that was served when the client came, and until its window holds
+        everything that may still be replaced. Before that, the tip may be of a branch that the client has left."""
+        branch, source = self._branch, self._context.source
+        served = branch.aimed
+        await self._until(
+            lambda: (branch.reached(served) or branch.reached(branch.aimed)) and branch.tip.number >= self._number - 1
+        )
         if not source.final_at_once:
             floor = max(self._number, source.network.view.final + 1)
             if not branch.reach(floor):
-                self._way.wake()
+                self._context.wake()
                 await self._until(lambda: branch.reach(floor))
 
     async def _until(self, reached: Callable[[], bool]) -> None:
-        ends = self._way.clock() + PATIENCE
+        ends = self._context.clock() + PATIENCE
         while self._to.open and not reached():
-            left = ends - self._way.clock()
+            left = ends - self._context.clock()
             if left <= 0:
                 raise NotFetched("the branch does not go on", lacked=False)
-            await self._way.step(left)
+            await self._context.step(left)
 
     async def _room(self) -> bool:
         """Wait until the client has read what it was sent; False when the subscription has ended."""
-        ends = self._way.clock() + PATIENCE
+        ends = self._context.clock() + PATIENCE
         while self._to.open and self._to.unread > ROOM:
-            if self._way.clock() >= ends:
+            if self._context.clock() >= ends:
                 raise NotFetched("the client reads nothing", lacked=False)
-            await self._way.sleep(_LOOK_EVERY)
+            await self._context.sleep(_LOOK_EVERY)
         return self._to.open
 
     async def _fetch(self, fetch: Callable[[int], Awaitable[T]]) -> T:
@@ -117,13 +120,13 @@ class Resumption:
         tries = 0
         while True:
             try:
-                async with self._way.gate:
+                async with self._context.gate:
                     return await fetch(tries)
             except NotFetched:
                 tries += 1
                 if tries >= TRIES:
                     raise
-            await self._way.sleep(pause(tries))
+            await self._context.sleep(pause(tries))
 
     # -- heads --------------------------------------------------------------------------------------------------------
 
@@ -148,11 +151,11 @@ class Resumption:
             if not self._to.head(block):
                 return
         self._went(len(missed))
-        self._way.join(self._to, ())
+        self._context.join(self._to, ())
 
     async def _linked(self, numbers: Sequence[int], last: str, tries: int) -> list[LiveBlock]:
         """Final blocks, each linked to the one before and the first to the block with the hash `last`."""
-        blocks = await self._way.source.blocks(numbers, tries)
+        blocks = await self._context.source.blocks(numbers, tries)
         for block in blocks:
             if last and block.parent != last:
                 raise NotFetched(f"block {block.number} does not link to the one before", lacked=True)
@@ -161,7 +164,7 @@ class Resumption:
 
     def _went(self, blocks: int) -> None:
         self._number += blocks
-        self._way.cell.replayed += blocks
+        self._context.cell.replayed += blocks
 
     # -- logs ---------------------------------------------------------------------------------------------------------
 
@@ -176,16 +179,16 @@ class Resumption:
                 continue
             blocks = branch.after(self._number - 1, _AHEAD)
             if not blocks:
-                self._way.join(self._to, own)
+                self._context.join(self._to, own)
                 return
             try:
-                async with self._way.gate:
+                async with self._context.gate:
                     each = await self._logs_of(blocks, failures)
             except NotFetched:  # perhaps because the block was abandoned
                 failures += 1
                 if failures >= TRIES:
                     raise
-                await self._way.sleep(pause(failures))
+                await self._context.sleep(pause(failures))
                 continue
             failures = 0
             self._send_blocks(own, blocks, each)
@@ -193,7 +196,7 @@ class Resumption:
     async def _logs_of(self, blocks: Sequence[LiveBlock], tries: int) -> list[tuple[Log, ...]]:
         wanted = self._to.topic.filter
         assert wanted is not None
-        return await asyncio.gather(*(self._way.source.logs(block, wanted, tries) for block in blocks))
+        return await asyncio.gather(*(self._context.source.logs(block, wanted, tries) for block in blocks))
 
     def _send_blocks(
         self, own: list[tuple[LiveBlock, Sequence[Log]]], blocks: Sequence[LiveBlock], each: Sequence[Sequence[Log]]
@@ -224,7 +227,7 @@ class Resumption:
 
     async def _send_range(self) -> None:
         """Send the logs of the next blocks below the window."""
-        wanted, source = self._to.topic.filter, self._way.source
+        wanted, source = self._to.topic.filter, self._context.source
         assert wanted is not None
         first, length = self._number, min(LONGEST, source.longest)
         while True:

@@ -132,10 +132,13 @@ class Judge:
         assert any(self.tree.has(head, block.hash) for head in self.lives), f"block {block.number} was never served"
 
     def _first(self, block: TreeBlock) -> None:
-        """The first block is the one that the client asked for, or one that came after what had been sent before."""
-        if self.client.first is not None:
-            assert self.client.kind != HEADS or block.number == self.client.first
-            assert block.number >= self.client.first
+        """The first block is the one that the client asked for, or one of another branch that reaches further down; or,
+        when the client asked for none, one that came after what had been sent before."""
+        first = self.client.first
+        if first is not None:
+            exact = block.number == first if self.client.kind == HEADS else block.number >= first
+            turned = block.number < first and not self.tree.has(self.start, block.hash)
+            assert exact or turned, f"block {block.number} is not the first that was asked for"
             return
         before = self.lives[0]
         flipped = any(not self.tree.has(head, before) for head in self.lives)
@@ -144,12 +147,12 @@ class Judge:
     def _complete(self, have: list[str]) -> None:
         """Everything above the block where the client began is there."""
         tip = self.served[-1]
+        low = self.tree.fork(self.start, tip)
         if self.client.first is not None:
-            low = self.tree.at(tip, self.client.first - 1)
-            assert low is not None
-        else:
-            low = self.tree.fork(self.start, tip)
-        wanted = list(self.tree.between(low.hash, tip))
+            asked = self.tree.at(tip, min(self.client.first - 1, low.number))
+            assert asked is not None
+            low = asked
+        wanted = self.tree.between(low.hash, tip)
         if self.client.kind != HEADS:
             wanted = [block for block in wanted if notifications([(False, block)], self.client)]
         missing = [block.number for block in wanted if block.hash not in have]

@@ -95,8 +95,6 @@ class LiveClient:
     """How many heads had been served when it came."""
     known: int
     """How many heads had been served when everything was last known to have been sent."""
-    quiet: bool
-    """Was everything sent when it came?"""
 
     @property
     def results(self) -> list[Any]:
@@ -245,18 +243,33 @@ class LiveWorld:
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
-    def come(self, kind: str = HEADS, wanted: LogFilter | None = None, first: int | None = None) -> LiveClient:
+    def come(
+        self,
+        kind: str = HEADS,
+        wanted: LogFilter | None = None,
+        first: int | None = None,
+        sink: FakeSink | None = None,
+    ) -> LiveClient:
         """A client subscribes."""
+        return self.do(self.join, kind, wanted, first, sink)
+
+    def join(
+        self,
+        kind: str = HEADS,
+        wanted: LogFilter | None = None,
+        first: int | None = None,
+        sink: FakeSink | None = None,
+    ) -> LiveClient:
+        """The same within the loop."""
         self._ids += 1
         wanted = (wanted or LogFilter()) if kind == LOGS else None
-        sink = FakeSink()
+        sink = sink or FakeSink()
         session = LiveSession(sink, 10)
         subscription = LiveSubscription(hex(self._ids), Topic(kind, "eth", wanted, from_block=first), session, self)
         session.hold(subscription)
-        quiet = self.known == len(self.served)
-        client = LiveClient(kind, wanted, first, sink, subscription, len(self.served), self.known, quiet)
+        client = LiveClient(kind, wanted, first, sink, subscription, len(self.served), self.known)
         self.clients.append(client)
-        self.do(subscription.begin)
+        subscription.begin()
         return client
 
     def go(self, client: LiveClient) -> None:

@@ -12,6 +12,7 @@ from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.dataplane.live.log_track import LATE, PATIENCE
 from rpcaccel.dataplane.live.resumption import FAILED
+from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import notifications, perfect, received
 from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
@@ -311,6 +312,39 @@ def test_who_has_seen_the_head_already_is_not_told_of_it_by_a_follower_that_lags
     world.calm()
     assert received(client) == []
     advance(world)
+    world.calm()
+    assert received(client) == [world.served[-1]]
+
+
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_who_comes_while_a_block_is_sent_gets_none_that_was_served_before(world: LiveWorld, kind: str) -> None:
+    came: list[LiveClient] = []
+
+    class Hasty(FakeSink):
+        def notify(self, *parts: bytes) -> bool:
+            if not came:
+                came.append(world.join(kind))
+            return super().notify(*parts)
+
+    world.come(kind, sink=Hasty())
+    world.calm()
+    advance(world, 6)
+    world.calm()
+    assert received(came[0]) == []
+    advance(world, 6)
+    world.calm()
+    assert received(came[0]) == notifications(perfect(world.tree, world.served, 2), came[0])
+
+
+def test_a_client_that_resumes_is_not_told_again_of_a_branch_that_the_follower_does_not_know_yet(
+    world: LiveWorld,
+) -> None:
+    world.come(HEADS)
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    reorganise(world, 3, 5)  # the follower has not fetched it yet, and another worker has told the client of it
+    client = world.come(HEADS, first=world.network.view.head)
     world.calm()
     assert received(client) == [world.served[-1]]
 

@@ -13,6 +13,7 @@ from tests.support.dataplane.live_machine import FinalStreams, Streams
 from tests.support.properties import examples
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("machine", [Streams, FinalStreams])
 def test_every_stream_is_that_of_a_perfect_observer(machine: type[Streams]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=examples(100), stateful_step_count=40))
