@@ -1,0 +1,405 @@
+"""The served branch as subscribers are told of it: which blocks are to be fetched next, and which are to be sent.
+
+The **window** holds the newest blocks that were sent (and some before them, for comparison), each linked to the one
+before by its parent hash. The **aim** is the served head as it was told last. Blocks that are known and not on the
+branch wait in a pool until a path of parent hashes leads from the aim down to the window: then all blocks of the window
+above the fork are abandoned, oldest first, and those of the path are appended. So nothing is sent that does not link.
+
+- A block more than one below the aim is fetched by number, CHUNK at once. It is used only if it is on the path.
+- When a block of the path is missing, it is fetched by its hash. This is how a reorganisation is followed down.
+- Where the hash of the aim is not known, a block by number that links to the tip is the next block. If it does not
+  link, its own hash becomes the aim, so that the path is walked down from there.
+- Where blocks are final at once, a block that does not link is a node's fault: it is asked for again, TRIES times.
+- When the served head moves before the blocks of the last aim have come, both are pursued: a head that was served may
+  be sent, and a chain that is faster than its nodes would otherwise never be caught up with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from rpcaccel.core.live.block import LiveBlock
+
+WINDOW = 128
+"""Blocks that are remembered: a deeper reorganisation cannot be followed."""
+WINDOW_BYTES = 8 * 1024 * 1024
+"""Bytes of the headers in the window, and in the pool, from which the oldest are forgotten."""
+CHUNK = 16
+"""Blocks that are fetched at once."""
+FAR = 64
+"""Blocks above the tip from which an aim is far: the blocks between are then sent chunk by chunk, as they link."""
+ROOTS = 16
+"""Blocks of the window that are fetched below the first one, so that a reorganisation soon after can be followed."""
+TRIES = 4
+"""Times that a block may be lacked, or not fit, until the branch is given up."""
+ANNOUNCED, ANNOUNCED_BYTES = 32, 2 * 1024 * 1024
+"""Pushed headers that are kept."""
+_POOL = 256
+"""Blocks that wait: enough for all of a path that is not far, with as many of other branches."""
+
+RESTARTED = "the chain was reorganised further back than is remembered: subscribe again"
+
+
+class Want(Struct, frozen=True, gc=False):
+    """A block that is to be fetched."""
+
+    number: int
+    hash: str = ""
+    """Empty: the block is fetched by its number."""
+
+
+class Appended(Struct, frozen=True, gc=False):
+    """A block is the new tip of the branch."""
+
+    block: LiveBlock
+    announced: bool
+    """Did a node push the header?"""
+
+
+class Abandoned(Struct, frozen=True, gc=False):
+    """A block is no longer on the branch."""
+
+    block: LiveBlock
+    sent: bool
+    """Was the block appended before? It was not where it is older than the first block that was followed."""
+
+
+Move = Appended | Abandoned
+
+
+class _Blocks:
+    """Blocks by hash. The oldest of too many are forgotten, and beyond `least` those of too many bytes."""
+
+    def __init__(self, most: int, most_bytes: int, least: int) -> None:
+        self._most, self._most_bytes, self._least = most, most_bytes, least
+        self._bytes = 0
+        self._held: dict[str, LiveBlock] = {}
+
+    def __iter__(self) -> Iterator[LiveBlock]:
+        return iter(self._held.values())
+
+    def __contains__(self, block_hash: str) -> bool:
+        return block_hash in self._held
+
+    def get(self, block_hash: str) -> LiveBlock | None:
+        return self._held.get(block_hash)
+
+    def add(self, block: LiveBlock) -> None:
+        self.drop(block.hash)
+        self._held[block.hash] = block
+        self._bytes += len(block.header)
+        while len(self._held) > self._most or (self._bytes > self._most_bytes and len(self._held) > self._least):
+            self.drop(next(iter(self._held)))
+
+    def drop(self, block_hash: str) -> None:
+        block = self._held.pop(block_hash, None)
+        if block is not None:
+            self._bytes -= len(block.header)
+
+
+class FollowedBranch:
+    """The branch of one network, from the block on at which the first subscriber joined.
+
+    Args:
+        number, block_hash: that block; without a hash, the block that a node has under the number.
+        final_at_once: no block of the chain is ever replaced.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        block_hash: str = "",
+        *,
+        final_at_once: bool,
+        most: int = WINDOW,
+        most_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        self.lost = ""
+        """Why the branch cannot be followed any further; empty while it can."""
+        self._start = Want(number, block_hash)
+        self._final_at_once = final_at_once
+        self._most, self._most_bytes = most, most_bytes
+        self._window: list[LiveBlock] = []
+        self._bytes = 0
+        self._unsent: set[str] = set()
+        """Blocks of the window that were never appended: the first one, and those below."""
+        self._pool = _Blocks(_POOL, most_bytes, FAR + CHUNK)
+        self._announced = _Blocks(ANNOUNCED, ANNOUNCED_BYTES, 1)
+        self._numbered: dict[int, str] = {}
+        """The hashes of the blocks that were got by number since the tip moved, by number."""
+        self._aim = self._goal = self._start
+        """The goal is the aim, an older aim that is not reached yet, or a block on the way to an aim that is far."""
+        self._floor = max(0, number if final_at_once else number - ROOTS)
+        """The lowest block that the window should hold."""
+        self._lacked = 0
+        """Times in a row that the first block or the one below the window was lacked."""
+        self._clashes = 0
+        """Times in a row that a block did not fit on a chain whose blocks are final at once."""
+
+    def __repr__(self) -> str:
+        held = f"{self._window[0].number}..{self._window[-1].number}" if self._window else "nothing"
+        return f"<FollowedBranch {held}, aim {self._aim.number}>"
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def begun(self) -> bool:
+        """Is the first block known?"""
+        return bool(self._window)
+
+    @property
+    def first(self) -> LiveBlock:
+        """The oldest block of the window."""
+        return self._window[0]
+
+    @property
+    def tip(self) -> LiveBlock:
+        """The newest block of the branch."""
+        return self._window[-1]
+
+    @property
+    def aimed(self) -> Want:
+        """The served head that was told last."""
+        return self._aim
+
+    def at(self, number: int) -> LiveBlock | None:
+        """The block of the branch with this number, if the window holds it."""
+        place = number - self._window[0].number if self._window else -1
+        return self._window[place] if 0 <= place < len(self._window) else None
+
+    def holds(self, number: int, block_hash: str) -> bool:
+        """Is this block on the branch, as far as the window and the parent of its first block tell?"""
+        block = self.at(number)
+        if block is None:
+            return self.begun and number == self.first.number - 1 and block_hash == self.first.parent
+        return block.hash == block_hash
+
+    def after(self, number: int, most: int) -> list[LiveBlock]:
+        """At most `most` blocks of the window after this number, oldest first."""
+        place = max(0, number + 1 - self.first.number)
+        return self._window[place : place + most]
+
+    def reach(self, number: int) -> bool:
+        """Extend the window down to this block. False while there is more to fetch; True also when no more can be
+        had."""
+        self._floor = min(self._floor, max(0, number))
+        return self.begun and not self._roots()
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def aim(self, number: int, block_hash: str = "") -> None:
+        """Take the served head."""
+        self._aim = Want(number, block_hash)
+        if self.begun and self.reached(self._goal):
+            self._choose()
+
+    def announce(self, block: LiveBlock) -> None:
+        """Take a header that a node pushed."""
+        self._announced.add(block)
+
+    def take(self, want: Want, block: LiveBlock) -> None:
+        """Take a fetched block: the one that was wanted."""
+        if not self.begun:
+            self._window, self._bytes = [block], len(block.header)
+            self._unsent.add(block.hash)
+            self._lacked = 0
+            self._choose()
+            return
+        if not want.hash:
+            self._numbered[want.number] = block.hash
+        if not self.holds(block.number, block.hash) or block.number < self.first.number:
+            self._pool.add(block)
+        self._take_roots()
+
+    def failed(self, want: Want, *, lacked: bool) -> None:
+        """Note that a block could not be had; `lacked`: a node answered that it has no such block, or another one."""
+        if self._goal != self._aim and self.begun:
+            self._choose()
+        root = not self.begun or want == self._root
+        if lacked and root:
+            self._lacked += 1
+            if not self.begun and self._lacked >= 2 * TRIES:
+                self.lost = RESTARTED
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def moves(self) -> list[Move]:
+        """What is to be sent now. Sets `lost` when it can never be known."""
+        moves: list[Move] = []
+        while self.begun and not self.lost:
+            made = self._moves_to(self._aim) or self._moves_to(self._goal)
+            if not made:
+                break
+            moves += made
+            self._choose()
+        return moves
+
+    def wants(self) -> list[Want]:
+        """The blocks to fetch now, the most urgent first."""
+        if self.lost:
+            return []
+        if not self.begun:
+            return [self._start]
+        wanted: dict[Want, None] = {}
+        for target in dict.fromkeys((self._goal, self._aim)):
+            if not self.reached(target) and target.number - self.tip.number <= FAR:
+                wanted |= dict.fromkeys(self._missing(target))
+        if not wanted:
+            wanted |= dict.fromkeys(self._roots())
+        return list(wanted)[: 2 * CHUNK]
+
+    def _choose(self) -> None:
+        """Pursue the aim, or a block on the way to an aim that is far."""
+        far = self._aim.number - self.tip.number > FAR
+        goal = Want(self.tip.number + CHUNK) if far else self._aim
+        if goal != self._goal:
+            self._numbered.clear()
+        self._goal = goal
+
+    def reached(self, target: Want) -> bool:
+        """Is the target on the branch? A lower number is, unless its hash says otherwise."""
+        if target.hash and not self._final_at_once:
+            below = target.number < self.first.number - 1
+            return below or self.holds(target.number, target.hash)
+        return target.number <= self.tip.number
+
+    def _moves_to(self, target: Want) -> list[Move]:
+        """The moves to a target that is linked to the window; [] when it is reached, or a block is missing."""
+        if self.reached(target):
+            return []
+        if not target.hash or self._final_at_once:
+            linked, clash = self._climb(target)
+            if clash and self._final_at_once:
+                self._clash(clash)
+            if linked and (self._final_at_once or linked[-1].number == target.number):
+                return self._go(self.tip.number, linked)
+            if clash and target == self._goal and target.number in self._numbered:
+                self._goal = Want(target.number, self._numbered[target.number])
+                return self._moves_to(self._goal)
+            return []
+        fork, path = self._walk(target)
+        if self.lost or isinstance(path, Want):
+            return []
+        return self._go(fork, path)
+
+    def _climb(self, target: Want) -> tuple[list[LiveBlock], int]:
+        """The known blocks that link to the tip one after the other, up to a target, and the number of the first block
+        that was got by number and does not link (0: none)."""
+        children: dict[str, LiveBlock] = {}
+        if self._final_at_once or target.hash:  # else one of them may be a block that was abandoned
+            children = {block.parent: block for blocks in (self._pool, self._announced) for block in blocks}
+        linked: list[LiveBlock] = []
+        last = self.tip
+        while last.number < target.number:
+            number = last.number + 1
+            told = self._numbered.get(number)
+            block = children.get(last.hash) if told is None else self._known(told)
+            if block is None or block.number != number:
+                self._numbered.pop(number, None)  # the pool had no room for it
+                return linked, 0
+            if block.parent != last.hash:
+                return linked, number
+            linked.append(block)
+            last = block
+        return linked, 0
+
+    def _clash(self, number: int) -> None:
+        """Forget a block that does not fit on a chain whose blocks are final at once: it is asked for again."""
+        self._pool.drop(self._numbered.pop(number))
+        self._clashes += 1
+        if self._clashes >= TRIES:
+            self.lost = RESTARTED
+
+    def _walk(self, target: Want) -> tuple[int, list[LiveBlock] | Want]:
+        """The number of the fork, and the blocks above it up to a target; or the missing block in their place. Sets
+        `lost` when there is no fork in the window."""
+        path: list[LiveBlock] = []
+        number, block_hash = target.number, target.hash
+        while not self.holds(number, block_hash):
+            if number < self.first.number:
+                root = self._root
+                if root is None or self._lacked >= TRIES:
+                    self.lost = RESTARTED
+                    return 0, []
+                return 0, root
+            block = self._known(block_hash)
+            if block is None or block.number != number:
+                return 0, Want(number, block_hash)
+            path.append(block)
+            number, block_hash = number - 1, block.parent
+        return number, path[::-1]
+
+    def _missing(self, target: Want) -> Iterable[Want]:
+        """The blocks that are missing on the way to a target."""
+        linked, _ = self._climb(target)
+        below = target.number
+        if target.hash and not self._final_at_once:
+            _, missing = self._walk(target)
+            if not isinstance(missing, Want):
+                return
+            yield missing
+            below = missing.number - 1
+        first = self.tip.number + len(linked) + 1
+        for number in range(first, min(first + CHUNK - 1, below) + 1):
+            if number not in self._numbered:
+                yield Want(number)
+
+    def _go(self, fork: int, path: list[LiveBlock]) -> list[Move]:
+        """Leave the blocks above the fork, and append those of a path."""
+        keep = max(0, fork + 1 - self.first.number)
+        moves: list[Move] = []
+        for block in self._window[keep:]:
+            moves.append(Abandoned(block, sent=block.hash not in self._unsent))
+            self._unsent.discard(block.hash)
+            self._bytes -= len(block.header)
+            self._pool.add(block)
+        del self._window[keep:]
+        for block in path:
+            moves.append(Appended(block, announced=block.hash in self._announced))
+            self._window.append(block)
+            self._bytes += len(block.header)
+            self._pool.drop(block.hash)
+        self._numbered.clear()
+        self._clashes = 0
+        self._trim()
+        return moves
+
+    def _known(self, block_hash: str) -> LiveBlock | None:
+        """A block that is not on the branch. What a node pushed is preferred to what was fetched."""
+        return self._announced.get(block_hash) or self._pool.get(block_hash)
+
+    def _trim(self) -> None:
+        while len(self._window) > self._most or (self._bytes > self._most_bytes and len(self._window) > ROOTS):
+            block = self._window.pop(0)
+            self._bytes -= len(block.header)
+            self._unsent.discard(block.hash)
+            self._floor = self.first.number
+
+    # -- below the window ---------------------------------------------------------------------------------------------
+
+    @property
+    def _root(self) -> Want | None:
+        """The block below the window; None when the window may hold no more."""
+        full = len(self._window) >= self._most or self._bytes > self._most_bytes
+        return None if full or self.first.number <= 0 else Want(self.first.number - 1, self.first.parent)
+
+    def _roots(self) -> list[Want]:
+        """Blocks below the window that are wanted for comparison."""
+        root = self._root
+        if root is None or self._lacked >= TRIES or root.number < self._floor:
+            return []
+        numbers = range(max(self._floor, root.number - CHUNK + 1), root.number)
+        return [root, *(Want(number) for number in numbers if number not in self._numbered)]
+
+    def _take_roots(self) -> None:
+        """Put known blocks below the window into it."""
+        while (root := self._root) is not None and (block := self._pool.get(root.hash)) is not None:
+            if block.number != root.number:
+                return
+            self._window.insert(0, block)
+            self._bytes += len(block.header)
+            self._unsent.add(block.hash)
+            self._pool.drop(block.hash)
+            self._lacked = 0

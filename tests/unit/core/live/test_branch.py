@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.live.block import LiveBlock
+from rpcaccel.core.live.branch import (
+    CHUNK,
+    FAR,
+    RESTARTED,
+    ROOTS,
+    TRIES,
+    Abandoned,
+    Appended,
+    FollowedBranch,
+    Move,
+    Want,
+)
+
+
+def block(number: int, branch: str = "a", parent: str = "", size: int = 2) -> LiveBlock:
+    """A block of a branch that is named by a letter, on the block before of the same branch unless said otherwise."""
+    return LiveBlock(number, f"{number}{branch}", parent or f"{number - 1}{branch}", b" " * size)
+
+
+def begun(number: int = 100, **options: bool | int) -> FollowedBranch:
+    branch = FollowedBranch(number, f"{number}a", **{"final_at_once": False, **options})  # type: ignore[arg-type]
+    branch.take(Want(number, f"{number}a"), block(number))
+    return branch
+
+
+def give(branch: FollowedBranch, *blocks: LiveBlock) -> None:
+    """Answer what the branch wants with these blocks."""
+    by_hash, by_number = {one.hash: one for one in blocks}, {one.number: one for one in blocks}
+    for want in branch.wants():
+        found = by_hash.get(want.hash) if want.hash else by_number.get(want.number)
+        if found is not None:
+            branch.take(want, found)
+
+
+def said(moves: list[Move]) -> list[str]:
+    """The hashes of blocks, those that were abandoned with a minus."""
+    return [("-" if isinstance(move, Abandoned) else "") + move.block.hash for move in moves]
+
+
+def followed(branch: FollowedBranch, number: int, block_hash: str, *blocks: LiveBlock) -> list[str]:
+    """What follows from a new served head when these blocks can be had."""
+    branch.aim(number, block_hash)
+    told: list[str] = []
+    for _ in range(50):
+        told += said(branch.moves())
+        give(branch, *blocks)
+    return told
+
+
+def test_the_first_block_is_wanted_by_its_hash_and_not_sent() -> None:
+    branch = FollowedBranch(100, "100a", final_at_once=False)
+    assert branch.wants() == [Want(100, "100a")]
+    branch.take(Want(100, "100a"), block(100))
+    assert branch.tip.hash == "100a"
+    assert branch.moves() == []
+
+
+def test_the_next_block_is_wanted_by_its_hash() -> None:
+    branch = begun()
+    branch.aim(101, "101a")
+    assert branch.moves() == []
+    assert branch.wants() == [Want(101, "101a")]
+    give(branch, block(101))
+    assert said(branch.moves()) == ["101a"]
+
+
+def test_blocks_between_are_wanted_by_number_side_by_side() -> None:
+    branch = begun()
+    branch.aim(104, "104a")
+    assert branch.wants() == [Want(104, "104a"), Want(101), Want(102), Want(103)]
+    give(branch, *(block(number) for number in range(101, 105)))
+    assert said(branch.moves()) == ["101a", "102a", "103a", "104a"]
+
+
+def test_nothing_is_sent_before_it_links_to_the_served_head() -> None:
+    branch = begun()
+    branch.aim(103, "103a")
+    branch.take(Want(101), block(101))
+    branch.take(Want(102), block(102))
+    assert branch.moves() == []
+    branch.take(Want(103, "103a"), block(103))
+    assert said(branch.moves()) == ["101a", "102a", "103a"]
+
+
+def test_a_block_of_another_branch_that_a_node_gave_by_number_is_not_sent() -> None:
+    branch = begun()
+    told = followed(
+        branch, 103, "103a",
+        block(101), block(102), block(103), block(101, "x", "100a"), block(102, "x"),
+    )  # fmt: skip
+    assert told == ["101a", "102a", "103a"]
+
+
+def test_a_reorganisation_is_walked_down_by_hash_and_told_oldest_first() -> None:
+    branch = begun()
+    followed(branch, 102, "102a", block(101), block(102))
+    branch.aim(103, "103b")
+    assert branch.wants()[0] == Want(103, "103b")
+    give(branch, block(103, "b"))
+    assert branch.moves() == []
+    assert branch.wants()[0] == Want(102, "102b")
+    give(branch, block(102, "b"))
+    assert branch.moves() == []
+    assert branch.wants()[0] == Want(101, "101b")
+    give(branch, block(101, "b", "100a"))
+    assert said(branch.moves()) == ["-101a", "-102a", "101b", "102b", "103b"]
+
+
+def test_a_head_that_goes_back_on_its_branch_sends_nothing() -> None:
+    branch = begun()
+    followed(branch, 102, "102a", block(101), block(102))
+    for number, block_hash in ((101, "101a"), (100, ""), (7, "7a"), (102, "")):
+        branch.aim(number, block_hash)
+        assert branch.moves() == []
+        assert all(want.number < 100 for want in branch.wants())
+
+
+def test_a_lower_head_on_another_branch_is_a_reorganisation() -> None:
+    branch = begun()
+    followed(branch, 103, "103a", block(101), block(102), block(103))
+    assert followed(branch, 102, "102b", block(102, "b", "101a")) == ["-102a", "-103a", "102b"]
+
+
+def test_a_branch_that_comes_back_is_not_fetched_again() -> None:
+    branch = begun()
+    followed(branch, 101, "101a", block(101))
+    followed(branch, 101, "101b", block(101, "b", "100a"))
+    branch.aim(101, "101a")
+    assert said(branch.moves()) == ["-101b", "101a"]
+
+
+def test_a_fork_below_the_first_block_is_found_by_the_blocks_below_it() -> None:
+    branch = begun()
+    below = [block(number) for number in range(90, 100)]
+    told = followed(
+        branch, 101, "101b", block(101, "b"), block(100, "b"), block(99, "b"), block(98, "b", "97a"), *below
+    )
+    assert told == ["-98a", "-99a", "-100a", "98b", "99b", "100b", "101b"]
+
+
+def test_blocks_that_were_never_sent_are_abandoned_without_having_been() -> None:
+    branch = begun()
+    branch.aim(101, "101a")
+    give(branch, block(101))
+    branch.moves()
+    branch.aim(101, "101b")
+    for one in (block(101, "b"), block(100, "b", "99a")):
+        branch.take(Want(one.number, one.hash), one)
+    abandoned = [(move.block.hash, move.sent) for move in branch.moves() if isinstance(move, Abandoned)]
+    assert abandoned == [("100a", False), ("101a", True)]
+
+
+def test_a_fork_below_everything_that_is_remembered_is_lost() -> None:
+    branch = begun(most=4)
+    followed(branch, 110, "110a", *(block(number) for number in range(90, 111)))
+    other = [block(number, "b") for number in range(100, 112)]
+    assert followed(branch, 111, "111b", *other) == []
+    assert branch.lost == RESTARTED
+    assert branch.wants() == []
+
+
+def test_a_fork_below_a_block_that_no_node_has_is_lost() -> None:
+    branch = begun()
+    branch.aim(100, "100b")
+    give(branch, block(100, "b"))
+    for _ in range(TRIES):
+        assert branch.moves() == []
+        assert not branch.lost
+        branch.failed(Want(99, "99a"), lacked=True)
+    branch.moves()
+    assert branch.lost
+
+
+def test_a_failure_to_reach_a_node_loses_nothing() -> None:
+    branch = FollowedBranch(100, "100a", final_at_once=False)
+    for _ in range(100):
+        branch.failed(Want(100, "100a"), lacked=False)
+    assert not branch.lost
+
+
+def test_a_first_block_that_no_node_has_is_lost() -> None:
+    branch = FollowedBranch(100, "100a", final_at_once=False)
+    for _ in range(2 * TRIES):
+        branch.failed(Want(100, "100a"), lacked=True)
+    assert branch.lost
+
+
+def test_without_a_hash_a_block_that_links_is_the_next() -> None:
+    branch = begun()
+    branch.aim(102)
+    assert branch.wants() == [Want(101), Want(102)]
+    give(branch, block(101), block(102))
+    assert said(branch.moves()) == ["101a", "102a"]
+
+
+def test_without_a_hash_a_block_that_does_not_link_is_walked_down_from() -> None:
+    branch = begun()
+    followed(branch, 101, "101a", block(101))
+    assert followed(branch, 102, "", block(102, "b"), block(101, "b", "100a")) == ["-101a", "101b", "102b"]
+
+
+def test_a_far_head_is_approached_in_chunks() -> None:
+    branch = begun()
+    far = 100 + 3 * FAR
+    branch.aim(far, f"{far}a")
+    assert branch.moves() == []
+    assert branch.wants() == [Want(101 + i) for i in range(CHUNK)]
+    give(branch, *(block(101 + i) for i in range(CHUNK)))
+    assert len(branch.moves()) == CHUNK
+    everything = [block(number) for number in range(101, far + 1)]
+    assert len(followed(branch, far, f"{far}a", *everything)) == 3 * FAR - CHUNK
+
+
+def test_an_older_head_is_not_given_up_for_a_newer_one() -> None:
+    branch = begun()
+    branch.aim(101, "101a")
+    branch.wants()
+    branch.aim(102, "102a")
+    assert {Want(101, "101a"), Want(102, "102a")} <= set(branch.wants())
+    branch.take(Want(101, "101a"), block(101))
+    assert said(branch.moves()) == ["101a"]
+
+
+def test_an_older_head_that_fails_is_given_up() -> None:
+    branch = begun()
+    branch.aim(101, "101b")
+    branch.aim(102, "102a")
+    branch.failed(Want(101, "101b"), lacked=True)
+    assert Want(101, "101b") not in branch.wants()
+
+
+def test_a_pushed_header_takes_the_place_of_a_fetch() -> None:
+    branch = begun()
+    branch.announce(LiveBlock(101, "101a", "100a", b"as the node sent it"))
+    branch.aim(101, "101a")
+    (move,) = branch.moves()
+    assert isinstance(move, Appended)
+    assert move.announced
+    assert move.block.header == b"as the node sent it"
+
+
+def test_pushed_headers_that_are_late_or_of_another_branch_change_nothing() -> None:
+    branch = begun()
+    for one in (block(101, "x", "100a"), block(100), block(99), block(105)):
+        branch.announce(one)
+    assert followed(branch, 101, "101a", block(101)) == ["101a"]
+    branch.announce(block(101))
+    assert branch.moves() == []
+
+
+def test_pushed_headers_are_bounded() -> None:
+    branch = begun(final_at_once=True)
+    for number in range(101, 300):
+        branch.announce(block(number))
+    branch.aim(101)
+    assert branch.moves() == []
+    assert branch.wants() == [Want(101)]
+
+
+def test_where_blocks_are_final_at_once_a_block_that_does_not_link_is_asked_for_again() -> None:
+    branch = begun(final_at_once=True)
+    branch.aim(101)
+    branch.take(Want(101), block(101, "x"))
+    assert branch.moves() == []
+    assert branch.wants() == [Want(101)]
+    branch.take(Want(101), block(101))
+    assert said(branch.moves()) == ["101a"]
+    assert not branch.lost
+
+
+def test_where_blocks_are_final_at_once_a_branch_that_never_links_is_lost() -> None:
+    branch = begun(final_at_once=True)
+    branch.aim(101)
+    for _ in range(TRIES):
+        assert not branch.lost
+        branch.take(Want(101), block(101, "x"))
+        assert branch.moves() == []
+    assert branch.lost
+
+
+def test_where_blocks_are_final_at_once_each_that_links_is_sent_at_once() -> None:
+    branch = begun(final_at_once=True)
+    branch.aim(103)
+    branch.take(Want(101), block(101))
+    assert said(branch.moves()) == ["101a"]
+    branch.take(Want(103), block(103))
+    assert branch.moves() == []
+
+
+def test_at_rest_the_blocks_below_the_first_one_are_wanted_for_comparison() -> None:
+    branch = begun()
+    assert branch.wants()[0] == Want(99, "99a")
+    for _ in range(ROOTS):
+        give(branch, *(block(number) for number in range(50, 100)))
+    assert branch.first.number == 100 - ROOTS
+    assert branch.wants() == []
+
+
+def test_a_window_reaches_further_down_when_it_is_asked_to() -> None:
+    branch = begun()
+    assert not branch.reach(60)
+    for _ in range(60):
+        give(branch, *(block(number) for number in range(50, 100)))
+    assert branch.reach(60)
+    assert branch.first.number == 60
+
+
+def test_a_window_is_bounded_in_blocks_and_in_bytes() -> None:
+    branch = begun(most=32)
+    followed(branch, 160, "160a", *(block(number) for number in range(80, 161)))
+    assert branch.tip.number - branch.first.number == 31
+    assert branch.wants() == []
+    branch = begun(most_bytes=10_000)
+    followed(branch, 160, "160a", *(block(number, size=500) for number in range(80, 161)))
+    assert branch.tip.number == 160
+    assert branch.tip.number - branch.first.number <= 20
+    assert len(branch.wants()) <= CHUNK
+
+
+class _RandomTree:
+    """Blocks of branches that are drawn, and nodes that give any of them by number."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.known = {one.hash: one for one in map(block, range(84, 101))}
+        self.tips = ["100a"]
+        self.branch, self.sent = begun(), ["100a"]
+
+    def look(self) -> None:
+        """Take the moves: what is appended links to what was sent before it."""
+        for move in self.branch.moves():
+            if isinstance(move, Appended):
+                assert not self.sent or move.block.parent == self.sent[-1]
+                self.sent.append(move.block.hash)
+            elif move.block.hash in self.sent:
+                del self.sent[self.sent.index(move.block.hash) :]
+
+    def grow(self, down: int, blocks: int) -> None:
+        """Another head, so many blocks above one that is so many below the head."""
+        on = self.known[self.tips[-1]]
+        for _ in range(down):
+            on = self.known.get(on.parent, on)
+        for _ in range(blocks):
+            on = LiveBlock(on.number + 1, f"{on.number + 1}-{len(self.known)}", on.hash, b"")
+            self.known[on.hash] = on
+        self.flip(on.hash)
+
+    def flip(self, tip: str) -> None:
+        """Another head."""
+        self.tips.append(tip)
+        self.branch.aim(self.known[tip].number, tip)
+
+    def answer(self, *, by_hash: bool) -> None:
+        """What is wanted is given: by number from any branch, by hash only sometimes."""
+        for want in self.branch.wants():
+            found = [one for one in self.known.values() if want.hash in ("", one.hash) and one.number == want.number]
+            if found and (by_hash or not want.hash):
+                self.branch.take(want, self.data.draw(st.sampled_from(found)))
+            elif not found:
+                self.branch.failed(want, lacked=True)
+
+    @property
+    def reached(self) -> bool:
+        tip = self.tips[-1]
+        return self.branch.holds(self.known[tip].number, tip)
+
+
+@given(st.data())
+def test_what_is_sent_always_links_and_ends_at_the_served_head(data: st.DataObject) -> None:
+    tree = _RandomTree(data)
+    for _ in range(data.draw(st.integers(1, 25))):
+        what = data.draw(st.sampled_from(["grow", "fork", "flip", "answer", "lie", "push"]))
+        if what in ("grow", "fork"):
+            tree.grow(0 if what == "grow" else data.draw(st.integers(0, 4)), data.draw(st.integers(1, 20)))
+        elif what == "flip":
+            tree.flip(data.draw(st.sampled_from(tree.tips)))
+        elif what == "push":
+            tree.branch.announce(tree.known[data.draw(st.sampled_from(sorted(tree.known)))])
+        else:
+            tree.answer(by_hash=what == "answer")
+        tree.look()
+    for _ in range(2000):
+        tree.look()
+        if tree.reached:
+            break
+        tree.answer(by_hash=True)
+    assert tree.reached
+    assert not tree.branch.lost
