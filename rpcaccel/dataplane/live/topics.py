@@ -129,6 +129,11 @@ class Topics:
         return f"<topics of {self._cell.network}: {len(self._plain)} kinds, {len(self._logs)} filters of logs>"
 
     @property
+    def joined(self) -> int:
+        """How many subscriptions have ever joined."""
+        return self._joined
+
+    @property
     def heads_wanted(self) -> bool:
         """Does anybody subscribe to new heads?"""
         return HEADS in self._plain
@@ -185,10 +190,13 @@ class Topics:
         text = notification.rest(block.header)
         await self._deliver(HEADS, ((one, text) for one in self._of(HEADS)), since)
 
-    async def logs(self, logs: Sequence[Log], since: float, *, removed: bool = False) -> None:
-        """Send all logs of one block, in their order, to those whose filters match; `since` as for heads."""
+    async def logs(
+        self, logs: Sequence[Log], since: float, *, removed: bool = False, joined: int | None = None
+    ) -> None:
+        """Send all logs of one block, in their order, to those whose filters match; `since` as for heads. `joined`:
+        only to the first so many that ever joined."""
         if self._logs:
-            await self._deliver(LOGS, self._matched(logs, removed=removed), since)
+            await self._deliver(LOGS, self._matched(logs, removed=removed), since, joined)
 
     async def pending(self, hashes: Sequence[bytes]) -> None:
         """Send pending transactions, given by their hashes (raw JSON texts)."""
@@ -221,9 +229,9 @@ class Topics:
                 for one in list(self._logs.get(wanted, ())):
                     yield one, text
 
-    async def _deliver(self, kind: str, pairs: _Pairs, since: float | None) -> None:
+    async def _deliver(self, kind: str, pairs: _Pairs, since: float | None, joined: int | None = None) -> None:
         """Send notifications to the subscriptions that have joined by now, in turns of the loop."""
-        joined = self._joined
+        joined = self._joined if joined is None else joined
         async with self._turns.setdefault(kind, asyncio.Lock()):
             sent, turn_ends = 0, self._clock() + TURN
             for steps, (one, text) in enumerate(pairs, 1):

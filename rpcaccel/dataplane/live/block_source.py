@@ -1,0 +1,181 @@
+"""Fetches blocks and logs for subscriptions, as a client's calls are answered: from memory, or by a shared fetch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from rpcaccel.core.live.block import LiveBlock, Log
+from rpcaccel.core.live.block_logs import NotLogs, read_logs
+from rpcaccel.core.live.header import NotABlock, read_block
+from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.plan.range_segments import join
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.networks.network import Network
+
+AT_ONCE = 16
+"""Blocks that are asked for at once."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds until what could not be had is asked for again; the pause doubles each time."""
+
+
+def pause(tries: int) -> float:
+    """Seconds to wait after so many failures in a row."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(10, tries - 1))
+
+
+class NotFetched(Exception):
+    """A block or its logs could not be had. `lacked`: a node answered, and does not have what was asked for."""
+
+    def __init__(self, why: str, *, lacked: bool) -> None:
+        super().__init__(why)
+        self.lacked = lacked
+
+
+class _Place(Struct, gc=False):
+    """The block that a log names."""
+
+    blockNumber: str | int
+    blockHash: str | None = None
+
+
+_items = msgspec.json.Decoder(list[Raw]).decode
+_place = msgspec.json.Decoder(_Place).decode
+
+
+class BlockSource:
+    """The blocks and logs of one network. `network` is replaced when the settings change.
+
+    What was fetched before and did not fit is asked for anew, past what is kept: `tries` is the number of times before.
+    """
+
+    def __init__(self, network: Network, engine: Engine) -> None:
+        self.network = network
+        self._engine = engine
+
+    @property
+    def final_at_once(self) -> bool:
+        """Is no block of this chain ever replaced?"""
+        return self.network.chain.finality == "instant"
+
+    @property
+    def longest(self) -> int:
+        """Blocks of the longest range of logs that nodes accept."""
+        limit = self.network.chain.ranges.get("logs")
+        return 1024 if limit is None else limit.most + 1
+
+    async def block(self, number: int, block_hash: str = "", tries: int = 0) -> LiveBlock:
+        """The block of this number; with a hash, this very block. Raises NotFetched."""
+        live = self.network.chain.live
+        if block_hash:
+            method, params = live.block_by_hash, b'["%b",false]' % block_hash.encode()
+        else:
+            method, params = live.block, b'["0x%x",false]' % number
+        asked = [self._call(method, params, number, tries)]
+        if live.extra is not None:
+            named = live.extra.params.replace("{block}", str(number)).encode()
+            asked.append(self._call(live.extra.method, named, number, tries))
+        said = await asyncio.gather(*asked)
+        try:
+            block = read_block(
+                said[0],
+                live.header,
+                extra=said[1] if len(said) > 1 else b"",
+                shard_member=live.shard_member,
+                shard=self.network.settings.shard,
+            )
+        except NotABlock as error:
+            raise NotFetched(str(error), lacked=True) from error
+        if block.number != number or block_hash not in ("", block.hash):
+            raise NotFetched(f"block {number}: a node gave block {block.number}, {block.hash}", lacked=True)
+        return block
+
+    async def blocks(self, numbers: Sequence[int], tries: int = 0) -> list[LiveBlock]:
+        """The blocks of these numbers, at most AT_ONCE at once. Raises NotFetched."""
+        found: list[LiveBlock] = []
+        for at in range(0, len(numbers), AT_ONCE):
+            found += await asyncio.gather(*(self.block(number, tries=tries) for number in numbers[at : at + AT_ONCE]))
+        return found
+
+    async def logs(self, block: LiveBlock, wanted: LogFilter, tries: int = 0) -> tuple[Log, ...]:
+        """The logs of one block that match a filter. Raises NotFetched, also when they are those of another block."""
+        at = hex(block.number)
+        where = {"fromBlock": at, "toBlock": at} if self.final_at_once else {"blockHash": block.hash}
+        text = await self._logs(wanted, where, block.number, tries)
+        for place, _ in _placed(text):
+            if self.final_at_once and place != (block.number, place[1]):
+                raise NotFetched(f"logs of block {block.number}: a node gave those of {place[0]}", lacked=True)
+            if not self.final_at_once and place[1] != block.hash:
+                raise NotFetched(f"logs of block {block.number}: a node gave those of {place[1]}", lacked=True)
+        return _read(text, block.hash)
+
+    async def logs_between(self, first: int, last: int, wanted: LogFilter, tries: int = 0) -> list[Log]:
+        """The logs of final blocks that match a filter, in order. Raises NotFetched."""
+        where = {"fromBlock": hex(first), "toBlock": hex(last)}
+        text = await self._logs(wanted, where, last, tries)
+        blocks: dict[int, list[Raw]] = {}
+        for (number, _), log in _placed(text):
+            if not first <= number <= last:
+                raise NotFetched(f"logs of blocks {first} to {last}: a node gave those of {number}", lacked=True)
+            blocks.setdefault(number, []).append(log)
+        if not self.final_at_once:
+            return list(_read(text))
+        # Nodes of Harmony give false hashes of blocks in logs.
+        named = await self.blocks(list(blocks), tries)
+        return [log for block in named for log in _read(join(blocks[block.number]), block.hash)]
+
+    async def _logs(self, wanted: LogFilter, where: dict[str, str], last: int, tries: int) -> bytes:
+        criteria: dict[str, Any] = {**wanted.params(), **where}
+        return await self._call(self.network.chain.live.logs, msgspec.json.encode([criteria]), last, tries)
+
+    async def _call(self, method: str, params: bytes, number: int, tries: int) -> bytes:
+        """The result of a call about a block, which only nodes that have the block are asked for. Raises NotFetched."""
+        network = self.network
+        plan = network.plan(method, params)
+        if plan.min_head < number:
+            plan = replace(plan, min_head=number)
+        outcome = None
+        if tries:  # nothing that is kept, and another node where one is chosen by what is asked
+            route_key = plan.route_key + b"|%d" % tries
+            plan = replace(
+                plan, key=None, head_key=None, shared_keys=(), flight_key=None, range=None, route_key=route_key
+            )
+        else:
+            outcome = self._engine.answer_now(network, plan)
+        if outcome is None:
+            try:
+                outcome = await self._engine.fetch(network, plan)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raise NotFetched("the call was given up", lacked=False) from None
+        if outcome.result is None:
+            raise NotFetched((outcome.error or b"no answer").decode(errors="replace"), lacked=False)
+        return outcome.result
+
+
+def _placed(text: bytes) -> list[tuple[tuple[int, str], Raw]]:
+    """Each log with the number and the hash of its block. Raises NotFetched."""
+    try:
+        placed = []
+        for log in _items(text):
+            place = _place(log)
+            number = place.blockNumber if isinstance(place.blockNumber, int) else int(place.blockNumber, 0)
+            placed.append(((number, (place.blockHash or "").lower()), log))
+    except (*UNREADABLE, ValueError) as error:
+        raise NotFetched("the logs cannot be read", lacked=True) from error
+    return placed
+
+
+def _read(text: bytes, block_hash: str = "") -> tuple[Log, ...]:
+    try:
+        return read_logs(text, block_hash)
+    except NotLogs as error:
+        raise NotFetched(str(error), lacked=True) from error

@@ -1,0 +1,352 @@
+"""Follows the served branch of one network for its subscribers, and sends them every block and log of it, in order.
+
+Which block comes next is decided by core.live.branch; this drives it: fetches what it wants, and takes its moves to two
+tracks that do not wait for one another, heads (here) and logs (dataplane.live.log_track). Both are queues in which
+subscriptions join behind what was queued before, so that each gets exactly the blocks that the branch takes after it
+joined. Nothing is followed while nobody subscribes.
+
+Errors and missing blocks are asked for again after a pause, which a new head ends. Nothing is asked for without a pause
+twice, and no wait is without an end: a fetch has a deadline, and a branch at rest waits for the next head.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rpcaccel.core.heads.served_head import Served
+from rpcaccel.core.live.block import LiveBlock
+from rpcaccel.core.live.branch import CHUNK, RESTARTED, Abandoned, FollowedBranch, Move, Want
+from rpcaccel.core.live.subscription import HEADS, LOGS
+from rpcaccel.core.messages import Announced
+from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.dataplane.engine.engine import Engine
+from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
+from rpcaccel.dataplane.live.log_track import RESTART, LogTrack, Own
+from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
+from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.networks.network import Network
+
+LONGEST_HEADER = 256 * 1024
+"""Bytes of a pushed header; a longer one is ignored, and the block fetched."""
+RESUMING = 16
+"""Resumed subscriptions that fetch at once."""
+BROKEN = "the proxy stumbled over a block: subscribe again from the last block that you saw"
+
+
+class _Header(Struct, gc=False):
+    parentHash: str
+
+
+_decode = msgspec.json.Decoder(_Header).decode
+
+
+class Follower:
+    """The follower of one network, from the first subscription on until the last one has ended."""
+
+    def __init__(
+        self,
+        network: Network,
+        engine: Engine,
+        topics: Topics,
+        cell: NetworkCell,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._source = BlockSource(network, engine)
+        self._topics = topics
+        self._cell = cell
+        self._clock = clock
+        self._sleep = sleep
+        self._served = Served()
+        self._looks: deque[tuple[int, float]] = deque(maxlen=64)
+        """Served heads, each with the time at which it became that."""
+        self._branch: FollowedBranch | None = None
+        self._logs = LogTrack(self._source, topics, clock)
+        self._heads: deque[tuple[LiveBlock, float] | LiveSubscription] = deque()
+        """Heads that are to be sent, and subscriptions that join behind them."""
+        self._sending = False
+        self._waiting: deque[LiveSubscription] = deque()
+        """Subscriptions that began before the first block was known."""
+        self._resuming: dict[LiveSubscription, asyncio.Task[None]] = {}
+        self._gate = asyncio.Semaphore(RESUMING)
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._fetches: dict[Want, asyncio.Task[None]] = {}
+        self._tries: dict[Want, int] = {}
+        """How often each block was fetched that is still wanted."""
+        self._rests: dict[Want, float] = {}
+        """When each of these may be fetched again."""
+        self._woken = asyncio.Event()
+        self._stepped = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Follower {self._source.network.name} {self._branch!r}>"
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def adopt(self, network: Network) -> None:
+        """Go on with the network of a new revision of the settings."""
+        other = network.chain.name != self._source.network.chain.name
+        self._source.network = network
+        if other:
+            self._lose(RESTARTED)
+        self._woken.set()
+
+    def begin(self, subscription: LiveSubscription) -> None:
+        """Let a subscription join behind the tip, or behind what it missed."""
+        if subscription.topic.kind not in (HEADS, LOGS):
+            self._topics.add(subscription)
+            return
+        if not self._tasks:
+            self._start()
+        if self._branch is None or not self._branch.begun:
+            self._waiting.append(subscription)
+        else:
+            self._let_in(self._branch, subscription)
+        self._woken.set()
+
+    def changed(self) -> None:
+        """Stop when nobody subscribes any more."""
+        if self._tasks and not self._anybody():
+            self._stop()
+
+    def look(self, served: Served) -> None:
+        """Take the served head."""
+        doubted = served.doubted > self._served.doubted
+        if served.head != self._served.head or served.hash != self._served.hash:
+            self._looks.append((served.head, served.since))
+            self._rests.clear()
+        self._served = served
+        branch = self._branch
+        if doubted and branch is not None and branch.begun and served.head < branch.first.number:
+            self._lose(RESTARTED)
+        self._woken.set()
+
+    def announced(self, header: Announced) -> None:
+        """Take a header that a node pushed."""
+        if self._branch is None or len(header.header) > LONGEST_HEADER:
+            return
+        with suppress(*UNREADABLE):
+            parent = _decode(header.header).parentHash.lower()
+            self._branch.announce(LiveBlock(header.number, header.hash, parent, header.header))
+            self._woken.set()
+
+    async def close(self) -> None:
+        """Stop. Connections are closed by others."""
+        self._stop()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    # -- who is there -------------------------------------------------------------------------------------------------
+
+    def _anybody(self) -> bool:
+        while self._waiting and not self._waiting[0].open:
+            self._waiting.popleft()
+        return bool(
+            self._waiting
+            or self._topics.heads_wanted
+            or self._topics.logs_wanted is not None
+            or any(one.open for one in self._resuming)
+            or any(one.open for one in self._heads if isinstance(one, LiveSubscription))
+            or self._logs.joining
+        )
+
+    def _let_in(self, branch: FollowedBranch, subscription: LiveSubscription) -> None:
+        first = subscription.topic.from_block
+        self._aim(branch)
+        if first is None:
+            self._join(subscription, ())
+            return
+        context = ResumptionContext(
+            branch=branch,
+            source=self._source,
+            join=self._join,
+            wake=self._woken.set,
+            step=self._step,
+            gate=self._gate,
+            cell=self._cell,
+            clock=self._clock,
+            sleep=self._sleep,
+        )
+        work = Resumption(context, subscription, first).run()
+        task = self._resuming[subscription] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(partial(self._resumed, subscription))
+
+    def _resumed(self, subscription: LiveSubscription, _task: asyncio.Task[None]) -> None:
+        self._resuming.pop(subscription, None)
+        self.changed()
+
+    def _join(self, subscription: LiveSubscription, own: Own) -> None:
+        """Let a subscription join behind the tip."""
+        if subscription.topic.kind == LOGS:
+            self._logs.join(subscription, own)
+        elif self._heads or self._sending:
+            self._heads.append(subscription)
+        else:
+            self._topics.add(subscription)
+
+    def _lose(self, words: str) -> None:
+        """Close the connections of all subscribers of blocks and logs: the branch is not the one that they follow."""
+        left = [*self._waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
+        self._logs.cut(words, "restarted")
+        self._topics.cut(HEADS, "restarted", RESTART, words)
+        for subscription in left:
+            subscription.session.cut(RESTART, words)
+        self._stop()
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._logs = LogTrack(self._source, self._topics, self._clock)
+        loop = asyncio.get_running_loop()
+        self._tasks = tuple(loop.create_task(self._guarded(work)) for work in (self._follow(), self._logs.run()))
+        self._begin_branch()
+
+    def _begin_branch(self) -> None:
+        """Follow from the served head on, if there is one."""
+        view = self._source.network.view
+        number, block_hash = (self._served.head, self._served.hash) if self._served.head >= 0 else (view.head, "")
+        if number >= 0:
+            final_at_once = self._source.final_at_once
+            self._branch = FollowedBranch(number, "" if final_at_once else block_hash, final_at_once=final_at_once)
+
+    def _stop(self) -> None:
+        """Forget everything. What is under way ends by itself."""
+        tasks = [*self._tasks, *self._resuming.values(), *self._fetches.values()]
+        self._tasks, self._branch = (), None
+        self._logs.clear()
+        self._heads.clear()
+        self._waiting.clear()
+        self._fetches, self._tries, self._rests = {}, {}, {}
+        for task in tasks:
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that, when it stumbles over a bug, leaves nobody waiting for ever."""
+        try:
+            await work
+        except Exception as error:
+            told = {"message": "following the chain for subscriptions", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+            self._lose(BROKEN)
+
+    async def _follow(self) -> None:
+        me = asyncio.current_task()
+        while self._tasks and self._tasks[0] is me:
+            if self._heads:
+                await self._send_next()
+                continue
+            self._woken.clear()
+            if self._branch is None:
+                self._begin_branch()
+            if self._branch is not None and not self._advance(self._branch):
+                return
+            if not self._heads:
+                await self._wait()
+
+    def _advance(self, branch: FollowedBranch) -> bool:
+        """Take the branch as far as is known, and fetch what is wanted next; False when it is lost."""
+        if branch.begun:
+            while self._waiting:
+                subscription = self._waiting.popleft()
+                if subscription.open:
+                    self._let_in(branch, subscription)
+            self._aim(branch)
+        for move in branch.moves():
+            self._take(move)
+        if branch.lost:
+            self._lose(branch.lost)
+            return False
+        self._fetch(branch)
+        self._stepped.set()
+        self._stepped = asyncio.Event()
+        return True
+
+    def _aim(self, branch: FollowedBranch) -> None:
+        if self._served.head >= 0:
+            branch.aim(self._served.head, self._served.hash)
+
+    def _take(self, move: Move) -> None:
+        block = move.block
+        if isinstance(move, Abandoned):
+            self._cell.abandoned += move.sent
+            self._logs.abandon(block, self._clock())
+            return
+        since = self._since(block.number)
+        self._heads.append((block, since))
+        self._logs.append(block, since)
+        if block.number < self._served.head and not move.announced:
+            self._cell.filled += 1
+
+    def _since(self, number: int) -> float:
+        """When this block, or one above, became the served head."""
+        while self._looks and self._looks[0][0] < number:
+            self._looks.popleft()
+        return self._looks[0][1] if self._looks else self._served.since
+
+    async def _send_next(self) -> None:
+        item = self._heads.popleft()
+        if isinstance(item, LiveSubscription):
+            if item.open:
+                self._topics.add(item)
+            return
+        self._sending = True
+        try:
+            await self._topics.heads(*item)
+        finally:
+            self._sending = False
+
+    # -- fetching -----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, branch: FollowedBranch) -> None:
+        """Fetch what the branch wants, and end the fetches of what it wants no more."""
+        wants, now = branch.wants(), self._clock()
+        for want in self._fetches.keys() - set(wants):
+            self._fetches.pop(want).cancel()
+        for want in self._tries.keys() - set(wants):
+            del self._tries[want]
+            self._rests.pop(want, None)
+        for want in wants[: 2 * CHUNK]:
+            if want not in self._fetches and now >= self._rests.get(want, 0.0):
+                self._fetches[want] = asyncio.get_running_loop().create_task(self._get(branch, want))
+
+    async def _get(self, branch: FollowedBranch, want: Want) -> None:
+        tries = self._tries.get(want, 0)
+        try:
+            block = await self._source.block(want.number, want.hash, tries)
+        except Exception as error:
+            if not isinstance(error, NotFetched):
+                told = {"message": "a block for subscriptions was not fetched", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
+            branch.failed(want, lacked=isinstance(error, NotFetched) and error.lacked)
+        else:
+            branch.take(want, block)
+        self._fetches.pop(want, None)
+        self._tries[want] = tries + 1
+        self._rests[want] = self._clock() + pause(tries + 1)
+        self._woken.set()
+
+    async def _wait(self) -> None:
+        """Wait for a head, a block, or the end of a pause."""
+        now = self._clock()
+        rests = [until for want, until in self._rests.items() if want not in self._fetches]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(rests) - now) if rests else None):
+                await self._woken.wait()
+
+    async def _step(self, seconds: float) -> None:
+        """Wait until the branch has been looked at again, at most so many seconds."""
+        stepped = self._stepped
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await stepped.wait()
