@@ -258,7 +258,7 @@ class Host:
         await self.engine.store.purge(selection)
 
 
-class _ManualLoop(asyncio.SelectorEventLoop):
+class ManualLoop(asyncio.SelectorEventLoop):
     """An event loop that reads the time from a clock that a test moves, and counts what it was given to do."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -303,7 +303,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
-        self.loop = _ManualLoop(self.clock)
+        self.loop = ManualLoop(self.clock)
         self.sent: list[Sent] = []
         self.chains: dict[str, SimChain] = {}
         self.nodes: dict[str, list[SimNode]] = {}

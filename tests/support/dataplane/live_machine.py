@@ -1,0 +1,189 @@
+"""Everything that can happen to subscribers, one thing at a time: what the test of their streams lets loose."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.live.subscription import HEADS, LOGS
+from rpcaccel.dataplane.live.log_track import LATE
+from rpcaccel.dataplane.live.resumption import FAILED
+from tests.support.dataplane.live_observer import Judge, received
+from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
+from tests.support.dataplane.live_world import LiveClient, LiveWorld
+
+FILTERS = (LogFilter(), LogFilter.of(ADDRESSES[:1]), LogFilter.of((), [TOPICS[1:]]))
+WANTED = st.sampled_from([(HEADS, None), *((LOGS, one) for one in FILTERS)])
+WHICH = st.integers(0, 20)
+NODES = st.sets(st.integers(0, 2), min_size=1)
+
+
+class Streams(RuleBasedStateMachine):
+    """Nodes lag, reorganise, die, lie and fall silent, heads move, and clients come, go and come back."""
+
+    kind = "ethereum"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = LiveWorld(self.kind)
+        self.tip = self.world.tree.trunk
+        self.tips = [self.tip]
+        self.dead: set[int] = set()
+        self.cut = 0
+
+    def teardown(self) -> None:
+        try:
+            self.everything_arrives()
+        finally:
+            self.world.close()
+
+    @invariant()
+    def every_stream_is_one_of_the_served_branch(self) -> None:
+        assert not self.world.errors, self.world.errors
+        for client in list(self.world.clients):
+            Judge(self.world.tree, self.world.served, client).look(at_rest=False)
+            if client.sink.closed:
+                self._was_cut(client)
+
+    def _was_cut(self, client: LiveClient) -> None:
+        """A client may be sent away when no node gave what it wanted for long; then it can come back and resume."""
+        ((code, words),) = client.sink.closed
+        assert (code, words) in ((1012, LATE), (1012, FAILED))
+        self.world.clients.remove(client)
+
+    # -- the chain ----------------------------------------------------------------------------------------------------
+
+    def _moved(self, tip: str, nodes: set[int]) -> None:
+        self.tip = tip
+        self.tips = [*self.tips, tip][-6:]
+        for which in nodes:
+            self.world.nodes[which].tip = tip
+
+    @initialize(wanted=st.lists(WANTED, min_size=1, max_size=3))
+    def some_subscribe(self, wanted: list[tuple[str, LogFilter | None]]) -> None:
+        for one in wanted:
+            self.world.come(*one)
+
+    @rule(blocks=st.integers(1, 3), nodes=NODES)
+    def advance(self, blocks: int, nodes: set[int]) -> None:
+        self._moved(self.world.tree.grow(self.tip, blocks), nodes)
+
+    @rule(nodes=NODES, hasty=st.booleans())
+    def advance_and_tell(self, nodes: set[int], hasty: bool) -> None:
+        self._moved(self.world.tree.grow(self.tip), nodes)
+        if hasty:
+            self.world.push(self.tip)
+        self.world.tell(self.tip)
+
+    @rule(far=st.integers(17, 90))
+    def advance_far(self, far: int) -> None:
+        self._moved(self.world.tree.grow(self.tip, far), {0, 1, 2})
+        self.world.tell(self.tip)
+
+    @precondition(lambda self: self.kind == "ethereum")
+    @rule(depth=st.integers(1, 6), more=st.integers(-1, 2), nodes=NODES, told=st.booleans())
+    def reorganise(self, depth: int, more: int, nodes: set[int], told: bool) -> None:
+        tree = self.world.tree
+        low = tree.at(self.tip, tree.blocks[self.tip].number - depth)
+        assert low is not None
+        self._moved(tree.grow(low.hash, max(1, depth + more)), nodes)
+        if told:
+            self.world.tell(self.tip)
+
+    @rule(which=st.integers(0, 2), tip=WHICH, lag=st.integers(0, 2))
+    def a_node_moves(self, which: int, tip: int, lag: int) -> None:
+        tree, to = self.world.tree, self.tips[tip % len(self.tips)]
+        block = tree.at(to, tree.blocks[to].number - lag)
+        assert block is not None
+        node = self.world.nodes[which]
+        if self.kind == "ethereum" or block.number > node.head:  # where blocks are final, no node goes back
+            node.tip = block.hash
+
+    @rule(which=st.integers(0, 2))
+    def a_node_is_followed(self, which: int) -> None:
+        self.world.tell(self.world.nodes[which].tip)
+
+    @rule(tip=WHICH, lag=st.integers(0, 3))
+    def a_header_is_pushed(self, tip: int, lag: int) -> None:
+        tree, to = self.world.tree, self.tips[tip % len(self.tips)]
+        block = tree.at(to, tree.blocks[to].number - lag)
+        assert block is not None
+        self.world.push(block.hash)
+
+    # -- the nodes ----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.world.sent)
+    @rule(which=st.lists(WHICH, min_size=1, max_size=6), lost=st.booleans())
+    def some_calls_end(self, which: list[int], lost: bool) -> None:
+        for one in which:
+            call = self.world.sent[one % len(self.world.sent)]
+            if lost or self.world.nodes.index(call.node) in self.dead:
+                call.lose()
+            else:
+                call.deliver()
+        self.world.settle()
+
+    @rule()
+    def calls_end(self) -> None:
+        for _ in range(3):
+            for call in self.world.sent:
+                if self.world.nodes.index(call.node) not in self.dead:
+                    call.deliver()
+            self.world.settle()
+
+    @rule(which=st.integers(0, 2))
+    def a_node_dies_or_comes_back(self, which: int) -> None:
+        self.dead ^= {which}
+
+    @precondition(lambda self: self.kind == "ethereum")
+    @rule(which=st.integers(0, 2), tip=WHICH)
+    def a_node_lies_or_stops_it(self, which: int, tip: int) -> None:
+        node = self.world.nodes[which]
+        node.lies = "" if node.lies else self.tips[tip % len(self.tips)]
+
+    @rule()
+    def settings_change(self) -> None:
+        self.world.renew()
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 4.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    # -- the clients --------------------------------------------------------------------------------------------------
+
+    @rule(wanted=WANTED)
+    def a_client_comes(self, wanted: tuple[str, LogFilter | None]) -> None:
+        self.world.come(*wanted)
+
+    @rule(wanted=WANTED, missed=st.integers(0, 40))
+    def a_client_resumes(self, wanted: tuple[str, LogFilter | None], missed: int) -> None:
+        self.world.come(*wanted, first=self.world.network.view.head - missed)
+
+    @precondition(lambda self: self.world.clients)
+    @rule(which=WHICH, back=st.booleans())
+    def a_client_goes(self, which: int, back: bool) -> None:
+        client = self.world.clients[which % len(self.world.clients)]
+        self.world.go(client)
+        head = self.world.network.view.head
+        if back and client.kind == HEADS and (seen := received(client)):
+            self.world.come(HEADS, first=min(head + 1, self.world.tree.blocks[seen[-1]].number + 1))
+
+    @rule()
+    def everything_arrives(self) -> None:
+        self.dead.clear()
+        self.tip = self.world.tree.grow(self.tip)
+        for node in self.world.nodes:
+            node.lies, node.tip = "", self.tip
+        self.world.tell(self.tip)
+        self.world.calm()
+        for client in list(self.world.clients):
+            if not client.sink.closed:
+                Judge(self.world.tree, self.world.served, client).look(at_rest=True)
+        self.every_stream_is_one_of_the_served_branch()
+
+
+class FinalStreams(Streams):
+    """The same on a chain whose blocks are final at once."""
+
+    kind = "harmony"

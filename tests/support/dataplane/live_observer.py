@@ -1,0 +1,160 @@
+"""What a perfect observer of the served branch would have sent, and whether a client was sent that.
+
+Nothing here knows how the product does it: there are only the tree of blocks, the served heads in their order, and the
+notifications of one client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rpcaccel.core.live.subscription import HEADS
+from tests.support.dataplane.live_tree import Tree, TreeBlock, log_of, matches
+from tests.support.dataplane.live_world import LiveClient
+
+Sent = list[tuple[bool, TreeBlock]]
+"""Blocks in order; True: taken back."""
+
+
+def perfect(tree: Tree, served: Sequence[str], joined: int, first: int | None = None) -> Sent:
+    """What an observer sends who sends every served head at once, to a client that comes after `joined` of them.
+
+    Args:
+        first: the block with which the client wants to begin.
+    """
+    tip = served[0]
+    for head in served[1:joined]:
+        tip = tip if tree.has(tip, head) else head  # a head may go back on its own branch
+    sent: Sent = []
+    if first is not None:
+        low = tree.at(tip, first - 1)
+        assert low is not None
+        sent = [(False, block) for block in tree.between(low.hash, tip)]
+    told = {block.hash for _, block in sent}
+    for head in served[joined:]:
+        if tree.has(tip, head):
+            continue
+        fork = tree.fork(tip, head)
+        gone = tree.between(fork.hash, tip)
+        sent += [(True, block) for block in gone if block.hash in told]
+        came = tree.between(fork.hash, head)
+        sent += [(False, block) for block in came]
+        told = (told - {block.hash for block in gone}) | {block.hash for block in came}
+        tip = head
+    return sent
+
+
+def notifications(sent: Sent, client: LiveClient) -> list[Any]:
+    """The notifications of one client about these blocks: hashes of heads, or logs."""
+    if client.kind == HEADS:
+        return [block.hash for back, block in sent if not back]
+    assert client.filter is not None
+    criteria = client.filter.params()
+    return [
+        log_of(block, place, block.hash, removed=back)
+        for back, block in sent
+        for place in range(len(block.logs))
+        if matches(criteria, block.logs[place])
+    ]
+
+
+def received(client: LiveClient) -> list[Any]:
+    """What the client was sent."""
+    return [one["hash"] for one in client.results] if client.kind == HEADS else client.results
+
+
+class Judge:
+    """Judges the stream of one client where the follower could not see every served head at once.
+
+    Then a served head that was left at once may be missing, but not more: what the client has must link, block by
+    block, without gap or double, must consist of blocks of branches that were served, and must end at the served head.
+    """
+
+    def __init__(self, tree: Tree, served: Sequence[str], client: LiveClient) -> None:
+        self.tree, self.served, self.client = tree, served, client
+        self.lives = list(served[max(0, client.known - 1) :])
+        """The heads that were served in the client's life, and before it since everything had been sent."""
+        self.start = served[client.joined_at - 1]
+        """The served head when the client came."""
+
+    def look(self, *, at_rest: bool) -> None:
+        """Raise AssertionError when something is wrong. `at_rest`: everything has been sent."""
+        blocks = self._heads() if self.client.kind == HEADS else self._logs()
+        if at_rest:
+            self._complete(blocks)
+
+    def _heads(self) -> list[str]:
+        """The heads that the client was sent and that were not left."""
+        have: list[str] = []
+        for head in received(self.client):
+            block = self.tree.blocks[head]
+            self._was_served(block)
+            assert head not in have, f"block {block.number} comes twice"
+            if have:
+                assert self.tree.fork(have[-1], head).hash == block.parent, f"a gap before block {block.number}"
+            else:
+                self._first(block)
+            if have and have[-1] != block.parent:
+                have = [one for one in have if self.tree.has(head, one)]
+            have.append(head)
+        return have
+
+    def _logs(self) -> list[str]:
+        """The blocks whose logs the client was sent and that were not taken back."""
+        have: list[str] = []
+        results, at = received(self.client), 0
+        while at < len(results):
+            first, head, back = at == 0, results[at]["blockHash"], results[at]["removed"]
+            block = self.tree.blocks[head]
+            if back:
+                assert head in have, f"block {block.number} is taken back twice, or was not sent"
+                gone = have[have.index(head) :]
+                wanted = notifications([(True, self.tree.blocks[one]) for one in gone], self.client)
+                del have[have.index(head) :]
+            else:
+                self._was_served(block)
+                assert head not in have, f"block {block.number} comes twice"
+                wanted = notifications([(False, block)], self.client)
+                if have:
+                    assert self.tree.has(head, have[-1]), f"block {block.number} is on another branch than the last"
+                    between = self.tree.between(have[-1], head)[:-1]
+                    skipped = notifications([(False, one) for one in between], self.client)
+                    assert not skipped, f"a gap before block {block.number}"
+                elif first:
+                    self._first(block)
+                have.append(head)
+            assert results[at : at + len(wanted)] == wanted, f"the logs from block {block.number} on are not those"
+            at += len(wanted)
+        return have
+
+    def _was_served(self, block: TreeBlock) -> None:
+        assert any(self.tree.has(head, block.hash) for head in self.lives), f"block {block.number} was never served"
+
+    def _first(self, block: TreeBlock) -> None:
+        """The first block is the one that the client asked for, or one of another branch that reaches further down; or,
+        when the client asked for none, one that came after what had been sent before."""
+        first = self.client.first
+        if first is not None:
+            exact = block.number == first if self.client.kind == HEADS else block.number >= first
+            turned = block.number < first and not self.tree.has(self.start, block.hash)
+            assert exact or turned, f"block {block.number} is not the first that was asked for"
+            return
+        before = self.lives[0]
+        flipped = any(not self.tree.has(head, before) for head in self.lives)
+        assert flipped or not self.tree.has(before, block.hash), f"block {block.number} had been sent before"
+
+    def _complete(self, have: list[str]) -> None:
+        """Everything above the block where the client began is there."""
+        tip = self.served[-1]
+        low = self.tree.fork(self.start, tip)
+        if self.client.first is not None:
+            asked = self.tree.at(tip, min(self.client.first - 1, low.number))
+            assert asked is not None
+            low = asked
+        wanted = self.tree.between(low.hash, tip)
+        if self.client.kind != HEADS:
+            wanted = [block for block in wanted if notifications([(False, block)], self.client)]
+        missing = [block.number for block in wanted if block.hash not in have]
+        assert not missing, f"blocks {missing} are missing"
+        assert all(self.tree.has(tip, one) for one in have), "the client has blocks that were left"

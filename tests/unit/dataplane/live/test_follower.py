@@ -1,0 +1,434 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.live.branch import RESTARTED
+from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.live.subscription import HEADS, LOGS
+from rpcaccel.dataplane.live.log_track import LATE, PATIENCE
+from rpcaccel.dataplane.live.resumption import FAILED
+from tests.support.dataplane.fake_live import FakeSink
+from tests.support.dataplane.live_observer import notifications, perfect, received
+from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
+from tests.support.dataplane.live_world import LiveClient, LiveWorld
+
+FILTERS = (LogFilter(), LogFilter.of(ADDRESSES[:1]), LogFilter.of(ADDRESSES[1:], [TOPICS[:1]]))
+BLOCK_CALLS = {"eth_getBlockByHash", "eth_getBlockByNumber"}
+
+
+def serve(world: LiveWorld, tip: str, *, hashed: bool = True) -> None:
+    """All nodes go to a block, which becomes the served head."""
+    for node in world.nodes:
+        node.tip = tip
+    world.tell(tip, hashed=hashed)
+
+
+def advance(world: LiveWorld, blocks: int = 1, *, hashed: bool = True) -> str:
+    tip = world.tree.grow(world.nodes[0].tip, blocks)
+    serve(world, tip, hashed=hashed)
+    return tip
+
+
+def reorganise(world: LiveWorld, depth: int, blocks: int, *, hashed: bool = True) -> str:
+    """Replace the newest blocks by others."""
+    low = world.tree.at(world.nodes[0].tip, world.nodes[0].head - depth)
+    assert low is not None
+    tip = world.tree.grow(low.hash, blocks)
+    serve(world, tip, hashed=hashed)
+    return tip
+
+
+def wanted(world: LiveWorld, client: LiveClient) -> list[object]:
+    """What a perfect observer sends who begins when the client came."""
+    return notifications(perfect(world.tree, world.served, client.joined_at, client.first), client)
+
+
+def calls(world: LiveWorld) -> list[str]:
+    """The methods that the nodes were asked for since the last time."""
+    made = [method for node in world.nodes for method, _ in node.calls]
+    for node in world.nodes:
+        node.calls.clear()
+    return made
+
+
+def blocks_arrive(world: LiveWorld) -> None:
+    """All calls about blocks are answered, and no others."""
+    while any(call.method in BLOCK_CALLS for call in world.sent):
+        for call in world.sent:
+            if call.method in BLOCK_CALLS:
+                call.deliver()
+        world.settle()
+
+
+def step(world: LiveWorld, what: str, how: Any, *, hashed: bool) -> None:
+    """Let one thing happen."""
+    head = world.tree.blocks[world.served[-1]].number
+    if what == "advance":
+        advance(world, how, hashed=hashed)
+    elif what == "heads":
+        world.come(HEADS, first=None if how is None else head - how)
+    elif what == "logs":
+        which, missed = how
+        world.come(LOGS, FILTERS[which], None if missed is None else head - missed)
+    elif what == "back":
+        block = world.tree.at(world.served[-1], head - how)
+        assert block is not None
+        world.tell(block.hash, hashed=hashed)
+    elif what == "reorganise" and not world.harmony:
+        depth, blocks = how
+        # Without hashes, only a new number shows that there is another head.
+        reorganise(world, depth, blocks if hashed else depth + blocks, hashed=hashed)
+    elif what == "flip" and not world.harmony and hashed:
+        tip = world.served[how % len(world.served)]
+        if not world.tree.has(world.nodes[0].tip, tip):
+            serve(world, tip)
+
+
+STEP = st.one_of(
+    st.tuples(st.just("advance"), st.integers(1, 20)),
+    st.tuples(st.just("reorganise"), st.tuples(st.integers(1, 8), st.integers(1, 9))),
+    st.tuples(st.just("back"), st.integers(1, 4)),
+    st.tuples(st.just("flip"), st.integers(0, 9)),
+    st.tuples(st.just("heads"), st.none() | st.integers(0, 40)),
+    st.tuples(st.just("logs"), st.tuples(st.integers(0, 2), st.none() | st.integers(0, 40))),
+)
+
+
+@given(
+    kind=st.sampled_from(["ethereum", "harmony"]), steps=st.lists(STEP, min_size=2, max_size=12), hashed=st.booleans()
+)
+def test_every_client_gets_exactly_what_a_perfect_observer_sends(
+    kind: str, steps: list[tuple[str, Any]], hashed: bool
+) -> None:
+    world = LiveWorld(kind)
+    try:
+        world.come(HEADS)
+        world.come(LOGS)
+        world.calm()
+        for what, how in steps:
+            step(world, what, how, hashed=hashed)
+            world.calm()
+        for client in world.clients:
+            assert received(client) == wanted(world, client)
+            assert not client.sink.closed
+        assert not world.errors
+    finally:
+        world.close()
+
+
+def test_a_block_is_fetched_once_and_its_logs_are_however_many_subscribe(world: LiveWorld) -> None:
+    for _ in range(20):
+        world.come(HEADS)
+        world.come(LOGS, FILTERS[1])
+        world.come(LOGS, FILTERS[2])
+    world.calm()
+    calls(world)
+    for _ in range(3):
+        advance(world)
+        world.calm()
+    assert sorted(calls(world)) == ["eth_getBlockByHash"] * 3 + ["eth_getLogs"] * 3
+    assert all(received(client) == wanted(world, client) for client in world.clients)
+
+
+def test_nothing_is_asked_while_nobody_subscribes(world: LiveWorld) -> None:
+    advance(world)
+    world.calm()
+    assert calls(world) == []
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    assert calls(world)
+    for client in clients:
+        world.go(client)
+    advance(world)
+    world.calm()
+    assert calls(world) == []
+
+
+def test_who_comes_after_the_last_one_left_begins_anew(world: LiveWorld) -> None:
+    world.go(world.come(HEADS))
+    advance(world, 5)
+    late = world.come(HEADS)
+    world.calm()
+    advance(world)
+    world.calm()
+    assert received(late) == wanted(world, late) == [world.served[-1]]
+
+
+def test_logs_are_not_asked_for_when_only_heads_are_wanted(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    advance(world)
+    world.calm()
+    assert "eth_getLogs" not in calls(world)
+
+
+def test_a_pushed_header_is_sent_as_it_came_and_no_block_is_fetched(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    world.calm()
+    calls(world)
+    tip = world.tree.grow(world.served[-1])
+    world.push(tip)
+    serve(world, tip)
+    world.calm()
+    assert client.results[0]["pushed"] is True
+    assert not BLOCK_CALLS & set(calls(world))
+
+
+def test_heads_do_not_wait_for_logs(world: LiveWorld) -> None:
+    heads, logs = world.come(HEADS), world.come(LOGS)
+    world.calm()
+    advance(world)
+    blocks_arrive(world)
+    assert received(heads) == [world.served[-1]]
+    assert received(logs) == []
+
+
+def test_a_block_that_is_abandoned_before_its_logs_went_out_sends_nothing(world: LiveWorld) -> None:
+    logs = world.come(LOGS)
+    world.calm()
+    left = advance(world, 3)
+    blocks_arrive(world)
+    reorganise(world, 3, 4)
+    blocks_arrive(world)
+    world.calm()
+    assert logs.results
+    assert not any(log["removed"] for log in logs.results)
+    assert left not in {log["blockHash"] for log in logs.results}
+
+
+def test_only_those_who_were_sent_logs_are_sent_them_again_as_removed(world: LiveWorld) -> None:
+    before = world.come(LOGS)
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    after = world.come(LOGS)
+    resumed = world.come(LOGS, first=world.network.view.head - 4)
+    world.calm()
+    reorganise(world, 2, 3)
+    world.calm()
+    for client in (before, after, resumed):
+        assert received(client) == wanted(world, client)
+    assert any(log["removed"] for log in before.results)
+    assert any(log["removed"] for log in resumed.results)
+    assert not any(log["removed"] for log in after.results)
+
+
+def test_logs_are_fetched_again_for_a_topic_that_came_meanwhile(world: LiveWorld) -> None:
+    first = world.come(LOGS, FILTERS[1])
+    world.calm()
+    advance(world)
+    blocks_arrive(world)
+    second = world.come(LOGS, FILTERS[2])
+    advance(world, 4)
+    world.calm()
+    assert received(first) == wanted(world, first)
+    assert received(second) == notifications(perfect(world.tree, world.served, len(world.served) - 1), second)
+
+
+def test_logs_of_another_block_are_asked_for_again(world: LiveWorld) -> None:
+    client = world.come(LOGS)
+    world.calm()
+    tip = advance(world, 4)
+    while not any(call.method == "eth_getLogs" for call in world.sent):
+        for call in world.sent:
+            call.deliver()
+        world.settle()
+    for call in world.sent:
+        if call.method == "eth_getLogs":
+            other = json.dumps([{"blockHash": world.tree.at(tip, 40).hash}]).encode()  # type: ignore[union-attr]
+            call.end(call.node.answer("eth_getLogs", b"[" + other[1:-1] + b"]"))
+    world.calm()
+    assert received(client) == wanted(world, client)
+
+
+def test_subscribers_of_logs_that_cannot_be_had_are_closed_and_those_of_heads_are_not(world: LiveWorld) -> None:
+    heads, logs = world.come(HEADS), world.come(LOGS)
+    world.calm()
+    advance(world)
+    for _ in range(int(PATIENCE * 4)):
+        for call in world.sent:
+            if call.method == "eth_getLogs":
+                call.lose()
+            else:
+                call.deliver()
+        world.wait(0.5)
+    assert logs.sink.closed == [(1012, LATE)]
+    assert world.cell.cut == {"late": 1}
+    assert not heads.sink.closed
+    again = world.come(LOGS, first=world.network.view.head)
+    world.calm()
+    assert received(again) == wanted(world, again)
+
+
+def test_a_reorganisation_below_what_is_remembered_closes_everybody(world: LiveWorld) -> None:
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    for node in world.nodes:
+        node.forgets = True
+    reorganise(world, 40, 41)
+    world.calm()
+    assert [client.sink.closed for client in clients] == [[(1012, RESTARTED)]] * 2
+    assert world.cell.cut == {"restarted": 2}
+    later = world.come(HEADS)
+    world.calm()
+    advance(world)
+    world.calm()
+    assert received(later) == [world.served[-1]]
+
+
+def test_a_resumed_subscription_that_no_node_can_serve_is_closed(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    client = world.come(LOGS, first=20)
+    for _ in range(600):
+        for call in world.sent:
+            call.lose()
+        world.wait(0.5)
+    assert client.sink.closed == [(1012, FAILED)]
+
+
+def test_a_resumed_client_that_does_not_read_is_waited_for(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    client = world.come(HEADS, first=5)
+    client.sink.unread = 1 << 20
+    world.calm()
+    assert received(client) == []
+    client.sink.unread = 0
+    world.calm()
+    assert received(client) == wanted(world, client)
+
+
+def test_who_has_seen_the_head_already_is_not_told_of_it_by_a_follower_that_lags(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    advance(world, 2)  # nothing of it has been fetched yet
+    client = world.come(HEADS, first=world.network.view.head + 1)
+    world.calm()
+    assert received(client) == []
+    advance(world)
+    world.calm()
+    assert received(client) == [world.served[-1]]
+
+
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_who_comes_while_a_block_is_sent_gets_none_that_was_served_before(world: LiveWorld, kind: str) -> None:
+    came: list[LiveClient] = []
+
+    class Hasty(FakeSink):
+        def notify(self, *parts: bytes) -> bool:
+            if not came:
+                came.append(world.join(kind))
+            return super().notify(*parts)
+
+    world.come(kind, sink=Hasty())
+    world.calm()
+    advance(world, 6)
+    world.calm()
+    assert received(came[0]) == []
+    advance(world, 6)
+    world.calm()
+    assert received(came[0]) == notifications(perfect(world.tree, world.served, 2), came[0])
+
+
+def test_a_client_that_resumes_is_not_told_again_of_a_branch_that_the_follower_does_not_know_yet(
+    world: LiveWorld,
+) -> None:
+    world.come(HEADS)
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    reorganise(world, 3, 5)  # the follower has not fetched it yet, and another worker has told the client of it
+    client = world.come(HEADS, first=world.network.view.head)
+    world.calm()
+    assert received(client) == [world.served[-1]]
+
+
+def test_what_was_filled_abandoned_and_replayed_is_counted(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    advance(world, 5)
+    world.calm()
+    assert (world.cell.filled, world.cell.abandoned) == (4, 0)
+    reorganise(world, 2, 2)
+    world.calm()
+    assert (world.cell.filled, world.cell.abandoned) == (5, 2)
+    world.come(HEADS, first=10)
+    world.calm()
+    assert world.cell.replayed == world.network.view.head - 9
+
+
+def test_a_new_revision_of_the_settings_changes_no_stream(world: LiveWorld) -> None:
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    for _ in range(3):
+        advance(world, 2)
+        world.renew()
+    world.calm()
+    assert all(received(client) == wanted(world, client) for client in clients)
+
+
+def test_a_node_that_stays_silent_holds_nothing_up_for_ever(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    world.calm()
+    advance(world)
+    world.wait(0.0)
+    for _ in range(200):  # nobody answers
+        world.wait(0.5)
+    assert received(client) == []
+    world.calm()
+    assert received(client) == [world.served[-1]]
+
+
+def test_nothing_is_asked_for_again_without_a_pause(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    calls(world)
+    before = world.served[-1]
+    advance(world)
+    for node in world.nodes:  # they said that they have the new head, and answer null
+        node.tip, node.forgets = before, True
+    for _ in range(100):
+        for call in world.sent:
+            call.deliver()
+        world.wait(0.1)
+    assert len(calls(world)) <= 20
+
+
+@pytest.mark.parametrize("kind", ["ethereum", "harmony"])
+def test_a_head_that_fell_to_another_chain_closes_everybody(kind: str) -> None:
+    world = LiveWorld(kind)
+    client = world.come(HEADS)
+    world.calm()
+    served = world.last.__class__(head=3, hash="0x3", doubted=1)
+    world.do(world.follower.look, served)
+    assert client.sink.closed == [(1012, RESTARTED)]
+    world.close()
+
+
+def test_where_blocks_are_final_at_once_a_liar_is_not_believed() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    world.calm()
+    world.nodes[0].lies = world.tree.grow(world.tree.at(world.served[-1], 55).hash, 30)  # type: ignore[union-attr]
+    for _ in range(4):
+        advance(world)
+        world.calm()
+    assert received(client) == wanted(world, client)
+    world.close()
+
+
+def test_a_follower_that_is_closed_leaves_nothing_under_way(world: LiveWorld) -> None:
+    world.come(HEADS, first=5)
+    world.come(LOGS, first=5)
+    world.loop.run_until_complete(world.follower.close())
+    world.settle()
+    left = len(world.sent)
+    advance(world)
+    world.wait(10.0)
+    assert len(world.sent) <= left
