@@ -74,9 +74,9 @@ class Follower:
         self._heads: deque[tuple[LiveBlock, float] | LiveSubscription] = deque()
         """Heads that are to be sent, and subscriptions that join behind them."""
         self._sending = False
-        self._waiting: deque[LiveSubscription] = deque()
-        """Subscriptions that began before the first block was known."""
-        self._resuming: dict[LiveSubscription, asyncio.Task[None]] = {}
+        self._waiting: deque[tuple[LiveSubscription, Want]] = deque()
+        """Subscriptions that began before the first block was known, each with the head that was served then."""
+        self._resuming: dict[LiveSubscription, tuple[Resumption, asyncio.Task[None]]] = {}
         self._gate = asyncio.Semaphore(RESUMING)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._ending: set[asyncio.Task[None]] = set()
@@ -108,10 +108,11 @@ class Follower:
             return
         if not self._tasks:
             self._start()
+        came = self._head()
         if self._branch is None or not self._branch.begun:
-            self._waiting.append(subscription)
+            self._waiting.append((subscription, came))
         else:
-            self._let_in(self._branch, subscription)
+            self._let_in(self._branch, subscription, came)
         self._woken.set()
 
     def changed(self) -> None:
@@ -148,7 +149,7 @@ class Follower:
     # -- who is there -------------------------------------------------------------------------------------------------
 
     def _anybody(self) -> bool:
-        while self._waiting and not self._waiting[0].open:
+        while self._waiting and not self._waiting[0][0].open:
             self._waiting.popleft()
         return bool(
             self._waiting
@@ -159,8 +160,15 @@ class Follower:
             or self._logs.joining
         )
 
-    def _let_in(self, branch: FollowedBranch, subscription: LiveSubscription) -> None:
+    def _let_in(self, branch: FollowedBranch, subscription: LiveSubscription, came: Want) -> None:
+        """Let a subscription join, for which `came` was the served head when it began.
+
+        Where the served head has fallen below the tip, because nodes are gone, the blocks between are new to the client
+        and will be served again: it is sent them first.
+        """
         first = subscription.topic.from_block
+        if first is None and came.number < branch.tip.number and branch.reached(came):
+            first = came.number + 1
         self._aim(branch)
         if first is None:
             self._join(subscription, ())
@@ -176,8 +184,9 @@ class Follower:
             clock=self._clock,
             sleep=self._sleep,
         )
-        work = Resumption(context, subscription, first).run()
-        task = self._resuming[subscription] = asyncio.get_running_loop().create_task(work)
+        resumption = Resumption(context, subscription, first, came)
+        task = asyncio.get_running_loop().create_task(resumption.run())
+        self._resuming[subscription] = resumption, task
         task.add_done_callback(partial(self._resumed, subscription))
 
     def _resumed(self, subscription: LiveSubscription, _task: asyncio.Task[None]) -> None:
@@ -195,7 +204,8 @@ class Follower:
 
     def _lose(self, words: str) -> None:
         """Close the connections of all subscribers of blocks and logs: the branch is not the one that they follow."""
-        left = [*self._waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
+        waiting = (one for one, _ in self._waiting)
+        left = [*waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
         self._logs.cut(words, "restarted")
         self._topics.cut(HEADS, "restarted", RESTART, words)
         for subscription in left:
@@ -212,15 +222,19 @@ class Follower:
 
     def _begin_branch(self) -> None:
         """Follow from the served head on, if there is one."""
-        view = self._source.network.view
-        number, block_hash = (self._served.head, self._served.hash) if self._served.head >= 0 else (view.head, "")
-        if number >= 0:
-            final_at_once = self._source.final_at_once
-            self._branch = FollowedBranch(number, "" if final_at_once else block_hash, final_at_once=final_at_once)
+        head = self._head()
+        if head.number >= 0:
+            self._branch = FollowedBranch(head.number, head.hash, final_at_once=self._source.final_at_once)
+
+    def _head(self) -> Want:
+        """The served head; its number is -1 while there is none."""
+        if self._served.head < 0:
+            return Want(self._source.network.view.head)
+        return Want(self._served.head, "" if self._source.final_at_once else self._served.hash)
 
     def _stop(self) -> None:
         """Forget everything. What is under way ends by itself."""
-        tasks = [*self._tasks, *self._resuming.values(), *self._fetches.values()]
+        tasks = [*self._tasks, *(task for _, task in self._resuming.values()), *self._fetches.values()]
         self._tasks, self._branch = (), None
         self._logs.clear()
         self._heads.clear()
@@ -258,12 +272,14 @@ class Follower:
         """Take the branch as far as is known, and fetch what is wanted next; False when it is lost."""
         if branch.begun:
             while self._waiting:
-                subscription = self._waiting.popleft()
+                subscription, came = self._waiting.popleft()
                 if subscription.open:
-                    self._let_in(branch, subscription)
+                    self._let_in(branch, subscription, came)
             self._aim(branch)
         for move in branch.moves():
             self._take(move)
+            for resumption, _ in self._resuming.values():
+                resumption.followed(move)
         if branch.lost:
             self._lose(branch.lost)
             return False

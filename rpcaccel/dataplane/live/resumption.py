@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.branch import CHUNK, WINDOW, FollowedBranch
+from rpcaccel.core.live.branch import CHUNK, WINDOW, Appended, FollowedBranch, Move, Want
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import NetworkCell
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
@@ -60,13 +60,32 @@ class ResumptionContext:
 class Resumption:
     """One subscription on its way to the tip."""
 
-    def __init__(self, context: ResumptionContext, subscription: LiveSubscription, first: int) -> None:
-        """`first`: the first block that the subscription missed."""
+    def __init__(self, context: ResumptionContext, subscription: LiveSubscription, first: int, came: Want) -> None:
+        """
+        Args:
+            first: the first block that the subscription missed.
+            came: the served head when the client came.
+        """
         self._context = context
         self._branch = context.branch
         self._to = subscription
         self._number = first
         """The next block to send."""
+        self._came = came
+        self._arrived = context.branch.reached(came)
+        """Has the branch been at the head that was served when the client came?"""
+        self._ahead = first > came.number + 1
+        """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
+
+    def followed(self, move: Move) -> None:
+        """Note a move of the branch. What replaces blocks that were served after the client came is sent from the fork
+        on, also where the client wants to begin above."""
+        block = move.block
+        if isinstance(move, Appended):
+            same = block.hash == self._came.hash if self._came.hash else block.number >= self._came.number
+            self._arrived = self._arrived or same
+        elif self._arrived and not self._ahead:
+            self._number = min(self._number, block.number)
 
     async def run(self) -> None:
         """Send what was missed and let the subscription join; close its connection when that cannot be done."""
@@ -88,10 +107,10 @@ class Resumption:
         """Wait until the branch has come to the head that was served when the client came, and until its window holds
         everything that may still be replaced. Before that, the tip may be of a branch that the client has left."""
         branch, source = self._branch, self._context.source
-        served = branch.aimed
-        await self._until(
-            lambda: (branch.reached(served) or branch.reached(branch.aimed)) and branch.tip.number >= self._number - 1
-        )
+        await self._until(lambda: self._arrived or branch.reached(branch.aimed))
+        if not (self._arrived or branch.reached(self._came)):
+            raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
+        await self._until(lambda: branch.tip.number >= self._number - 1)
         if not source.final_at_once:
             floor = max(self._number, source.network.view.final + 1)
             if not branch.reach(floor):
@@ -203,6 +222,8 @@ class Resumption:
     ) -> None:
         """Send the logs of blocks, as far as they and what was sent before are still on the branch."""
         if own and not self._branch.holds(own[-1][0].number, own[-1][0].hash):
+            return
+        if blocks[0].number != self._number:  # a reorganisation began below them
             return
         for block, logs in zip(blocks, each, strict=True):
             if not self._branch.holds(block.number, block.hash):

@@ -27,6 +27,8 @@ def perfect(tree: Tree, served: Sequence[str], joined: int, first: int | None = 
     for head in served[1:joined]:
         tip = tip if tree.has(tip, head) else head  # a head may go back on its own branch
     sent: Sent = []
+    if first is None:  # the blocks above a head that went back are new to a client that comes then
+        first = tree.blocks[served[joined - 1]].number + 1
     if first is not None:
         low = tree.at(tip, first - 1)
         assert low is not None

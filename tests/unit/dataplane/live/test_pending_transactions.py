@@ -30,9 +30,14 @@ class Subscribers:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.whole_wanted = False
+        self.whole: list[bytes] = []
 
     async def pending(self, hashes: Sequence[bytes]) -> None:
         self.sent += hashes
+
+    async def whole_pending(self, transactions: Sequence[bytes]) -> None:
+        self.whole += transactions
 
 
 class Fed:
@@ -207,5 +212,14 @@ async def test_whole_transactions_are_fetched_and_those_that_nobody_knows_are_le
         block = await fed.nodes[0].ask("eth_getBlockByNumber", "0x5", True)
         known = [msgspec.json.encode(one["hash"]) for one in block["transactions"]]
         assert known
-        found = await fed.feed.transactions([name(1), *known, name(2)])
-        assert [msgspec.json.decode(text)["hash"] for text in found] == [one["hash"] for one in block["transactions"]]
+        fed.subscribers.whole_wanted = True
+        fed.see(fed.nodes[0].name)
+        fed.feed.want(wanted=True)
+        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        heard = fed.sockets[-1][1].heard
+        assert heard is not None
+        for text in (name(1), *known, name(2)):
+            heard(text)
+        await until(lambda: len(fed.subscribers.whole) == len(known))
+        hashes = [msgspec.json.decode(text)["hash"] for text in fed.subscribers.whole]
+        assert hashes == [one["hash"] for one in block["transactions"]]
