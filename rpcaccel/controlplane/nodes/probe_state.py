@@ -40,6 +40,9 @@ class ProbeState:
         self.latency: float | None = None
         self.lateness = Lateness()
         self.seen_at: float | None = None
+        self.leapt_from = -1
+        """The head from which a pushed one leapt over blocks between. Its hash is asked for, because the blocks between
+        may have replaced it; -1 when it is known."""
         self.told = -1
         """The head in the last answer; a hint may have shown a newer one since."""
         self.head_since = 0.0

@@ -278,7 +278,8 @@ class Prober:
         async with probed.lock:  # a look asked for in between waits for the one under way: their answers must not cross
             asked_at = self._clock()
             deep = self._finality != "instant"
-            again = probed.told if deep and probed.told >= 0 else None
+            older = probed.leapt_from if probed.leapt_from >= 0 else probed.told
+            again = older if deep and older >= 0 else None
             question = self._book.in_question(probed.settings.id) if deep else None
             looking = self._questions.look(
                 probed.asker, again=again, hashes=deep, final=self._finality == "tag", question=question
@@ -309,6 +310,7 @@ class Prober:
             for number, block_hash in hashes:
                 if number is not None and block_hash is not None:
                     self._book.confirm(node_id, number, block_hash)
+                    probed.leapt_from = -1 if number == probed.leapt_from else probed.leapt_from
             self._book.observe(node_id, replace(seen, asked_at=asked_at), now)
             probed.see(seen.number, look.latency, now)
         else:
@@ -374,6 +376,8 @@ class Prober:
         understood = self._book.announced(node_id, seen, now)
         if self._book.head_of(node_id) != before:
             probed.push(seen.number, now)
+            if before + 1 < seen.number and probed.leapt_from < 0:
+                probed.leapt_from = before
         probed.schedule.pushed(seen.number, now, understood=understood)
         probed.wake()
         self._spread(probed, seen.number, now)
