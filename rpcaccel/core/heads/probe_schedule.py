@@ -212,7 +212,7 @@ class ProbeSchedule:
 
     def pushed(self, number: int, now: float, *, understood: bool = True) -> None:
         """Note that the node pushed a block at `now`; one that is not `understood` is to be looked at."""
-        self._unsure = not understood
+        self._unsure = self._unsure or not understood
         if number <= self._number:
             self._number = min(self._number, number + _BACK)
             return
