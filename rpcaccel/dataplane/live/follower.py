@@ -1,9 +1,10 @@
 """Follows the served branch of one network for its subscribers, and sends them every block and log of it, in order.
 
 Which block comes next is decided by core.live.branch; this drives it: fetches what it wants, and takes its moves to two
-tracks that do not wait for one another, heads (here) and logs (dataplane.live.log_track). Both are queues in which
-subscriptions join behind what was queued before, so that each gets exactly the blocks that the branch takes after it
-joined. Nothing is followed while nobody subscribes.
+tracks, heads (here) and logs (dataplane.live.log_track). Both are queues in which subscriptions join behind what was
+queued before, so that each gets exactly the blocks that the branch takes after it joined. Heads do not wait for the
+logs of their blocks, unless the log track is full, as when the served head jumps by hundreds of blocks: then the branch
+stands still until logs have gone out. Nothing is followed while nobody subscribes.
 
 Errors and missing blocks are asked for again after a pause, which a new head ends. Nothing is asked for without a pause
 twice, and no wait is without an end: a fetch has a deadline, and a branch at rest waits for the next head.
@@ -70,7 +71,9 @@ class Follower:
         self._looks: deque[tuple[int, float]] = deque(maxlen=64)
         """Served heads, each with the time at which it became that."""
         self._branch: FollowedBranch | None = None
-        self._logs = LogTrack(self._source, topics, clock)
+        self._woken = asyncio.Event()
+        self._stepped = asyncio.Event()
+        self._logs = self._log_track()
         self._heads: deque[tuple[LiveBlock, float] | LiveSubscription] = deque()
         """Heads that are to be sent, and subscriptions that join behind them."""
         self._sending = False
@@ -85,8 +88,6 @@ class Follower:
         """How often each block was fetched that is still wanted."""
         self._rests: dict[Want, float] = {}
         """When each of these may be fetched again."""
-        self._woken = asyncio.Event()
-        self._stepped = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<Follower {self._source.network.name} {self._branch!r}>"
@@ -215,10 +216,13 @@ class Follower:
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._logs = LogTrack(self._source, self._topics, self._clock)
+        self._logs = self._log_track()
         loop = asyncio.get_running_loop()
         self._tasks = tuple(loop.create_task(self._guarded(work)) for work in (self._follow(), self._logs.run()))
         self._begin_branch()
+
+    def _log_track(self) -> LogTrack:
+        return LogTrack(self._source, self._topics, self._clock, drained=self._woken.set)
 
     def _begin_branch(self) -> None:
         """Follow from the served head on, if there is one."""
@@ -276,14 +280,15 @@ class Follower:
                 if subscription.open:
                     self._let_in(branch, subscription, came)
             self._aim(branch)
-        for move in branch.moves():
+        for move in () if self._logs.full else branch.moves():
             self._take(move)
             for resumption, _ in self._resuming.values():
                 resumption.followed(move)
         if branch.lost:
             self._lose(branch.lost)
             return False
-        self._fetch(branch)
+        if not self._logs.full:
+            self._fetch(branch)
         self._stepped.set()
         self._stepped = asyncio.Event()
         return True
@@ -355,7 +360,7 @@ class Follower:
     async def _wait(self) -> None:
         """Wait for a head, a block, or the end of a pause."""
         now = self._clock()
-        rests = [until for want, until in self._rests.items() if want not in self._fetches]
+        rests = [until for want, until in self._rests.items() if want not in self._fetches and not self._logs.full]
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(rests) - now) if rests else None):
                 await self._woken.wait()

@@ -6,9 +6,10 @@ it gets the logs of exactly those blocks that the branch takes afterwards. It is
 logs it was sent: blocks remember how many subscriptions had joined before them, and what a resumed subscription was
 sent by itself is remembered for it (its `own` blocks).
 
-One getLogs a block serves everybody; a few blocks are fetched ahead. When a topic came meanwhile that the filter of a
-fetched block does not cover, the block is fetched again. A block is never skipped: when its logs cannot be had for
-long, or too many blocks wait, all subscribers of logs are closed, so that they come back and resume.
+One getLogs a block serves everybody; some blocks are fetched ahead. When a topic came meanwhile that the filter of a
+fetched block does not cover, the block is fetched again. A block is never skipped: while many blocks wait the track is
+full, and the branch waits for it; when the logs of a block cannot be had for long, all subscribers of logs are closed,
+so that they come back and resume.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 
 RESTART = 1012
 """The close code that asks a client to connect again (IANA registry of close codes)."""
-MOST_WAITING = 256
-"""Blocks whose logs may be waited for."""
+MANY = 64
+"""Blocks that wait for their logs when the branch is held back."""
 PATIENCE = 120.0
 """Seconds that the logs of one block may be asked for in vain."""
-AHEAD = 4
+AHEAD = 16
 """Blocks whose logs are fetched at once."""
 REMEMBERED_BYTES = 16 * 1024 * 1024
 """Bytes of logs that are kept in case that their blocks are abandoned: those of all blocks, and those of the own blocks
@@ -156,10 +157,14 @@ class _OwnBlocks:
 class LogTrack:
     """The logs of one network, on their way to those who subscribe to some. `run` does the work."""
 
-    def __init__(self, source: BlockSource, topics: Topics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, source: BlockSource, topics: Topics, clock: Callable[[], float], drained: Callable[[], None]
+    ) -> None:
+        """`drained` is called when the track is full no longer."""
         self._source = source
         self._topics = topics
         self._clock = clock
+        self._drained = drained
         self._items: deque[_Waiting | _Gone | _OwnGone | _Joining] = deque()
         self._waiting = 0
         """Blocks among the items."""
@@ -182,8 +187,6 @@ class LogTrack:
         for item in self._blocks():
             item.rests_until = 0.0
         self._woken.set()
-        if self._waiting > MOST_WAITING:
-            self.cut(LATE)
 
     def abandon(self, block: LiveBlock, since: float) -> None:
         """Take back the logs of a block. What has not gone out yet never does."""
@@ -216,6 +219,11 @@ class LogTrack:
             self._topics.add(subscription)
 
     @property
+    def full(self) -> bool:
+        """Do so many blocks wait that the branch is to be held back?"""
+        return self._waiting >= MANY
+
+    @property
     def joining(self) -> bool:
         """Is there a subscription that is still to join?"""
         return any(isinstance(item, _Joining) and item.subscription.open for item in self._items)
@@ -228,6 +236,7 @@ class LogTrack:
         for item in items:
             if isinstance(item, _Joining):
                 item.subscription.session.cut(RESTART, words)
+        self._drained()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -267,6 +276,8 @@ class LogTrack:
             await topics.logs(item.logs, item.since, removed=True, joined=item.joined)
         else:
             self._waiting -= 1
+            if self._waiting == MANY - 1:
+                self._drained()
             logs = item.logs or ()
             if not self._source.final_at_once:  # before the first await: the block may be abandoned while it is sent
                 self._sent.add(item.block.hash, logs, topics.joined)

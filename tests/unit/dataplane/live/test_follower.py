@@ -265,6 +265,42 @@ def test_subscribers_of_logs_that_cannot_be_had_are_closed_and_those_of_heads_ar
     assert received(again) == wanted(world, again)
 
 
+@pytest.mark.parametrize("kind", ["ethereum", "harmony"])
+def test_a_head_that_jumps_far_cuts_nobody(kind: str) -> None:
+    world = LiveWorld(kind)
+    clients = [world.come(HEADS), *(world.come(LOGS, one) for one in FILTERS)]
+    world.calm()
+    advance(world, 1000)
+    while world.sent:  # the logs of one block arrive for every sixteen blocks
+        slow = [call for call in world.sent if call.method not in BLOCK_CALLS]
+        for call in [*(one for one in world.sent if one not in slow), *slow[:1]]:
+            call.deliver()
+        world.settle()
+    world.calm()
+    for client in clients:
+        assert received(client) == wanted(world, client)
+        assert not client.sink.closed
+    assert len(received(clients[0])) == 1000
+    world.close()
+
+
+def test_a_branch_that_waited_for_logs_goes_on_when_they_cannot_be_had(world: LiveWorld) -> None:
+    heads, logs = world.come(HEADS), world.come(LOGS)
+    world.calm()
+    advance(world, 300)
+    for _ in range(int(PATIENCE * 4)):
+        for call in world.sent:
+            if call.method == "eth_getLogs":
+                call.lose()
+            else:
+                call.deliver()
+        world.wait(0.5)
+    assert logs.sink.closed == [(1012, LATE)]
+    world.calm()
+    assert received(heads) == wanted(world, heads)
+    assert not heads.sink.closed
+
+
 def test_a_reorganisation_below_what_is_remembered_closes_everybody(world: LiveWorld) -> None:
     clients = [world.come(HEADS), world.come(LOGS)]
     world.calm()
