@@ -7,7 +7,8 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar, cast
 
 from rpcaccel.config.model import NodeSettings, Settings
@@ -34,6 +35,8 @@ from tests.support.dataplane.world import ManualLoop
 from tests.support.manual_clock import ManualClock
 
 NETWORK = "net"
+MESSAGE: ContextVar[str] = ContextVar("message", default="")
+"""What is known of the message of a client that is being answered."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -46,6 +49,8 @@ class OnItsWay:
     method: str
     params: bytes
     done: asyncio.Future[Answer | Failure]
+    message: str = field(default_factory=MESSAGE.get)
+    """The message that the call belongs to."""
 
     def deliver(self) -> None:
         """The node answers from what it knows now."""
@@ -138,16 +143,16 @@ class LiveWorld:
     def _connect(self, node: NodeSettings, _cell: NodeCell) -> HttpNodeClient:
         return cast(HttpNodeClient, _Line(self, next(one for one in self.nodes if one.name == node.id)))
 
-    def _adopt(self, weight: int = 1) -> None:
+    def _adopt(self, weight: int = 1, **more: Any) -> None:
         nodes = [{"id": node.name, "url": f"http://{node.name}.test", "weight": weight} for node in self.nodes]
-        settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0}
+        settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0, **more}
         build = self.state.build()
         build.make(Settings.model_validate({"networks": {NETWORK: settings}}))
         self.state.adopt(build, weight)
 
-    def renew(self) -> None:
-        """A new revision of the settings comes into force."""
-        self.do(self._adopt, 2)
+    def renew(self, **more: Any) -> None:
+        """A new revision of the settings comes into force, with `more` of a network."""
+        self.do(self._adopt, 2, **more)
         self.do(self.follower.adopt, self.network)
         self.see()
 

@@ -15,7 +15,7 @@ from rpcaccel.dataplane.live.resumption import FAILED
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import notifications, perfect, received
 from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
-from tests.support.dataplane.live_world import LiveClient, LiveWorld
+from tests.support.dataplane.live_world import MESSAGE, LiveClient, LiveWorld, OnItsWay
 
 FILTERS = (LogFilter(), LogFilter.of(ADDRESSES[:1]), LogFilter.of(ADDRESSES[1:], [TOPICS[:1]]))
 BLOCK_CALLS = {"eth_getBlockByHash", "eth_getBlockByNumber"}
@@ -133,6 +133,23 @@ def test_a_block_is_fetched_once_and_its_logs_are_however_many_subscribe(world: 
         world.calm()
     assert sorted(calls(world)) == ["eth_getBlockByHash"] * 3 + ["eth_getLogs"] * 3
     assert all(received(client) == wanted(world, client) for client in world.clients)
+
+
+def test_no_call_to_a_node_belongs_to_the_message_of_a_client(world: LiveWorld) -> None:
+    made: list[OnItsWay] = []
+    began = MESSAGE.set("the first client's")
+    world.come(HEADS)
+    world.come(LOGS)
+    world.calm()
+    world.come(LOGS, first=5)
+    MESSAGE.reset(began)
+    advance(world, 3)
+    while world.sent:
+        made += world.sent
+        for call in world.sent:
+            call.deliver()
+        world.settle()
+    assert {call.message for call in made} == {""}
 
 
 def test_nothing_is_asked_while_nobody_subscribes(world: LiveWorld) -> None:
@@ -443,6 +460,51 @@ def test_a_head_that_fell_to_another_chain_closes_everybody(kind: str) -> None:
     world.calm()
     served = world.last.__class__(head=3, hash="0x3", doubted=1)
     world.do(world.follower.look, served)
+    assert client.sink.closed == [(1012, RESTARTED)]
+    world.close()
+
+
+@pytest.mark.parametrize("head", [61, 10])
+def test_where_blocks_are_final_at_once_a_chain_that_began_anew_lower_closes_everybody(head: int) -> None:
+    world = LiveWorld("harmony")
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    serve(world, world.tree.grow("0x" + "0" * 64, head + 1))
+    for _ in range(10):
+        advance(world, 0)
+        world.calm()
+    assert [client.sink.closed for client in clients] == [[(1012, RESTARTED)]] * 2
+    world.close()
+
+
+def test_where_blocks_are_final_at_once_a_head_that_falls_with_a_node_cuts_nobody() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    world.calm()
+    tip = advance(world, 8)
+    world.calm()
+    for lag in (3, 5):
+        lower = world.tree.at(tip, world.tree.blocks[tip].number - lag)
+        assert lower is not None
+        world.nodes[0].lies = world.tree.grow("0x" + "0" * 64, 80)
+        serve(world, lower.hash)
+        for _ in range(10):
+            world.calm()
+    world.nodes[0].lies = ""
+    serve(world, world.tree.grow(tip, 2))
+    world.calm()
+    assert received(client) == wanted(world, client)
+    assert not client.sink.closed
+    world.close()
+
+
+def test_another_shard_is_another_chain() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    world.calm()
+    world.renew(shard=1)
     assert client.sink.closed == [(1012, RESTARTED)]
     world.close()
 
