@@ -28,11 +28,13 @@ from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.branch import CHUNK, RESTARTED, ROOTS, TRIES, Abandoned, FollowedBranch, Move, Want
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.messages import Announced
-from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
-from rpcaccel.dataplane.live.log_track import RESTART, LogTrack, Own
+from rpcaccel.dataplane.live.live_session import cut
+from rpcaccel.dataplane.live.log_track import LogTrack, Own
 from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.build import same_chain
@@ -215,10 +217,10 @@ class Follower:
         """Close the connections of all subscribers of blocks and logs: the branch is not the one that they follow."""
         waiting = (one for one, _ in self._waiting)
         left = [*waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
-        self._logs.cut(words, "restarted")
-        self._topics.cut(HEADS, "restarted", RESTART, words)
+        self._logs.cut(words, CutReason.RESTARTED)
+        self._topics.cut(HEADS, CutReason.RESTARTED, CloseCode.RESTART, words)
         for subscription in left:
-            subscription.session.cut(RESTART, words)
+            cut(subscription.session, self._cell, CutReason.RESTARTED, words)
         self._stop()
 
     # -- following ----------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ class Follower:
         self._begin_branch()
 
     def _log_track(self) -> LogTrack:
-        return LogTrack(self._source, self._topics, self._clock, drained=self._woken.set)
+        return LogTrack(self._source, self._topics, self._cell, self._clock, drained=self._woken.set)
 
     def _begin_branch(self) -> None:
         """Follow from the served head on, if there is one."""

@@ -24,11 +24,12 @@ from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.branch import WINDOW
 from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter, covers
 from rpcaccel.core.live.subscription import LOGS
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
+from rpcaccel.dataplane.live.live_session import cut
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 
-RESTART = 1012
-"""The close code that asks a client to connect again (IANA registry of close codes)."""
 MANY = 64
 """Blocks that wait for their logs when the branch is held back."""
 PATIENCE = 120.0
@@ -135,8 +136,8 @@ class _OwnBlocks:
     def add(self, subscription: LiveSubscription, own: Own) -> None:
         for block, logs in own:
             if logs:
-                self._bytes += _size(logs)
-                kept = logs if self._bytes <= REMEMBERED_BYTES else None
+                kept = logs if self._bytes + _size(logs) <= REMEMBERED_BYTES else None
+                self._bytes += _size(kept or ())
                 self._blocks.setdefault(block.number, []).append((block.hash, subscription, kept))
 
     def pop(self, block: LiveBlock) -> list[tuple[LiveSubscription, Sequence[Log] | None]]:
@@ -158,11 +159,17 @@ class LogTrack:
     """The logs of one network, on their way to those who subscribe to some. `run` does the work."""
 
     def __init__(
-        self, source: BlockSource, topics: Topics, clock: Callable[[], float], drained: Callable[[], None]
+        self,
+        source: BlockSource,
+        topics: Topics,
+        cell: NetworkCell,
+        clock: Callable[[], float],
+        drained: Callable[[], None],
     ) -> None:
         """`drained` is called when the track is full no longer."""
         self._source = source
         self._topics = topics
+        self._cell = cell
         self._clock = clock
         self._drained = drained
         self._items: deque[_Waiting | _Gone | _OwnGone | _Joining] = deque()
@@ -198,12 +205,12 @@ class LogTrack:
         elif (sent := self._sent.pop(block.hash)) is not None:
             logs, joined = sent
             if logs is None:
-                self.cut(FORGOTTEN)
+                self.cut(FORGOTTEN, CutReason.RESTARTED)
             elif logs:
                 self._items.append(_Gone(logs, joined, since))
         for subscription, own in self._own.pop(block):
             if own is None:
-                subscription.session.cut(RESTART, FORGOTTEN)
+                cut(subscription.session, self._cell, CutReason.RESTARTED, FORGOTTEN)
             else:
                 self._items.append(_OwnGone(subscription, own))
         self._woken.set()
@@ -228,14 +235,14 @@ class LogTrack:
         """Is there a subscription that is still to join?"""
         return any(isinstance(item, _Joining) and item.subscription.open for item in self._items)
 
-    def cut(self, words: str, reason: str = "late") -> None:
-        """Close the connections of all subscribers of logs, and forget everything. `reason`: as what they count."""
+    def cut(self, words: str, reason: CutReason) -> None:
+        """Close the connections of all subscribers of logs, and forget everything."""
         items = list(self._items)
         self.clear()
-        self._topics.cut(LOGS, reason, RESTART, words)
+        self._topics.cut(LOGS, reason, CloseCode.RESTART, words)
         for item in items:
             if isinstance(item, _Joining):
-                item.subscription.session.cut(RESTART, words)
+                cut(item.subscription.session, self._cell, reason, words)
         self._drained()
 
     def clear(self) -> None:
@@ -331,7 +338,7 @@ class LogTrack:
             now = self._clock()
             left = (now if item.asked_at is None else item.asked_at) + PATIENCE - now
             if left <= 0:
-                self.cut(LATE)
+                self.cut(LATE, CutReason.LATE)
                 return
             seconds = left if item.task is not None else min(left, max(0.0, item.rests_until - now))
         with suppress(TimeoutError):

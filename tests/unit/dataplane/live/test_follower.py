@@ -357,6 +357,33 @@ def test_a_resumed_client_that_does_not_read_is_waited_for(world: LiveWorld) -> 
     assert received(client) == wanted(world, client)
 
 
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_a_resumed_client_that_reads_nothing_for_long_is_closed_as_slow(world: LiveWorld, kind: str) -> None:
+    world.come(HEADS)
+    world.calm()
+    client = world.come(kind, first=5)
+    client.sink.unread = 1 << 20
+    for _ in range(40):
+        world.calm()
+    assert client.sink.closed == [(1013, "too slow: 1048576 bytes unread")]
+    assert world.cell.cut == {"slow": 1}
+
+
+def test_every_connection_that_is_closed_is_counted_once(world: LiveWorld) -> None:
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    advance(world)
+    blocks_arrive(world)
+    clients += [world.come(LOGS), world.come(HEADS, first=5), world.come(LOGS, first=5)]
+    world.renew(chain_id=5)
+    assert all(len(client.sink.closed) == 1 for client in clients)
+    assert world.cell.cut == {"restarted": 5}
+    waiting = [world.come(HEADS), world.come(LOGS)]
+    world.renew(chain_id=1)
+    assert all(len(client.sink.closed) == 1 for client in waiting)
+    assert world.cell.cut == {"restarted": 7}
+
+
 def test_who_has_seen_the_head_already_is_not_told_of_it_by_a_follower_that_lags(world: LiveWorld) -> None:
     world.come(HEADS)
     world.calm()
