@@ -45,6 +45,7 @@ T = TypeVar("T")
 class OnItsWay:
     """A call on its way to a node, or back."""
 
+    world: LiveWorld
     node: TreeNode
     method: str
     params: bytes
@@ -58,6 +59,8 @@ class OnItsWay:
 
     def end(self, reply: Answer | Failure) -> None:
         if not self.done.done():
+            lacked = isinstance(reply, Answer) and reply.result in (None, b"null")
+            self.world.vain += isinstance(reply, Failure) or lacked or bool(self.node.lies)
             self.done.set_result(reply)
 
     def lose(self) -> None:
@@ -71,11 +74,12 @@ class _Line(FakeClient):
         self._world, self._node = world, node
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        call = OnItsWay(self._node, method, params, asyncio.get_running_loop().create_future())
+        call = OnItsWay(self._world, self._node, method, params, asyncio.get_running_loop().create_future())
         self._world.sent.append(call)
         try:
             return await asyncio.wait_for(call.done, timeout)
         except TimeoutError:
+            self._world.vain += 1
             return Failure(FailureKind.TIMEOUT, "silent", node=self._node.name)
 
     async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
@@ -100,6 +104,9 @@ class LiveClient:
     """How many heads had been served when it came."""
     known: int
     """How many heads had been served when everything was last known to have been sent."""
+    came_at: float
+    vain_at: int
+    """How many calls had been in vain when it came."""
 
     @property
     def results(self) -> list[Any]:
@@ -120,6 +127,8 @@ class LiveWorld:
         self.served: list[str] = []
         """The hashes of the served heads, one after the other."""
         self.known = 0
+        self.vain = 0
+        """Calls that were lost, or answered with nothing or by a liar."""
         self.clients: list[LiveClient] = []
         self.errors: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _loop, told: self.errors.append(told))
@@ -272,7 +281,8 @@ class LiveWorld:
         session = LiveSession(sink, 10)
         subscription = LiveSubscription(hex(self._ids), Topic(kind, "eth", wanted, from_block=first), session, self)
         session.hold(subscription)
-        client = LiveClient(kind, wanted, first, sink, subscription, len(self.served), self.known)
+        now = self.clock.now()
+        client = LiveClient(kind, wanted, first, sink, subscription, len(self.served), self.known, now, self.vain)
         self.clients.append(client)
         subscription.begin()
         return client
