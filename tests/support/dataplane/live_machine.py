@@ -34,6 +34,8 @@ class Streams(RuleBasedStateMachine):
         self.tip = self.world.tree.trunk
         self.tips = [self.tip]
         self.dead: set[int] = set()
+        self.lied = False
+        """Has a node given blocks of another branch? Where the head jumps far, it may be believed."""
         self.rested = 0.0, 0
         """When everything had last been sent, and how many calls had been in vain by then."""
 
@@ -60,13 +62,14 @@ class Streams(RuleBasedStateMachine):
         vain = world.vain - max(client.vain_at, self.rested[1])
         lives = world.served[client.joined_at - 1 :]
         left = any(not tree.has(head, lives[0]) and not tree.has(lives[0], head) for head in lives)
+        turned = world.last.fork_epoch > 0
         numbers = [tree.blocks[head].number for head in world.served]
         fell = self.kind == "harmony" and max(numbers) - min(numbers) > ROOTS and seconds >= FALLEN
         failed = seconds >= resumption.PATIENCE or (vain >= resumption.TRIES and seconds >= 3.0)
         causes = {
             LATE: seconds >= log_track.PATIENCE,
             FAILED: left or failed,
-            RESTARTED: fell or (left and vain >= TRIES),
+            RESTARTED: fell or self.lied or (turned and vain >= TRIES),
         }
         if code == CloseCode.TRY_LATER:
             assert client.sink.unread > ROOM
@@ -173,6 +176,7 @@ class Streams(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2), tip=WHICH)
     def a_node_lies_or_stops_it(self, which: int, tip: int) -> None:
         node = self.world.nodes[which]
+        self.lied = True
         node.lies = "" if node.lies else self.tips[tip % len(self.tips)]
 
     @precondition(lambda self: self.kind == "ethereum")
