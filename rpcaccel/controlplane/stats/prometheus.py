@@ -22,7 +22,16 @@ import rpcaccel
 from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
-from rpcaccel.core.stats.counters import AnswerSource, Cell, ClientCell, NetworkCell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import (
+    AnswerSource,
+    Cell,
+    ClientCell,
+    CutReason,
+    NetworkCell,
+    NodeCell,
+    TallySnapshot,
+    Tier,
+)
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram, together
 
 _LE = (*(repr(bound) for bound in BOUNDS), "+Inf")
@@ -106,7 +115,7 @@ __all__ = ["CONTENT_TYPE", "EXPOSED", "render"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SOURCES = tuple((source, source.label) for source in AnswerSource)
 _FORMS = tuple(map(Form, EXPOSED))
-CUT_REASONS = ("slow", "late", "restarted", "drained")
+CUT_REASONS = tuple(map(str, CutReason))
 """Why the proxy closes connections with subscriptions."""
 
 

@@ -145,6 +145,19 @@ class Cell(Struct):
         return sum(self.latency[source].count for source in HITS)
 
 
+class CutReason(StrEnum):
+    """Why the proxy closed a connection with subscriptions."""
+
+    SLOW = "slow"
+    """Its client did not read."""
+    LATE = "late"
+    """No node gave what was to be sent."""
+    RESTARTED = "restarted"
+    """What it followed is there no longer: the branch, the chain, or the network."""
+    DRAINED = "drained"
+    """The worker ends."""
+
+
 class NodeCell(Struct):
     """The counters of one node, which attempts and the client of the node add to."""
 
@@ -233,7 +246,11 @@ class NetworkCell(Struct):
     replayed: int = 0
     """Blocks of which a resumed subscription was sent what it had missed."""
     cut: dict[str, int] = field(default_factory=dict)
-    """Connections with subscriptions that were closed by the proxy, by reason: slow, late, restarted, drained."""
+    """Connections with subscriptions that were closed by the proxy, by CutReason."""
+
+    def was_cut(self, reason: CutReason) -> None:
+        """Count a connection with subscriptions that the proxy closed."""
+        bump(self.cut, str(reason))
 
 
 class Tier(Struct):

@@ -1,9 +1,10 @@
 """Follows the served branch of one network for its subscribers, and sends them every block and log of it, in order.
 
 Which block comes next is decided by core.live.branch; this drives it: fetches what it wants, and takes its moves to two
-tracks that do not wait for one another, heads (here) and logs (dataplane.live.log_track). Both are queues in which
-subscriptions join behind what was queued before, so that each gets exactly the blocks that the branch takes after it
-joined. Nothing is followed while nobody subscribes.
+tracks, heads (here) and logs (dataplane.live.log_track). Both are queues in which subscriptions join behind what was
+queued before, so that each gets exactly the blocks that the branch takes after it joined. Heads do not wait for the
+logs of their blocks, unless the log track is full, as when the served head jumps by hundreds of blocks: then the branch
+stands still until logs have gone out. Nothing is followed while nobody subscribes.
 
 Errors and missing blocks are asked for again after a pause, which a new head ends. Nothing is asked for without a pause
 twice, and no wait is without an end: a fetch has a deadline, and a branch at rest waits for the next head.
@@ -15,6 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from typing import Any
 
@@ -23,22 +25,27 @@ from msgspec import Struct
 
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.branch import CHUNK, RESTARTED, Abandoned, FollowedBranch, Move, Want
+from rpcaccel.core.live.branch import CHUNK, RESTARTED, ROOTS, TRIES, Abandoned, FollowedBranch, Move, Want
 from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.messages import Announced
-from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
-from rpcaccel.dataplane.live.log_track import RESTART, LogTrack, Own
+from rpcaccel.dataplane.live.live_session import cut
+from rpcaccel.dataplane.live.log_track import LogTrack, Own
 from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
 LONGEST_HEADER = 256 * 1024
 """Bytes of a pushed header; a longer one is ignored, and the block fetched."""
 RESUMING = 16
 """Resumed subscriptions that fetch at once."""
+FALLEN = 30.0
+"""Seconds that the served head may stay far (ROOTS) below the window of a chain whose blocks are final at once."""
 BROKEN = "the proxy stumbled over a block: subscribe again from the last block that you saw"
 
 
@@ -70,7 +77,9 @@ class Follower:
         self._looks: deque[tuple[int, float]] = deque(maxlen=64)
         """Served heads, each with the time at which it became that."""
         self._branch: FollowedBranch | None = None
-        self._logs = LogTrack(self._source, topics, clock)
+        self._woken = asyncio.Event()
+        self._stepped = asyncio.Event()
+        self._logs = self._log_track()
         self._heads: deque[tuple[LiveBlock, float] | LiveSubscription] = deque()
         """Heads that are to be sent, and subscriptions that join behind them."""
         self._sending = False
@@ -80,13 +89,12 @@ class Follower:
         self._gate = asyncio.Semaphore(RESUMING)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._ending: set[asyncio.Task[None]] = set()
+        self._comparing: asyncio.Task[None] | None = None
         self._fetches: dict[Want, asyncio.Task[None]] = {}
         self._tries: dict[Want, int] = {}
         """How often each block was fetched that is still wanted."""
         self._rests: dict[Want, float] = {}
         """When each of these may be fetched again."""
-        self._woken = asyncio.Event()
-        self._stepped = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<Follower {self._source.network.name} {self._branch!r}>"
@@ -95,9 +103,9 @@ class Follower:
 
     def adopt(self, network: Network) -> None:
         """Go on with the network of a new revision of the settings."""
-        other = network.chain.name != self._source.network.chain.name
+        same = same_chain(self._source.network.settings, network.settings)
         self._source.network = network
-        if other:
+        if not same:
             self._lose(RESTARTED)
         self._woken.set()
 
@@ -128,8 +136,11 @@ class Follower:
             self._rests.clear()
         self._served = served
         branch = self._branch
-        if doubted and branch is not None and branch.begun and served.head < branch.first.number:
-            self._lose(RESTARTED)
+        if branch is not None and branch.begun:
+            if doubted and served.head < branch.first.number:
+                self._lose(RESTARTED)
+            elif self._source.final_at_once and 0 <= served.head < branch.tip.number and not self._comparing:
+                self._comparing = self._spawn(self._guarded(self._compare(branch)))
         self._woken.set()
 
     def announced(self, header: Announced) -> None:
@@ -185,7 +196,7 @@ class Follower:
             sleep=self._sleep,
         )
         resumption = Resumption(context, subscription, first, came)
-        task = asyncio.get_running_loop().create_task(resumption.run())
+        task = self._spawn(resumption.run())
         self._resuming[subscription] = resumption, task
         task.add_done_callback(partial(self._resumed, subscription))
 
@@ -206,19 +217,21 @@ class Follower:
         """Close the connections of all subscribers of blocks and logs: the branch is not the one that they follow."""
         waiting = (one for one, _ in self._waiting)
         left = [*waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
-        self._logs.cut(words, "restarted")
-        self._topics.cut(HEADS, "restarted", RESTART, words)
+        self._logs.cut(words, CutReason.RESTARTED)
+        self._topics.cut(HEADS, CutReason.RESTARTED, CloseCode.RESTART, words)
         for subscription in left:
-            subscription.session.cut(RESTART, words)
+            cut(subscription.session, self._cell, CutReason.RESTARTED, words)
         self._stop()
 
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._logs = LogTrack(self._source, self._topics, self._clock)
-        loop = asyncio.get_running_loop()
-        self._tasks = tuple(loop.create_task(self._guarded(work)) for work in (self._follow(), self._logs.run()))
+        self._logs = self._log_track()
+        self._tasks = tuple(self._spawn(self._guarded(work)) for work in (self._follow(), self._logs.run()))
         self._begin_branch()
+
+    def _log_track(self) -> LogTrack:
+        return LogTrack(self._source, self._topics, self._cell, self._clock, drained=self._woken.set)
 
     def _begin_branch(self) -> None:
         """Follow from the served head on, if there is one."""
@@ -235,7 +248,9 @@ class Follower:
     def _stop(self) -> None:
         """Forget everything. What is under way ends by itself."""
         tasks = [*self._tasks, *(task for _, task in self._resuming.values()), *self._fetches.values()]
-        self._tasks, self._branch = (), None
+        if self._comparing is not None:
+            tasks.append(self._comparing)
+        self._tasks, self._branch, self._comparing = (), None, None
         self._logs.clear()
         self._heads.clear()
         self._waiting.clear()
@@ -244,6 +259,12 @@ class Follower:
             task.cancel()
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
+
+    @staticmethod
+    def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin work for all subscribers: nothing of the client whose message happened to begin it (its trace, its
+        address in logs) goes with it."""
+        return asyncio.get_running_loop().create_task(work, context=Context())
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that, when it stumbles over a bug, leaves nobody waiting for ever."""
@@ -276,14 +297,15 @@ class Follower:
                 if subscription.open:
                     self._let_in(branch, subscription, came)
             self._aim(branch)
-        for move in branch.moves():
+        for move in () if self._logs.full else branch.moves():
             self._take(move)
             for resumption, _ in self._resuming.values():
                 resumption.followed(move)
         if branch.lost:
             self._lose(branch.lost)
             return False
-        self._fetch(branch)
+        if not self._logs.full:
+            self._fetch(branch)
         self._stepped.set()
         self._stepped = asyncio.Event()
         return True
@@ -334,7 +356,7 @@ class Follower:
             self._rests.pop(want, None)
         for want in wants[: 2 * CHUNK]:
             if want not in self._fetches and now >= self._rests.get(want, 0.0):
-                self._fetches[want] = asyncio.get_running_loop().create_task(self._get(branch, want))
+                self._fetches[want] = self._spawn(self._get(branch, want))
 
     async def _get(self, branch: FollowedBranch, want: Want) -> None:
         tries = self._tries.get(want, 0)
@@ -352,10 +374,29 @@ class Follower:
         self._rests[want] = self._clock() + pause(tries + 1)
         self._woken.set()
 
+    async def _compare(self, branch: FollowedBranch) -> None:
+        """See whether a chain whose blocks are final at once began anew, after the served head fell below the tip:
+        nodes are gone, or their blocks are others now. Blocks below the window cannot be compared."""
+        fell_at, tries, others = self._clock(), 0, 0
+        while branch is self._branch and 0 <= (head := self._served.head) < branch.tip.number:
+            below = branch.first.number - head
+            tries += 1
+            if below <= 1:
+                with suppress(NotFetched):
+                    same = branch.holds(head, (await self._source.block(head, tries=tries)).hash)
+                    if same and head == self._served.head:
+                        break
+                    others = 0 if same else others + 1
+            if others >= TRIES or (below > ROOTS and self._clock() - fell_at >= FALLEN):
+                self._lose(RESTARTED)
+                return
+            await self._sleep(pause(tries))
+        self._comparing = None
+
     async def _wait(self) -> None:
         """Wait for a head, a block, or the end of a pause."""
         now = self._clock()
-        rests = [until for want, until in self._rests.items() if want not in self._fetches]
+        rests = [until for want, until in self._rests.items() if want not in self._fetches and not self._logs.full]
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(rests) - now) if rests else None):
                 await self._woken.wait()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
+from rpcaccel.core.wire.websocket_frames import CloseCode
+
 
 class Sink(Protocol):
     """The connection of a client, as its subscriptions write to it."""
@@ -89,6 +92,18 @@ class LiveSession:
         held, self._held = self._held, {}
         for subscription in held.values():
             subscription.end()
+
+
+def cut(
+    session: LiveSession, cell: NetworkCell, reason: CutReason, words: str, code: CloseCode = CloseCode.RESTART
+) -> None:
+    """Close a connection from our side, and count that for the network whose subscription is the cause.
+
+    Args:
+        words: what the client is told, at most 123 bytes.
+    """
+    if session.cut(code, words):
+        cell.was_cut(reason)
 
 
 class MessageTurn:

@@ -6,9 +6,10 @@ it gets the logs of exactly those blocks that the branch takes afterwards. It is
 logs it was sent: blocks remember how many subscriptions had joined before them, and what a resumed subscription was
 sent by itself is remembered for it (its `own` blocks).
 
-One getLogs a block serves everybody; a few blocks are fetched ahead. When a topic came meanwhile that the filter of a
-fetched block does not cover, the block is fetched again. A block is never skipped: when its logs cannot be had for
-long, or too many blocks wait, all subscribers of logs are closed, so that they come back and resume.
+One getLogs a block serves everybody; some blocks are fetched ahead. When a topic came meanwhile that the filter of a
+fetched block does not cover, the block is fetched again. A block is never skipped: while many blocks wait the track is
+full, and the branch waits for it; when the logs of a block cannot be had for long, all subscribers of logs are closed,
+so that they come back and resume.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.branch import WINDOW
 from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter, covers
 from rpcaccel.core.live.subscription import LOGS
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
+from rpcaccel.dataplane.live.live_session import cut
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 
-RESTART = 1012
-"""The close code that asks a client to connect again (IANA registry of close codes)."""
-MOST_WAITING = 256
-"""Blocks whose logs may be waited for."""
+MANY = 64
+"""Blocks that wait for their logs when the branch is held back."""
 PATIENCE = 120.0
 """Seconds that the logs of one block may be asked for in vain."""
-AHEAD = 4
+AHEAD = 16
 """Blocks whose logs are fetched at once."""
 REMEMBERED_BYTES = 16 * 1024 * 1024
 """Bytes of logs that are kept in case that their blocks are abandoned: those of all blocks, and those of the own blocks
@@ -134,8 +136,8 @@ class _OwnBlocks:
     def add(self, subscription: LiveSubscription, own: Own) -> None:
         for block, logs in own:
             if logs:
-                self._bytes += _size(logs)
-                kept = logs if self._bytes <= REMEMBERED_BYTES else None
+                kept = logs if self._bytes + _size(logs) <= REMEMBERED_BYTES else None
+                self._bytes += _size(kept or ())
                 self._blocks.setdefault(block.number, []).append((block.hash, subscription, kept))
 
     def pop(self, block: LiveBlock) -> list[tuple[LiveSubscription, Sequence[Log] | None]]:
@@ -156,10 +158,20 @@ class _OwnBlocks:
 class LogTrack:
     """The logs of one network, on their way to those who subscribe to some. `run` does the work."""
 
-    def __init__(self, source: BlockSource, topics: Topics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        source: BlockSource,
+        topics: Topics,
+        cell: NetworkCell,
+        clock: Callable[[], float],
+        drained: Callable[[], None],
+    ) -> None:
+        """`drained` is called when the track is full no longer."""
         self._source = source
         self._topics = topics
+        self._cell = cell
         self._clock = clock
+        self._drained = drained
         self._items: deque[_Waiting | _Gone | _OwnGone | _Joining] = deque()
         self._waiting = 0
         """Blocks among the items."""
@@ -182,8 +194,6 @@ class LogTrack:
         for item in self._blocks():
             item.rests_until = 0.0
         self._woken.set()
-        if self._waiting > MOST_WAITING:
-            self.cut(LATE)
 
     def abandon(self, block: LiveBlock, since: float) -> None:
         """Take back the logs of a block. What has not gone out yet never does."""
@@ -195,12 +205,12 @@ class LogTrack:
         elif (sent := self._sent.pop(block.hash)) is not None:
             logs, joined = sent
             if logs is None:
-                self.cut(FORGOTTEN)
+                self.cut(FORGOTTEN, CutReason.RESTARTED)
             elif logs:
                 self._items.append(_Gone(logs, joined, since))
         for subscription, own in self._own.pop(block):
             if own is None:
-                subscription.session.cut(RESTART, FORGOTTEN)
+                cut(subscription.session, self._cell, CutReason.RESTARTED, FORGOTTEN)
             else:
                 self._items.append(_OwnGone(subscription, own))
         self._woken.set()
@@ -216,18 +226,24 @@ class LogTrack:
             self._topics.add(subscription)
 
     @property
+    def full(self) -> bool:
+        """Do so many blocks wait that the branch is to be held back?"""
+        return self._waiting >= MANY
+
+    @property
     def joining(self) -> bool:
         """Is there a subscription that is still to join?"""
         return any(isinstance(item, _Joining) and item.subscription.open for item in self._items)
 
-    def cut(self, words: str, reason: str = "late") -> None:
-        """Close the connections of all subscribers of logs, and forget everything. `reason`: as what they count."""
+    def cut(self, words: str, reason: CutReason) -> None:
+        """Close the connections of all subscribers of logs, and forget everything."""
         items = list(self._items)
         self.clear()
-        self._topics.cut(LOGS, reason, RESTART, words)
+        self._topics.cut(LOGS, reason, CloseCode.RESTART, words)
         for item in items:
             if isinstance(item, _Joining):
-                item.subscription.session.cut(RESTART, words)
+                cut(item.subscription.session, self._cell, reason, words)
+        self._drained()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -267,6 +283,8 @@ class LogTrack:
             await topics.logs(item.logs, item.since, removed=True, joined=item.joined)
         else:
             self._waiting -= 1
+            if self._waiting == MANY - 1:
+                self._drained()
             logs = item.logs or ()
             if not self._source.final_at_once:  # before the first await: the block may be abandoned while it is sent
                 self._sent.add(item.block.hash, logs, topics.joined)
@@ -320,7 +338,7 @@ class LogTrack:
             now = self._clock()
             left = (now if item.asked_at is None else item.asked_at) + PATIENCE - now
             if left <= 0:
-                self.cut(LATE)
+                self.cut(LATE, CutReason.LATE)
                 return
             seconds = left if item.task is not None else min(left, max(0.0, item.rests_until - now))
         with suppress(TimeoutError):

@@ -18,9 +18,11 @@ from typing import TypeVar
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.branch import CHUNK, WINDOW, Appended, FollowedBranch, Move, Want
 from rpcaccel.core.live.subscription import HEADS
-from rpcaccel.core.stats.counters import NetworkCell
+from rpcaccel.core.stats.counters import CutReason, NetworkCell
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
-from rpcaccel.dataplane.live.log_track import RESTART, Own
+from rpcaccel.dataplane.live.live_session import cut
+from rpcaccel.dataplane.live.log_track import Own
 from rpcaccel.dataplane.live.topics import LiveSubscription
 
 ROOM = 256 * 1024
@@ -99,9 +101,7 @@ class Resumption:
             if not isinstance(error, NotFetched):
                 told = {"message": "resuming a subscription", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
-            if self._to.session.cut(RESTART, FAILED):
-                cut = self._context.cell.cut
-                cut["late"] = cut.get("late", 0) + 1
+            cut(self._to.session, self._context.cell, CutReason.LATE, FAILED)
 
     async def _reach(self) -> None:
         """Wait until the branch has come to the head that was served when the client came, and until its window holds
@@ -126,11 +126,14 @@ class Resumption:
             await self._context.step(left)
 
     async def _room(self) -> bool:
-        """Wait until the client has read what it was sent; False when the subscription has ended."""
+        """Wait until the client has read what it was sent; False when the subscription has ended. A client that does
+        not read for long is closed."""
         ends = self._context.clock() + PATIENCE
         while self._to.open and self._to.unread > ROOM:
             if self._context.clock() >= ends:
-                raise NotFetched("the client reads nothing", lacked=False)
+                words = f"too slow: {self._to.unread} bytes unread"
+                cut(self._to.session, self._context.cell, CutReason.SLOW, words, CloseCode.TRY_LATER)
+                break
             await self._context.sleep(_LOOK_EVERY)
         return self._to.open
 

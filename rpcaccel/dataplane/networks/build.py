@@ -115,7 +115,7 @@ class Build:
         )
         if before is not None:
             pool.hedged = before.pool.hedged
-        sight = before.sight if before is not None and _same_chain(before.settings, settings) else Sight()
+        sight = before.sight if before is not None and same_chain(before.settings, settings) else Sight()
         network = Network(name, settings, chain, pool, means.tally, sight, means.memos)
         quotas = [settings_mapping.quota(part, workers) for part in settings.nodes]
         self._settling.append(partial(self._settle_network, network, fresh, quotas))
@@ -168,7 +168,7 @@ class Build:
         return found[1]
 
 
-def _same_chain(before: NetworkSettings, after: NetworkSettings) -> bool:
+def same_chain(before: NetworkSettings, after: NetworkSettings) -> bool:
     """Does what is known of a network stay true? A head and ids do not, on another chain."""
     return (before.chain, before.shard, before.chain_id) == (after.chain, after.shard, after.chain_id)
 
@@ -176,7 +176,7 @@ def _same_chain(before: NetworkSettings, after: NetworkSettings) -> bool:
 def _known_nodes(before: Network | None, settings: NetworkSettings) -> dict[str, Node]:
     """The nodes that are the same as before, by id. Behind another address stands another node, of which nothing is
     known, least of all that it serves the right chain."""
-    if before is None or not _same_chain(before.settings, settings):
+    if before is None or not same_chain(before.settings, settings):
         return {}
     addresses = {node.id: node.url for node in before.settings.nodes}
     same = {node.id for node in settings.nodes if addresses.get(node.id) == node.url}

@@ -5,11 +5,15 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from rpcaccel.core.live.branch import RESTARTED, ROOTS, TRIES
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS
+from rpcaccel.core.wire.websocket_frames import CloseCode
+from rpcaccel.dataplane.live import log_track, resumption
+from rpcaccel.dataplane.live.follower import FALLEN
 from rpcaccel.dataplane.live.log_track import LATE
-from rpcaccel.dataplane.live.resumption import FAILED
-from tests.support.dataplane.live_observer import Judge, received
+from rpcaccel.dataplane.live.resumption import FAILED, ROOM
+from tests.support.dataplane.live_observer import Judge
 from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
 
@@ -30,7 +34,10 @@ class Streams(RuleBasedStateMachine):
         self.tip = self.world.tree.trunk
         self.tips = [self.tip]
         self.dead: set[int] = set()
-        self.cut = 0
+        self.lied = False
+        """Has a node given blocks of another branch? Where the head jumps far, it may be believed."""
+        self.rested = 0.0, 0
+        """When everything had last been sent, and how many calls had been in vain by then."""
 
     def teardown(self) -> None:
         try:
@@ -47,10 +54,30 @@ class Streams(RuleBasedStateMachine):
                 self._was_cut(client)
 
     def _was_cut(self, client: LiveClient) -> None:
-        """A client may be sent away when no node gave what it wanted for long; then it can come back and resume."""
+        """A client may be sent away when no node gave what it wanted for long, when the head at which it came was left,
+        or when it reads nothing; then it can come back and resume."""
+        world, tree = self.world, self.world.tree
         ((code, words),) = client.sink.closed
-        assert (code, words) in ((1012, LATE), (1012, FAILED))
-        self.world.clients.remove(client)
+        seconds = world.clock.now() - max(client.came_at, self.rested[0])
+        vain = world.vain - max(client.vain_at, self.rested[1])
+        lives = world.served[client.joined_at - 1 :]
+        left = any(not tree.has(head, lives[0]) and not tree.has(lives[0], head) for head in lives)
+        turned = world.last.fork_epoch > 0
+        numbers = [tree.blocks[head].number for head in world.served]
+        fell = self.kind == "harmony" and max(numbers) - min(numbers) > ROOTS and seconds >= FALLEN
+        failed = seconds >= resumption.PATIENCE or (vain >= resumption.TRIES and seconds >= 3.0)
+        causes = {
+            LATE: seconds >= log_track.PATIENCE,
+            FAILED: left or failed,
+            RESTARTED: fell or self.lied or (turned and vain >= TRIES),
+        }
+        if code == CloseCode.TRY_LATER:
+            assert client.sink.unread > ROOM
+            assert seconds >= resumption.PATIENCE
+        else:
+            assert code == CloseCode.RESTART
+            assert causes[words], f"closed after {seconds} s and {vain} calls in vain: {words}"
+        world.clients.remove(client)
 
     # -- the chain ----------------------------------------------------------------------------------------------------
 
@@ -80,6 +107,15 @@ class Streams(RuleBasedStateMachine):
     def advance_far(self, far: int) -> None:
         self._moved(self.world.tree.grow(self.tip, far), {0, 1, 2})
         self.world.tell(self.tip)
+
+    @precondition(lambda self: not any(node.lies for node in self.world.nodes))
+    @rule(blocks=st.integers(1, 20))
+    def advance_without_hash(self, blocks: int) -> None:
+        tree, world = self.world.tree, self.world
+        highest = max(tree.blocks[head].number for head in world.served)
+        self._moved(tree.grow(self.tip, max(0, highest - tree.blocks[self.tip].number) + blocks), {0, 1, 2})
+        world.tell(self.tip, hashed=False)
+        world.calm()
 
     @precondition(lambda self: self.kind == "ethereum")
     @rule(depth=st.integers(1, 6), more=st.integers(-1, 2), nodes=NODES, told=st.booleans())
@@ -140,7 +176,13 @@ class Streams(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2), tip=WHICH)
     def a_node_lies_or_stops_it(self, which: int, tip: int) -> None:
         node = self.world.nodes[which]
+        self.lied = True
         node.lies = "" if node.lies else self.tips[tip % len(self.tips)]
+
+    @precondition(lambda self: self.kind == "ethereum")
+    @rule(which=st.integers(0, 2))
+    def a_node_forgets_what_was_left_or_keeps_it(self, which: int) -> None:
+        self.world.nodes[which].forgets ^= True
 
     @rule()
     def settings_change(self) -> None:
@@ -166,8 +208,16 @@ class Streams(RuleBasedStateMachine):
         client = self.world.clients[which % len(self.world.clients)]
         self.world.go(client)
         head = self.world.network.view.head
-        if back and client.kind == HEADS and (seen := received(client)):
-            self.world.come(HEADS, first=min(head + 1, self.world.tree.blocks[seen[-1]].number + 1))
+        seen = client.results[-1:]
+        if back and seen and not seen[0].get("removed"):
+            number = int(seen[0].get("blockNumber") or seen[0]["number"], 16)
+            self.world.come(client.kind, client.filter, first=min(head, number) + 1)
+
+    @precondition(lambda self: self.world.clients)
+    @rule(which=WHICH)
+    def a_client_reads_no_more_or_reads_again(self, which: int) -> None:
+        sink = self.world.clients[which % len(self.world.clients)].sink
+        sink.unread = 0 if sink.unread else ROOM + 1
 
     @rule()
     def everything_arrives(self) -> None:
@@ -175,12 +225,15 @@ class Streams(RuleBasedStateMachine):
         self.tip = self.world.tree.grow(self.tip)
         for node in self.world.nodes:
             node.lies, node.tip = "", self.tip
+        for client in self.world.clients:
+            client.sink.unread = 0
         self.world.tell(self.tip)
         self.world.calm()
         for client in list(self.world.clients):
             if not client.sink.closed:
                 Judge(self.world.tree, self.world.served, client).look(at_rest=True)
         self.every_stream_is_one_of_the_served_branch()
+        self.rested = self.world.clock.now(), self.world.vain
 
 
 class FinalStreams(Streams):

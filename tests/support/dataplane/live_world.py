@@ -7,7 +7,8 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar, cast
 
 from rpcaccel.config.model import NodeSettings, Settings
@@ -34,6 +35,8 @@ from tests.support.dataplane.world import ManualLoop
 from tests.support.manual_clock import ManualClock
 
 NETWORK = "net"
+MESSAGE: ContextVar[str] = ContextVar("message", default="")
+"""What is known of the message of a client that is being answered."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -42,10 +45,13 @@ T = TypeVar("T")
 class OnItsWay:
     """A call on its way to a node, or back."""
 
+    world: LiveWorld
     node: TreeNode
     method: str
     params: bytes
     done: asyncio.Future[Answer | Failure]
+    message: str = field(default_factory=MESSAGE.get)
+    """The message that the call belongs to."""
 
     def deliver(self) -> None:
         """The node answers from what it knows now."""
@@ -53,6 +59,8 @@ class OnItsWay:
 
     def end(self, reply: Answer | Failure) -> None:
         if not self.done.done():
+            lacked = isinstance(reply, Answer) and reply.result in (None, b"null")
+            self.world.vain += isinstance(reply, Failure) or lacked or bool(self.node.lies)
             self.done.set_result(reply)
 
     def lose(self) -> None:
@@ -66,11 +74,12 @@ class _Line(FakeClient):
         self._world, self._node = world, node
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
-        call = OnItsWay(self._node, method, params, asyncio.get_running_loop().create_future())
+        call = OnItsWay(self._world, self._node, method, params, asyncio.get_running_loop().create_future())
         self._world.sent.append(call)
         try:
             return await asyncio.wait_for(call.done, timeout)
         except TimeoutError:
+            self._world.vain += 1
             return Failure(FailureKind.TIMEOUT, "silent", node=self._node.name)
 
     async def send_batch(self, calls: Sequence[tuple[str, bytes]], *, timeout: float) -> list[Answer | Failure]:
@@ -95,6 +104,9 @@ class LiveClient:
     """How many heads had been served when it came."""
     known: int
     """How many heads had been served when everything was last known to have been sent."""
+    came_at: float
+    vain_at: int
+    """How many calls had been in vain when it came."""
 
     @property
     def results(self) -> list[Any]:
@@ -115,6 +127,8 @@ class LiveWorld:
         self.served: list[str] = []
         """The hashes of the served heads, one after the other."""
         self.known = 0
+        self.vain = 0
+        """Calls that were lost, or answered with nothing or by a liar."""
         self.clients: list[LiveClient] = []
         self.errors: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _loop, told: self.errors.append(told))
@@ -138,16 +152,16 @@ class LiveWorld:
     def _connect(self, node: NodeSettings, _cell: NodeCell) -> HttpNodeClient:
         return cast(HttpNodeClient, _Line(self, next(one for one in self.nodes if one.name == node.id)))
 
-    def _adopt(self, weight: int = 1) -> None:
+    def _adopt(self, weight: int = 1, **more: Any) -> None:
         nodes = [{"id": node.name, "url": f"http://{node.name}.test", "weight": weight} for node in self.nodes]
-        settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0}
+        settings = {"chain": self._kind, "nodes": nodes, "hidden_lag": 0, "refresh": 0.0, "deadline": 8.0, **more}
         build = self.state.build()
         build.make(Settings.model_validate({"networks": {NETWORK: settings}}))
         self.state.adopt(build, weight)
 
-    def renew(self) -> None:
-        """A new revision of the settings comes into force."""
-        self.do(self._adopt, 2)
+    def renew(self, **more: Any) -> None:
+        """A new revision of the settings comes into force, with `more` of a network."""
+        self.do(self._adopt, 2, **more)
         self.do(self.follower.adopt, self.network)
         self.see()
 
@@ -267,7 +281,8 @@ class LiveWorld:
         session = LiveSession(sink, 10)
         subscription = LiveSubscription(hex(self._ids), Topic(kind, "eth", wanted, from_block=first), session, self)
         session.hold(subscription)
-        client = LiveClient(kind, wanted, first, sink, subscription, len(self.served), self.known)
+        now = self.clock.now()
+        client = LiveClient(kind, wanted, first, sink, subscription, len(self.served), self.known, now, self.vain)
         self.clients.append(client)
         subscription.begin()
         return client

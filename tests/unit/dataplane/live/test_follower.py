@@ -15,7 +15,7 @@ from rpcaccel.dataplane.live.resumption import FAILED
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import notifications, perfect, received
 from tests.support.dataplane.live_tree import ADDRESSES, TOPICS
-from tests.support.dataplane.live_world import LiveClient, LiveWorld
+from tests.support.dataplane.live_world import MESSAGE, LiveClient, LiveWorld, OnItsWay
 
 FILTERS = (LogFilter(), LogFilter.of(ADDRESSES[:1]), LogFilter.of(ADDRESSES[1:], [TOPICS[:1]]))
 BLOCK_CALLS = {"eth_getBlockByHash", "eth_getBlockByNumber"}
@@ -133,6 +133,23 @@ def test_a_block_is_fetched_once_and_its_logs_are_however_many_subscribe(world: 
         world.calm()
     assert sorted(calls(world)) == ["eth_getBlockByHash"] * 3 + ["eth_getLogs"] * 3
     assert all(received(client) == wanted(world, client) for client in world.clients)
+
+
+def test_no_call_to_a_node_belongs_to_the_message_of_a_client(world: LiveWorld) -> None:
+    made: list[OnItsWay] = []
+    began = MESSAGE.set("the first client's")
+    world.come(HEADS)
+    world.come(LOGS)
+    world.calm()
+    world.come(LOGS, first=5)
+    MESSAGE.reset(began)
+    advance(world, 3)
+    while world.sent:
+        made += world.sent
+        for call in world.sent:
+            call.deliver()
+        world.settle()
+    assert {call.message for call in made} == {""}
 
 
 def test_nothing_is_asked_while_nobody_subscribes(world: LiveWorld) -> None:
@@ -265,6 +282,42 @@ def test_subscribers_of_logs_that_cannot_be_had_are_closed_and_those_of_heads_ar
     assert received(again) == wanted(world, again)
 
 
+@pytest.mark.parametrize("kind", ["ethereum", "harmony"])
+def test_a_head_that_jumps_far_cuts_nobody(kind: str) -> None:
+    world = LiveWorld(kind)
+    clients = [world.come(HEADS), *(world.come(LOGS, one) for one in FILTERS)]
+    world.calm()
+    advance(world, 1000)
+    while world.sent:  # the logs of one block arrive for every sixteen blocks
+        slow = [call for call in world.sent if call.method not in BLOCK_CALLS]
+        for call in [*(one for one in world.sent if one not in slow), *slow[:1]]:
+            call.deliver()
+        world.settle()
+    world.calm()
+    for client in clients:
+        assert received(client) == wanted(world, client)
+        assert not client.sink.closed
+    assert len(received(clients[0])) == 1000
+    world.close()
+
+
+def test_a_branch_that_waited_for_logs_goes_on_when_they_cannot_be_had(world: LiveWorld) -> None:
+    heads, logs = world.come(HEADS), world.come(LOGS)
+    world.calm()
+    advance(world, 300)
+    for _ in range(int(PATIENCE * 4)):
+        for call in world.sent:
+            if call.method == "eth_getLogs":
+                call.lose()
+            else:
+                call.deliver()
+        world.wait(0.5)
+    assert logs.sink.closed == [(1012, LATE)]
+    world.calm()
+    assert received(heads) == wanted(world, heads)
+    assert not heads.sink.closed
+
+
 def test_a_reorganisation_below_what_is_remembered_closes_everybody(world: LiveWorld) -> None:
     clients = [world.come(HEADS), world.come(LOGS)]
     world.calm()
@@ -302,6 +355,33 @@ def test_a_resumed_client_that_does_not_read_is_waited_for(world: LiveWorld) -> 
     client.sink.unread = 0
     world.calm()
     assert received(client) == wanted(world, client)
+
+
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_a_resumed_client_that_reads_nothing_for_long_is_closed_as_slow(world: LiveWorld, kind: str) -> None:
+    world.come(HEADS)
+    world.calm()
+    client = world.come(kind, first=5)
+    client.sink.unread = 1 << 20
+    for _ in range(40):
+        world.calm()
+    assert client.sink.closed == [(1013, "too slow: 1048576 bytes unread")]
+    assert world.cell.cut == {"slow": 1}
+
+
+def test_every_connection_that_is_closed_is_counted_once(world: LiveWorld) -> None:
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    advance(world)
+    blocks_arrive(world)
+    clients += [world.come(LOGS), world.come(HEADS, first=5), world.come(LOGS, first=5)]
+    world.renew(chain_id=5)
+    assert all(len(client.sink.closed) == 1 for client in clients)
+    assert world.cell.cut == {"restarted": 5}
+    waiting = [world.come(HEADS), world.come(LOGS)]
+    world.renew(chain_id=1)
+    assert all(len(client.sink.closed) == 1 for client in waiting)
+    assert world.cell.cut == {"restarted": 7}
 
 
 def test_who_has_seen_the_head_already_is_not_told_of_it_by_a_follower_that_lags(world: LiveWorld) -> None:
@@ -407,6 +487,51 @@ def test_a_head_that_fell_to_another_chain_closes_everybody(kind: str) -> None:
     world.calm()
     served = world.last.__class__(head=3, hash="0x3", doubted=1)
     world.do(world.follower.look, served)
+    assert client.sink.closed == [(1012, RESTARTED)]
+    world.close()
+
+
+@pytest.mark.parametrize("head", [61, 10])
+def test_where_blocks_are_final_at_once_a_chain_that_began_anew_lower_closes_everybody(head: int) -> None:
+    world = LiveWorld("harmony")
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    advance(world, 3)
+    world.calm()
+    serve(world, world.tree.grow("0x" + "0" * 64, head + 1))
+    for _ in range(10):
+        advance(world, 0)
+        world.calm()
+    assert [client.sink.closed for client in clients] == [[(1012, RESTARTED)]] * 2
+    world.close()
+
+
+def test_where_blocks_are_final_at_once_a_head_that_falls_with_a_node_cuts_nobody() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    world.calm()
+    tip = advance(world, 8)
+    world.calm()
+    for lag in (3, 5):
+        lower = world.tree.at(tip, world.tree.blocks[tip].number - lag)
+        assert lower is not None
+        world.nodes[0].lies = world.tree.grow("0x" + "0" * 64, 80)
+        serve(world, lower.hash)
+        for _ in range(10):
+            world.calm()
+    world.nodes[0].lies = ""
+    serve(world, world.tree.grow(tip, 2))
+    world.calm()
+    assert received(client) == wanted(world, client)
+    assert not client.sink.closed
+    world.close()
+
+
+def test_another_shard_is_another_chain() -> None:
+    world = LiveWorld("harmony")
+    client = world.come(HEADS)
+    world.calm()
+    world.renew(shard=1)
     assert client.sink.closed == [(1012, RESTARTED)]
     world.close()
 
