@@ -147,7 +147,7 @@ class Fetch(Flight):
         """Take what the second tier has of the call; where it has nothing, ask the nodes."""
         shared, network, plan = self._shared, self._network, self._plan
         if network.sight.view.fork_epoch != self._fork_epoch:  # by the old plan, a node on a left branch might be asked
-            plan = network.plan(plan.method, plan.asked)
+            plan = network.replan(plan)
         self._lookup, self._lease = None, lease
         if entry is None:
             self._redis = seconds
@@ -394,7 +394,7 @@ class Fetch(Flight):
             and plan.flight_key is not None
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
         ):
-            self._ask_nodes(_CALL, network.plan(plan.method, plan.asked))
+            self._ask_nodes(_CALL, network.replan(plan))
         else:
             self._conclude(plan, said)
 

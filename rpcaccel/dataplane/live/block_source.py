@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.block_logs import NotLogs, read_logs
 from rpcaccel.core.live.header import NotABlock, read_block
 from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.plan.plan import Terms
 from rpcaccel.core.plan.range_segments import join
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
@@ -138,14 +138,10 @@ class BlockSource:
         """The result of a call about a block, which only nodes that have the block are asked for. Raises NotFetched."""
         network = self.network
         plan = network.plan(method, params)
-        if plan.min_head < number:
-            plan = replace(plan, min_head=number)
+        alone = tries > 0 or number > min(plan.min_head, network.view.head)
         outcome = None
-        if tries:  # nothing that is kept, and another node where one is chosen by what is asked
-            route_key = plan.route_key + b"|%d" % tries
-            plan = replace(
-                plan, key=None, head_key=None, shared_keys=(), flight_key=None, range=None, route_key=route_key
-            )
+        if alone:
+            plan = plan.on(Terms(min_head=number, route=b"|%d" % tries if tries else b""))
         else:
             outcome = self._engine.answer_now(network, plan)
         if outcome is None:
@@ -158,6 +154,10 @@ class BlockSource:
                 raise NotFetched("the call was given up", lacked=False) from None
         if outcome.result is None:
             raise NotFetched((outcome.error or b"no answer").decode(errors="replace"), lacked=False)
+        # A shared call follows a node that does not have the block when all that have it are gone. A node that was
+        # asked twice may have lost blocks meanwhile.
+        if (not alone and outcome.block < number) or 0 <= outcome.node_head < number:
+            raise NotFetched(f"block {number}: the nodes that have it are gone", lacked=False)
         return outcome.result
 
 

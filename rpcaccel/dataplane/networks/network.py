@@ -115,6 +115,11 @@ class Network:
         """The plan of a call at the snapshot of now."""
         return self.planner.plan(method, params, self.sight.view)
 
+    def replan(self, plan: Plan) -> Plan:
+        """The plan of the same call at the snapshot of now, on the same terms."""
+        fresh = self.plan(plan.method, plan.asked)
+        return fresh if plan.terms is None else fresh.on(plan.terms)
+
     def cell(self, plan: Plan) -> Cell:
         """The counters of the method of this call."""
         cell = self._cells.get(plan.method)
