@@ -5,6 +5,8 @@ All later steps (cache, flights, eligibility, dispatch, retention, explain) read
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,6 +22,12 @@ class Terms(Struct, frozen=True, kw_only=True, gc=False):
     """No node below this head is asked, even when no other node is left."""
     route: bytes = b""
     """Is put behind the key for a consistent-hash balancer, so that another node is chosen."""
+    told: frozenset[str] = frozenset()
+    """The ids of the nodes that answered before: others are preferred."""
+
+    def others(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of these nodes that did not answer before; none where nobody did."""
+        return tuple(one for one in ids if one not in self.told) if self.told else ()
 
 
 class Plan(Struct, frozen=True, kw_only=True, gc=False):

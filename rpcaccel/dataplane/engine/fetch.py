@@ -176,6 +176,8 @@ class Fetch(Flight):
             route_key, last = plan.route_key or self._client, asking is _LAST
             sends = self._shared.sends
             preferred = sends.holders(network, plan, self._client) if sends.recent.hashes else ()
+            if plan.terms is not None:
+                preferred = plan.terms.others(node.id for node in nodes)
             if preferred:
                 self._chooser = Preferring(
                     plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key

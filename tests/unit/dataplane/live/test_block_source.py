@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from rpcaccel.core.live.block import LiveBlock
-from rpcaccel.core.live.log_filter import EVERYTHING
-from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched
+from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter
+from rpcaccel.dataplane.live.block_source import ANSWERS, ANSWERS_TO_A_GUESS, BlockSource, NotFetched
+from tests.support.dataplane.live_tree import ADDRESSES
 from tests.support.dataplane.live_world import LiveWorld
 
 T = TypeVar("T")
@@ -118,3 +121,72 @@ def test_logs_that_nobody_had_for_a_while_are_asked_of_the_node_that_comes_along
     final.tell(block.hash)
     assert arrive(final) == ["n1"]
     assert task.result()
+
+
+BLOOM = b'{"logsBloom":"0x%b"}' % (b"f" * 511 + b"e")
+"""A header whose bloom has almost every word."""
+ONE, TWO = LogFilter.of(ADDRESSES[:1]), LogFilter.of(ADDRESSES)
+
+
+def hide(world: LiveWorld, *names: str) -> LiveBlock:
+    """All nodes are known to have the newest block, but some machines behind these are a block behind."""
+    block = newest(world, BLOOM)
+    for node in world.nodes:
+        node.tip = block.hash
+    world.tell(block.hash)
+    for node in world.nodes:
+        node.tip = block.parent if node.name in names else block.hash
+    return block
+
+
+def say(world: LiveWorld, blocks: BlockSource, block: LiveBlock, wanted: LogFilter, tries: int) -> tuple[str, int]:
+    """What becomes of asking for logs once: the node that was asked, and the number of logs; -1: not believed."""
+    task = start(world, blocks.logs(block, wanted, tries))
+    (node,) = [call.node.name for call in world.sent]
+    arrive(world, 1.0)
+    error = task.exception()
+    assert error is None or (isinstance(error, NotFetched) and error.lacked)
+    return node, len(task.result()) if error is None else -1
+
+
+def test_where_the_bloom_has_logs_a_node_that_gives_none_is_not_believed_and_another_one_asked(
+    final: LiveWorld,
+) -> None:
+    block, blocks = hide(final, "n0", "n1"), source(final)
+    said = [say(final, blocks, block, EVERYTHING, 0)]
+    while said[-1][1] < 0:
+        said.append(say(final, blocks, block, EVERYTHING, len(said)))
+    assert said[-1] == ("n2", len(final.tree.blocks[block.hash].logs))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "answers"),
+    [
+        ("harmony", EVERYTHING, ANSWERS),
+        ("harmony", ONE, ANSWERS),
+        ("harmony", TWO, ANSWERS_TO_A_GUESS),
+        ("ethereum", EVERYTHING, ANSWERS),
+        ("ethereum", ONE, ANSWERS_TO_A_GUESS),
+    ],
+)
+def test_no_logs_are_believed_when_nodes_have_said_so_often_enough(kind: str, wanted: LogFilter, answers: int) -> None:
+    with closing(LiveWorld(kind)) as world:
+        tip = world.tree.grow(world.tree.trunk)
+        while world.tree.blocks[tip].logs:
+            tip = world.tree.grow(tip)
+        for node in world.nodes:
+            node.tip = tip
+        world.tell(tip)
+        blocks, block, said = source(world), newest(world, BLOOM), []
+        for tries in range(answers):
+            said.append(say(world, blocks, block, wanted, tries))
+            start(world, blocks.block(tries))  # the balancer goes on
+            arrive(world, 1.0)
+        assert [logs for _, logs in said] == [-1] * (answers - 1) + [0]
+        assert len({node for node, _ in said}) == min(answers, len(world.nodes)), "of different nodes while there are"
+
+
+@pytest.mark.parametrize("header", [b"{}", b'{"logsBloom":"0x%b"}' % (b"0" * 512)])
+def test_without_a_bloom_one_answer_is_enough(final: LiveWorld, header: bytes) -> None:
+    block = hide(final, "n0", "n1", "n2")
+    assert say(final, source(final), replace(block, header=header), EVERYTHING, 0)[1] == 0
