@@ -178,12 +178,11 @@ class Fetch(Flight):
             preferred = sends.holders(network, plan, self._client) if sends.recent.hashes else ()
             if plan.terms is not None:
                 preferred = plan.terms.others(node.id for node in nodes)
+            among = plan, nodes, pool.balancer, pool.rng
             if preferred:
-                self._chooser = Preferring(
-                    plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key
-                )
+                self._chooser = Preferring(*among, preferred=preferred, route_key=route_key)
             else:
-                self._chooser = PoolChooser(plan, nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
+                self._chooser = PoolChooser(*among, route_key=route_key, last=last)
         self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
         self._waited = False
         self._begin_attempts(plan)
