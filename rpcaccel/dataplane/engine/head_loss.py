@@ -93,7 +93,7 @@ def lower(network: Network, plan: Plan, now: float) -> Plan | None:
     there = network.planner.plan_at(plan.method, plan.asked, replace(network.view, head=left))
     if plan.terms is not None:
         there = there.on(plan.terms)
-    if left <= network.view.final and network.chain.finality != "instant" and not _on_any_branch(there):
+    if left <= network.view.final and not network.final_at_once and not _on_any_branch(there):
         # A node that may be on another branch counts as no further than the final blocks, and answers about all it has.
         return None
     return there if there.min_head <= left and _fit(network, there, now) else None

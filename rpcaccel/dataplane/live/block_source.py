@@ -70,6 +70,12 @@ class BlockSource:
     @property
     def final_at_once(self) -> bool:
         """Is no block of this chain ever replaced?"""
+        return self.network.final_at_once
+
+    @property
+    def _by_number(self) -> bool:
+        """Are logs asked for by the number of their block? Nodes of chains like Harmony, whose blocks are final at once
+        unless the operator does not trust that, give false hashes in logs."""
         return self.network.chain.finality == "instant"
 
     @property
@@ -114,16 +120,16 @@ class BlockSource:
     async def logs(self, block: LiveBlock, wanted: LogFilter, tries: int = 0) -> tuple[Log, ...]:
         """The logs of one block that match a filter. Raises NotFetched, also when they are those of another block."""
         at = hex(block.number)
-        where = {"fromBlock": at, "toBlock": at} if self.final_at_once else {"blockHash": block.hash}
+        where = {"fromBlock": at, "toBlock": at} if self._by_number else {"blockHash": block.hash}
         told = self._doubted.get((block.hash, wanted), ())
         text, node = await self._logs(wanted, where, block.number, tries, told)
         placed = _placed(text)
         if not placed:
             self._doubt(block, wanted, node)
         for place, _ in placed:
-            if self.final_at_once and place != (block.number, place[1]):
+            if self._by_number and place != (block.number, place[1]):
                 raise NotFetched(f"logs of block {block.number}: a node gave those of {place[0]}", lacked=True)
-            if not self.final_at_once and place[1] != block.hash:
+            if not self._by_number and place[1] != block.hash:
                 raise NotFetched(f"logs of block {block.number}: a node gave those of {place[1]}", lacked=True)
         return _read(text, block.hash)
 
@@ -145,7 +151,7 @@ class BlockSource:
         that it does not have it.
         """
         words = (wanted.addresses, *wanted.topics)
-        if any(words) and (not self.final_at_once or max(map(len, words)) > 1):
+        if any(words) and (not self._by_number or max(map(len, words)) > 1):
             return ANSWERS_TO_A_GUESS
         return ANSWERS
 
@@ -158,7 +164,7 @@ class BlockSource:
             if not first <= number <= last:
                 raise NotFetched(f"logs of blocks {first} to {last}: a node gave those of {number}", lacked=True)
             blocks.setdefault(number, []).append(log)
-        if self.final_at_once:  # nodes of Harmony give false hashes in logs: each block is fetched for its hash
+        if self._by_number:  # nodes of Harmony give false hashes in logs: each block is fetched for its hash
             named = await self.blocks(list(blocks), tries)
             return [log for block in named for log in _read(join(blocks[block.number]), block.hash)]
         return list(_read(text))

@@ -69,7 +69,8 @@ class Sight:
 class Network:
     """The state of a network in one worker. Its settings never change: new settings make a new `Network`."""
 
-    __slots__ = ("_cells", "_tally", "chain", "memos", "name", "planner", "pool", "refreshes", "settings", "sight")
+    __slots__ = ("_cells", "_tally", "chain", "final_at_once", "memos", "name", "planner", "pool", "refreshes",
+                 "settings", "sight")  # fmt: skip
 
     def __init__(
         self,
@@ -88,11 +89,13 @@ class Network:
         self.chain = chain
         self.pool = pool
         self.sight = sight
+        self.final_at_once = chain.finality_with(settings.finality_depth)[0] == "instant"
+        """Is no block ever replaced?"""
         self.planner = Planner(
             name,
             overridden(chain.rules, _overrides(name, settings)),
             chain.tags,
-            final_at_once=chain.finality == "instant",
+            final_at_once=self.final_at_once,
             hash_key=settings.hash_key,
             routes=settings_mapping.routes(settings),
             memos=memos,
@@ -136,7 +139,7 @@ class Network:
             return False
         if not plan.final and self.view.fork_epoch != fork_epoch:
             return True
-        nodes = () if self.chain.finality == "instant" else self.pool.nodes
+        nodes = () if self.final_at_once else self.pool.nodes
         return any(node.id == node_id and node.head < plan.min_head for node in nodes)
 
     def see(self, view: ChainSnapshot) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
+from rpcaccel.config.model import Settings
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.log_filter import EVERYTHING, LogFilter
 from rpcaccel.dataplane.live.block_source import ANSWERS, ANSWERS_TO_A_GUESS, BlockSource, NotFetched
@@ -190,3 +191,13 @@ def test_no_logs_are_believed_when_nodes_have_said_so_often_enough(kind: str, wa
 def test_without_a_bloom_one_answer_is_enough(final: LiveWorld, header: bytes) -> None:
     block = hide(final, "n0", "n1", "n2")
     assert say(final, source(final), replace(block, header=header), EVERYTHING, 0)[1] == 0
+
+
+@pytest.mark.parametrize(("depth", "final_at_once"), [(None, True), (0, True), (20, False)])
+def test_blocks_are_final_at_once_unless_the_operator_set_a_depth(depth: int | None, final_at_once: bool) -> None:
+    settings = {"chain": "harmony", "finality_depth": depth, "nodes": [{"id": "n0", "url": "http://n0.test"}]}
+    with closing(LiveWorld("harmony")) as world:
+        build = world.state.build()
+        build.make(Settings.model_validate({"networks": {"other": settings}}))
+        other = BlockSource(build.networks["other"], world.engine)
+        assert other.final_at_once is final_at_once
