@@ -275,7 +275,7 @@ class Follower:
                 subscription, came = self._waiting.popleft()
                 if subscription.open:
                     self._let_in(branch, subscription, came)
-            self._aim(branch)
+        self._aim(branch)
         for move in branch.moves():
             self._take(move)
             for resumption, _ in self._resuming.values():
