@@ -111,5 +111,12 @@ class Chain(Struct, frozen=True, kw_only=True):
     ranges: Mapping[str, RangeLimit]
     """Limits of ranges by the form of the result ("blocks" or "logs")."""
 
+    def finality_with(self, depth: int | None) -> tuple[Finality, int]:
+        """The finality and its depth with the depth that an operator set (`finality_depth`), which comes before the
+        chain's own. None: nobody set one."""
+        if depth is None:
+            return self.finality, self.finality_depth
+        return ("instant", 0) if depth == 0 and self.finality == "instant" else ("depth", depth)
+
     def __repr__(self) -> str:
         return f"<Chain {self.name}: {len(self.rules)} methods, {len(self.errors.rows)} error rows>"

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from rpcaccel import chains
-from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.nodes.head_stream import HeadSocket, HeadStream, PushedHead, StreamHooks, strange
 from rpcaccel.controlplane.nodes.probe_state import ProbeState
@@ -24,7 +23,7 @@ from rpcaccel.core.heads.identity import ExpectedIdentity, most_said, wanted_of
 from rpcaccel.core.heads.lateness import HeadTimes
 from rpcaccel.core.heads.node_trial import NodeTrial, tried
 from rpcaccel.core.heads.probe_schedule import QUICKEST, SLOWEST, BlockRhythm, ProbeSchedule
-from rpcaccel.core.heads.served_head import Finality, HeadBook, NetworkHeads, NodeHead, reached_by_half
+from rpcaccel.core.heads.served_head import HeadBook, NetworkHeads, NodeHead, reached_by_half
 from rpcaccel.core.messages import Announced
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
@@ -98,7 +97,7 @@ class Prober:
         self._head_times = HeadTimes()
         self._interval = min(SLOWEST, max(QUICKEST, block_time / 2))
         self._stall = max(45.0, 20 * block_time)
-        self._finality, depth = _finality(settings, self._chain)
+        self._finality, depth = self._chain.finality_with(settings.finality_depth)
         wait, fresh = min(15.0, max(2.0, 3 * block_time)), max(15.0, 4 * self._interval)
         self._book = HeadBook(
             self._finality, depth=depth, wait=wait, fresh=fresh, stall=self._stall, fork_epoch=fork_epoch
@@ -443,11 +442,3 @@ def _essence(heads: NetworkHeads) -> tuple[object, ...]:
     """The part of the heads whose change is published at once: everything but times."""
     nodes = tuple(replace(node, latency=None, seen_at=None, late=0.0) for node in heads.nodes)
     return (replace(heads, nodes=()), nodes)
-
-
-def _finality(settings: NetworkSettings, chain: Chain) -> tuple[Finality, int]:
-    """The operator's depth comes before the chain's own finality."""
-    depth = settings.finality_depth
-    if depth is None:
-        return chain.finality, chain.finality_depth
-    return ("instant", 0) if depth == 0 and chain.finality == "instant" else ("depth", depth)

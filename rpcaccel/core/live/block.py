@@ -16,6 +16,10 @@ class LiveBlock(Struct, frozen=True, gc=False):
     header: bytes
     """The result of its newHeads notification: raw JSON text."""
 
+    def stands_as(self, other: LiveBlock) -> bool:
+        """Does another header put the block in the same place?"""
+        return self.number == other.number and self.parent == other.parent
+
 
 class Log(Struct, frozen=True, gc=False):
     """One log of a block."""

@@ -10,6 +10,9 @@ above the fork are abandoned, oldest first, and those of the path are appended. 
 - Where the hash of the aim is not known, a block by number that links to the tip is the next block. If it does not
   link, its own hash becomes the aim, so that the path is walked down from there.
 - Where blocks are final at once, a block that does not link is a node's fault: it is asked for again, TRIES times.
+- A header that a node pushed takes the place of a fetch only while nothing speaks against it. What was fetched comes
+  first: where it differs, or where the parent that was pushed cannot be had, the block itself is fetched. No block is
+  abandoned for a header that was only pushed, and of two that were pushed for one place none is taken.
 - When the served head moves before the blocks of the last aim have come, both are pursued: a head that was served may
   be sent, and a chain that is faster than its nodes would otherwise never be caught up with.
 """
@@ -36,6 +39,8 @@ TRIES = 4
 """Times that a block may be lacked, or not fit, until the branch is given up."""
 ANNOUNCED, ANNOUNCED_BYTES = 32, 2 * 1024 * 1024
 """Pushed headers that are kept."""
+_DOUBTED = 256
+"""Hashes that are remembered because a false header was pushed with them, or may have been."""
 _POOL = 256
 """Blocks that wait: enough for all of a path that is not far, with as many of other branches."""
 
@@ -127,6 +132,8 @@ class FollowedBranch:
         """Blocks of the window that were never appended: the first one, and those below."""
         self._pool = _Blocks(_POOL, most_bytes, FAR + CHUNK)
         self._announced = _Blocks(ANNOUNCED, ANNOUNCED_BYTES, 1)
+        self._doubted: dict[str, None] = {}
+        """The hashes of blocks that are fetched whatever is pushed."""
         self._numbered: dict[int, str] = {}
         """The hashes of the blocks that were got by number since the tip moved, by number."""
         self._aim = self._goal = self._start
@@ -190,17 +197,27 @@ class FollowedBranch:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def aim(self, number: int, block_hash: str = "") -> None:
-        """Take the served head."""
+        """Take the served head. The branch begins with it where the first block is lacked: it may be abandoned."""
         self._aim = Want(number, block_hash)
+        if not self.begun and self._lacked:
+            self._start = self._goal = self._aim
+            self._floor = max(0, number if self._final_at_once else number - ROOTS)
         if self.begun and self.reached(self._goal):
             self._choose()
 
     def announce(self, block: LiveBlock) -> None:
         """Take a header that a node pushed."""
-        self._announced.add(block)
+        known = self._known(block.hash)
+        if known is not None and not known.stands_as(block):
+            self._doubt(block.hash)
+        elif block.hash not in self._doubted:
+            self._announced.add(block)
 
     def take(self, want: Want, block: LiveBlock) -> None:
         """Take a fetched block: the one that was wanted."""
+        pushed = self._announced.get(block.hash)
+        if pushed is not None and not pushed.stands_as(block):
+            self._doubt(block.hash)
         if not self.begun:
             self._window, self._bytes = [block], len(block.header)
             self._unsent.add(block.hash)
@@ -217,6 +234,8 @@ class FollowedBranch:
         """Note that a block could not be had; `lacked`: a node answered that it has no such block, or another one."""
         if self._goal != self._aim and self.begun:
             self._choose()
+        for block in [one for one in self._announced if one.parent == want.hash]:
+            self._doubt(block.hash)  # nobody has the parent that was pushed
         root = not self.begun or want == self._root
         if lacked and root:
             self._lacked += 1
@@ -271,8 +290,8 @@ class FollowedBranch:
             return []
         if not target.hash or self._final_at_once:
             linked, clash = self._climb(target)
-            if clash and self._final_at_once:
-                self._clash(clash)
+            if clash and self._final_at_once and self._clash(clash, linked):
+                return []
             if linked and (self._final_at_once or linked[-1].number == target.number):
                 return self._go(self.tip.number, linked)
             if clash and target == self._goal and target.number in self._numbered:
@@ -287,9 +306,8 @@ class FollowedBranch:
     def _climb(self, target: Want) -> tuple[list[LiveBlock], int]:
         """The known blocks that link to the tip one after the other, up to a target, and the number of the first block
         that was got by number and does not link (0: none)."""
-        children: dict[str, LiveBlock] = {}
-        if self._final_at_once or target.hash:  # else one of them may be a block that was abandoned
-            children = {block.parent: block for blocks in (self._pool, self._announced) for block in blocks}
+        # Without a hash, a known child may be a block that was abandoned.
+        children = self._children() if self._final_at_once or target.hash else {}
         linked: list[LiveBlock] = []
         last = self.tip
         while last.number < target.number:
@@ -305,12 +323,26 @@ class FollowedBranch:
             last = block
         return linked, 0
 
-    def _clash(self, number: int) -> None:
-        """Forget a block that does not fit on a chain whose blocks are final at once: it is asked for again."""
+    def _children(self) -> dict[str, LiveBlock | None]:
+        """The known block on each block, by the hash of the lower one."""
+        children: dict[str, LiveBlock | None] = {}
+        for block in self._announced:
+            children[block.parent] = None if block.parent in children else block
+        return children | {block.parent: self._known(block.hash) for block in self._pool}
+
+    def _clash(self, number: int, linked: list[LiveBlock]) -> bool:
+        """Forget what does not fit on a chain whose blocks are final at once: it is asked for again. That is a block of
+        those below that was only pushed, for which True is returned, else the one that was got by number."""
+        pushed = [block.hash for block in linked if block.hash not in self._pool]
+        for block_hash in pushed or [block.hash for block in self._announced if block.parent == self.tip.hash]:
+            self._doubt(block_hash)
+        if pushed:
+            return True
         self._pool.drop(self._numbered.pop(number))
         self._clashes += 1
         if self._clashes >= TRIES:
             self.lost = RESTARTED
+        return False
 
     def _walk(self, target: Want) -> tuple[int, list[LiveBlock] | Want]:
         """The number of the fork, and the blocks above it up to a target; or the missing block in their place. Sets
@@ -329,6 +361,11 @@ class FollowedBranch:
                 return 0, Want(number, block_hash)
             path.append(block)
             number, block_hash = number - 1, block.parent
+        if number < self.tip.number:
+            for block in path:
+                if block.hash not in self._pool:
+                    self._doubt(block.hash)
+                    return 0, Want(block.number, block.hash)
         return number, path[::-1]
 
     def _missing(self, target: Want) -> Iterable[Want]:
@@ -367,8 +404,15 @@ class FollowedBranch:
         return moves
 
     def _known(self, block_hash: str) -> LiveBlock | None:
-        """A block that is not on the branch. What a node pushed is preferred to what was fetched."""
+        """A block that is not on the branch; as it was pushed, rather than as it was fetched."""
         return self._announced.get(block_hash) or self._pool.get(block_hash)
+
+    def _doubt(self, block_hash: str) -> None:
+        """Take no pushed header for this block."""
+        self._announced.drop(block_hash)
+        self._doubted[block_hash] = None
+        if len(self._doubted) > _DOUBTED:
+            del self._doubted[next(iter(self._doubted))]
 
     def _trim(self) -> None:
         while len(self._window) > self._most or (self._bytes > self._most_bytes and len(self._window) > ROOTS):

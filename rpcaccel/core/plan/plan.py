@@ -5,11 +5,29 @@ All later steps (cache, flights, eligibility, dispatch, retention, explain) read
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.rules import CacheClass, Rule
+
+
+class Terms(Struct, frozen=True, kw_only=True, gc=False):
+    """What every plan of one call keeps to, whatever the head is when it is made. A call on terms is fetched by itself:
+    it takes nothing that is kept, keeps nothing, and shares no flight."""
+
+    min_head: int
+    """No node below this head is asked, even when no other node is left."""
+    route: bytes = b""
+    """Is put behind the key for a consistent-hash balancer, so that another node is chosen."""
+    told: frozenset[str] = frozenset()
+    """The ids of the nodes that answered before: others are preferred."""
+
+    def others(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of these nodes that did not answer before; none where nobody did."""
+        return tuple(one for one in ids if one not in self.told) if self.told else ()
 
 
 class Plan(Struct, frozen=True, kw_only=True, gc=False):
@@ -57,6 +75,8 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     """Does the call read the transaction pool of the answering node?"""
     local: bytes | None = None
     """The result as raw JSON text, if the proxy answers itself."""
+    terms: Terms | None = None
+    """What later plans of the same call keep to as well."""
     note: str = ""
     """Why the answer is not kept, or what was rewritten; for `explain`."""
 
@@ -68,6 +88,11 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     def with_params(self, params: bytes) -> Plan:
         """The same plan with other params to forward."""
         return replace(self, params=params)
+
+    def on(self, terms: Terms) -> Plan:
+        """The same plan on these terms."""
+        return replace(self, terms=terms, key=None, head_key=None, shared_keys=(), flight_key=None, range=None,
+                       min_head=max(self.min_head, terms.min_head), route_key=self.route_key + terms.route)  # fmt: skip
 
     @property
     def by_caller(self) -> bool:

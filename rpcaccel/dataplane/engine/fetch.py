@@ -147,7 +147,7 @@ class Fetch(Flight):
         """Take what the second tier has of the call; where it has nothing, ask the nodes."""
         shared, network, plan = self._shared, self._network, self._plan
         if network.sight.view.fork_epoch != self._fork_epoch:  # by the old plan, a node on a left branch might be asked
-            plan = network.plan(plan.method, plan.asked)
+            plan = network.replan(plan)
         self._lookup, self._lease = None, lease
         if entry is None:
             self._redis = seconds
@@ -176,12 +176,13 @@ class Fetch(Flight):
             route_key, last = plan.route_key or self._client, asking is _LAST
             sends = self._shared.sends
             preferred = sends.holders(network, plan, self._client) if sends.recent.hashes else ()
+            if plan.terms is not None:
+                preferred = plan.terms.others(node.id for node in nodes)
+            among = plan, nodes, pool.balancer, pool.rng
             if preferred:
-                self._chooser = Preferring(
-                    plan, nodes, pool.balancer, pool.rng, preferred=preferred, route_key=route_key
-                )
+                self._chooser = Preferring(*among, preferred=preferred, route_key=route_key)
             else:
-                self._chooser = PoolChooser(plan, nodes, pool.balancer, pool.rng, route_key=route_key, last=last)
+                self._chooser = PoolChooser(*among, route_key=route_key, last=last)
         self._busy_until = min(self._ends, now + pool.rooms[plan.rule.bulkhead].seconds)
         self._waited = False
         self._begin_attempts(plan)
@@ -394,7 +395,7 @@ class Fetch(Flight):
             and plan.flight_key is not None
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
         ):
-            self._ask_nodes(_CALL, network.plan(plan.method, plan.asked))
+            self._ask_nodes(_CALL, network.replan(plan))
         else:
             self._conclude(plan, said)
 

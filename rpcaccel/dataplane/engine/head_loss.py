@@ -91,7 +91,9 @@ def lower(network: Network, plan: Plan, now: float) -> Plan | None:
     if not 0 <= left < network.view.head:
         return None
     there = network.planner.plan_at(plan.method, plan.asked, replace(network.view, head=left))
-    if left <= network.view.final and network.chain.finality != "instant" and not _on_any_branch(there):
+    if plan.terms is not None:
+        there = there.on(plan.terms)
+    if left <= network.view.final and not network.final_at_once and not _on_any_branch(there):
         # A node that may be on another branch counts as no further than the final blocks, and answers about all it has.
         return None
     return there if there.min_head <= left and _fit(network, there, now) else None
@@ -111,7 +113,7 @@ def after_a_wait(network: Network, plan: Plan, fork_epoch: int, now: float) -> P
     On a chain that moves on, a node that stays a block behind never has the newest block, but by now it has the block
     that was the newest when the call came.
     """
-    fresh = network.plan(plan.method, plan.asked)
+    fresh = network.replan(plan)
     same = network.view.fork_epoch == fork_epoch
     return plan if same and not _fit(network, fresh, now) and _fit(network, plan, now) else fresh
 

@@ -164,9 +164,10 @@ class _Work:
         }
         cached = self._span.length - sum(part[-1].last - part[0].first + 1 for part in parts)
         result = range_segments.merge(self._in_order(found, fetched))
-        return self._outcome(
-            AnswerSource.PARTIAL if cached else AnswerSource.NODE, result=result, cached=(cached, self._span.length)
-        )
+        source = AnswerSource.PARTIAL if cached else AnswerSource.NODE
+        outcome = self._outcome(source, result=result, cached=(cached, self._span.length))
+        block = min(outcome.block, *(part.block for part in outcomes))
+        return replace(outcome, block=block, node_head=min(part.node_head for part in outcomes))
 
     def _in_order(self, found: Sequence[bytes | None], fetched: dict[int, tuple[int, bytes]]) -> list[bytes]:
         """The results of known pieces and fetched runs, in order. A run replaces the known pieces that it bridged."""
@@ -246,7 +247,7 @@ class _Work:
         head = min(outcome.node_head for outcome in outcomes)
         if len(run) == 1:
             self._keep(plan, run[0], result, head)
-        return replace(outcomes[-1], result=result, node_head=head)
+        return replace(outcomes[-1], result=result, node_head=head, block=min(outcome.block for outcome in outcomes))
 
     async def _carry(self, plan: Plan) -> Outcome:
         """Take a run to the nodes. The run has no keys, because its pieces are kept one by one."""

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from rpcaccel.core.live.block import LiveBlock, Log
 from rpcaccel.core.live.block_logs import NotLogs, read_logs
+from rpcaccel.core.live.bloom import may_match
 from rpcaccel.core.live.header import NotABlock, read_block
 from rpcaccel.core.live.log_filter import LogFilter
+from rpcaccel.core.plan.plan import Terms
 from rpcaccel.core.plan.range_segments import join
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
@@ -21,6 +22,11 @@ from rpcaccel.dataplane.networks.network import Network
 
 AT_ONCE = 16
 """Blocks that are asked for at once."""
+ANSWERS, ANSWERS_TO_A_GUESS = 4, 2
+"""Times that nodes must say that there are no logs where the block's bloom says that there are, or that there may be:
+a node, or a machine behind it, may be a block behind what is known of it."""
+_DOUBTED = 256
+"""Answers without logs that are remembered."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds until what could not be had is asked for again; the pause doubles each time."""
 
@@ -58,10 +64,18 @@ class BlockSource:
     def __init__(self, network: Network, engine: Engine) -> None:
         self.network = network
         self._engine = engine
+        self._doubted: dict[tuple[str, LogFilter], list[str]] = {}
+        """The nodes that said of a block that it has no logs for a filter, though its bloom says that it may."""
 
     @property
     def final_at_once(self) -> bool:
         """Is no block of this chain ever replaced?"""
+        return self.network.final_at_once
+
+    @property
+    def _by_number(self) -> bool:
+        """Are logs asked for by the number of their block? Nodes of chains like Harmony, whose blocks are final at once
+        unless the operator does not trust that, give false hashes in logs."""
         return self.network.chain.finality == "instant"
 
     @property
@@ -81,7 +95,7 @@ class BlockSource:
         if live.extra is not None:
             named = live.extra.params.replace("{block}", str(number)).encode()
             asked.append(self._call(live.extra.method, named, number, tries))
-        said = await asyncio.gather(*asked)
+        said = [text for text, _ in await asyncio.gather(*asked)]
         try:
             block = read_block(
                 said[0],
@@ -106,46 +120,77 @@ class BlockSource:
     async def logs(self, block: LiveBlock, wanted: LogFilter, tries: int = 0) -> tuple[Log, ...]:
         """The logs of one block that match a filter. Raises NotFetched, also when they are those of another block."""
         at = hex(block.number)
-        where = {"fromBlock": at, "toBlock": at} if self.final_at_once else {"blockHash": block.hash}
-        text = await self._logs(wanted, where, block.number, tries)
-        for place, _ in _placed(text):
-            if self.final_at_once and place != (block.number, place[1]):
+        where = {"fromBlock": at, "toBlock": at} if self._by_number else {"blockHash": block.hash}
+        told = self._doubted.get((block.hash, wanted), ())
+        text, node = await self._logs(wanted, where, block.number, tries, told)
+        placed = _placed(text)
+        if not placed:
+            self._doubt(block, wanted, node)
+        for place, _ in placed:
+            if self._by_number and place != (block.number, place[1]):
                 raise NotFetched(f"logs of block {block.number}: a node gave those of {place[0]}", lacked=True)
-            if not self.final_at_once and place[1] != block.hash:
+            if not self._by_number and place[1] != block.hash:
                 raise NotFetched(f"logs of block {block.number}: a node gave those of {place[1]}", lacked=True)
         return _read(text, block.hash)
+
+    def _doubt(self, block: LiveBlock, wanted: LogFilter, node: str) -> None:
+        """Raise NotFetched when a node's word that a block has no logs is not to be taken yet."""
+        asked = (block.hash, wanted)
+        nodes = [*self._doubted.pop(asked, ()), node]
+        if len(nodes) >= self._answers(wanted) or not may_match(block.header, wanted):
+            return
+        self._doubted[asked] = nodes
+        if len(self._doubted) > _DOUBTED:
+            del self._doubted[next(iter(self._doubted))]
+        raise NotFetched(f"logs of block {block.number}: a node gave none, and its bloom has some", lacked=True)
+
+    def _answers(self, wanted: LogFilter) -> int:
+        """How many nodes must say that a block has no logs, although its bloom may match a filter.
+
+        A bloom is wrong the more often, the more words a filter has. A node that is asked for a block by its hash says
+        that it does not have it.
+        """
+        words = (wanted.addresses, *wanted.topics)
+        if any(words) and (not self._by_number or max(map(len, words)) > 1):
+            return ANSWERS_TO_A_GUESS
+        return ANSWERS
 
     async def logs_between(self, first: int, last: int, wanted: LogFilter, tries: int = 0) -> list[Log]:
         """The logs of final blocks that match a filter, in order. Raises NotFetched."""
         where = {"fromBlock": hex(first), "toBlock": hex(last)}
-        text = await self._logs(wanted, where, last, tries)
+        text, _ = await self._logs(wanted, where, last, tries)
         blocks: dict[int, list[Raw]] = {}
         for (number, _), log in _placed(text):
             if not first <= number <= last:
                 raise NotFetched(f"logs of blocks {first} to {last}: a node gave those of {number}", lacked=True)
             blocks.setdefault(number, []).append(log)
-        if not self.final_at_once:
-            return list(_read(text))
-        # Nodes of Harmony give false hashes of blocks in logs.
-        named = await self.blocks(list(blocks), tries)
-        return [log for block in named for log in _read(join(blocks[block.number]), block.hash)]
+        if self._by_number:  # nodes of Harmony give false hashes in logs: each block is fetched for its hash
+            named = await self.blocks(list(blocks), tries)
+            return [log for block in named for log in _read(join(blocks[block.number]), block.hash)]
+        return list(_read(text))
 
-    async def _logs(self, wanted: LogFilter, where: dict[str, str], last: int, tries: int) -> bytes:
+    async def _logs(
+        self, wanted: LogFilter, where: dict[str, str], last: int, tries: int, told: Sequence[str] = ()
+    ) -> tuple[bytes, str]:
         criteria: dict[str, Any] = {**wanted.params(), **where}
-        return await self._call(self.network.chain.live.logs, msgspec.json.encode([criteria]), last, tries)
+        return await self._call(self.network.chain.live.logs, msgspec.json.encode([criteria]), last, tries, told)
 
-    async def _call(self, method: str, params: bytes, number: int, tries: int) -> bytes:
-        """The result of a call about a block, which only nodes that have the block are asked for. Raises NotFetched."""
+    async def _call(
+        self, method: str, params: bytes, number: int, tries: int, told: Sequence[str] = ()
+    ) -> tuple[bytes, str]:
+        """The result of a call about a block, which only nodes that have the block are asked for, and the node that
+        gave it. Raises NotFetched.
+
+        Args:
+            told: the nodes that answered before: others are preferred.
+        """
         network = self.network
         plan = network.plan(method, params)
-        if plan.min_head < number:
-            plan = replace(plan, min_head=number)
+        alone = tries > 0 or bool(told) or number > min(plan.min_head, network.view.head)
         outcome = None
-        if tries:  # nothing that is kept, and another node where one is chosen by what is asked
-            route_key = plan.route_key + b"|%d" % tries
-            plan = replace(
-                plan, key=None, head_key=None, shared_keys=(), flight_key=None, range=None, route_key=route_key
-            )
+        if alone:
+            route = b"|%d" % max(tries, len(told)) if tries or told else b""
+            plan = plan.on(Terms(min_head=number, route=route, told=frozenset(told)))
         else:
             outcome = self._engine.answer_now(network, plan)
         if outcome is None:
@@ -158,7 +203,11 @@ class BlockSource:
                 raise NotFetched("the call was given up", lacked=False) from None
         if outcome.result is None:
             raise NotFetched((outcome.error or b"no answer").decode(errors="replace"), lacked=False)
-        return outcome.result
+        # A shared call follows a node that does not have the block when all that have it are gone. A node that was
+        # asked twice may have lost blocks meanwhile.
+        if (not alone and outcome.block < number) or 0 <= outcome.node_head < number:
+            raise NotFetched(f"block {number}: the nodes that have it are gone", lacked=False)
+        return outcome.result, outcome.node
 
 
 def _placed(text: bytes) -> list[tuple[tuple[int, str], Raw]]:

@@ -69,7 +69,8 @@ class Sight:
 class Network:
     """The state of a network in one worker. Its settings never change: new settings make a new `Network`."""
 
-    __slots__ = ("_cells", "_tally", "chain", "memos", "name", "planner", "pool", "refreshes", "settings", "sight")
+    __slots__ = ("_cells", "_tally", "chain", "final_at_once", "memos", "name", "planner", "pool", "refreshes",
+                 "settings", "sight")  # fmt: skip
 
     def __init__(
         self,
@@ -88,11 +89,13 @@ class Network:
         self.chain = chain
         self.pool = pool
         self.sight = sight
+        self.final_at_once = chain.finality_with(settings.finality_depth)[0] == "instant"
+        """Is no block ever replaced?"""
         self.planner = Planner(
             name,
             overridden(chain.rules, _overrides(name, settings)),
             chain.tags,
-            final_at_once=chain.finality == "instant",
+            final_at_once=self.final_at_once,
             hash_key=settings.hash_key,
             routes=settings_mapping.routes(settings),
             memos=memos,
@@ -115,6 +118,11 @@ class Network:
         """The plan of a call at the snapshot of now."""
         return self.planner.plan(method, params, self.sight.view)
 
+    def replan(self, plan: Plan) -> Plan:
+        """The plan of the same call at the snapshot of now, on the same terms."""
+        fresh = self.plan(plan.method, plan.asked)
+        return fresh if plan.terms is None else fresh.on(plan.terms)
+
     def cell(self, plan: Plan) -> Cell:
         """The counters of the method of this call."""
         cell = self._cells.get(plan.method)
@@ -131,7 +139,7 @@ class Network:
             return False
         if not plan.final and self.view.fork_epoch != fork_epoch:
             return True
-        nodes = () if self.chain.finality == "instant" else self.pool.nodes
+        nodes = () if self.final_at_once else self.pool.nodes
         return any(node.id == node_id and node.head < plan.min_head for node in nodes)
 
     def see(self, view: ChainSnapshot) -> None:

@@ -19,6 +19,23 @@ def test_harmony_is_final_at_once_and_ethereum_by_a_tag() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "depth", "finality"),
+    [
+        ("harmony", None, ("instant", 0)),
+        ("harmony", 0, ("instant", 0)),
+        ("harmony", 20, ("depth", 20)),
+        ("ethereum", None, ("tag", 64)),
+        ("ethereum", 0, ("depth", 0)),
+        ("ethereum", 5, ("depth", 5)),
+    ],
+)
+def test_the_depth_that_an_operator_sets_comes_before_the_chains_own(
+    name: str, depth: int | None, finality: tuple[str, int]
+) -> None:
+    assert chains.load(name).finality_with(depth) == finality
+
+
+@pytest.mark.parametrize(
     ("method", "params"),
     [
         ("eth_getBlockByNumber", b'["earliest",false]'),

@@ -13,44 +13,9 @@ from rpcaccel.core.live.branch import (
     Abandoned,
     Appended,
     FollowedBranch,
-    Move,
     Want,
 )
-
-
-def block(number: int, branch: str = "a", parent: str = "", size: int = 2) -> LiveBlock:
-    """A block of a branch that is named by a letter, on the block before of the same branch unless said otherwise."""
-    return LiveBlock(number, f"{number}{branch}", parent or f"{number - 1}{branch}", b" " * size)
-
-
-def begun(number: int = 100, **options: bool | int) -> FollowedBranch:
-    branch = FollowedBranch(number, f"{number}a", **{"final_at_once": False, **options})  # type: ignore[arg-type]
-    branch.take(Want(number, f"{number}a"), block(number))
-    return branch
-
-
-def give(branch: FollowedBranch, *blocks: LiveBlock) -> None:
-    """Answer what the branch wants with these blocks."""
-    by_hash, by_number = {one.hash: one for one in blocks}, {one.number: one for one in blocks}
-    for want in branch.wants():
-        found = by_hash.get(want.hash) if want.hash else by_number.get(want.number)
-        if found is not None:
-            branch.take(want, found)
-
-
-def said(moves: list[Move]) -> list[str]:
-    """The hashes of blocks, those that were abandoned with a minus."""
-    return [("-" if isinstance(move, Abandoned) else "") + move.block.hash for move in moves]
-
-
-def followed(branch: FollowedBranch, number: int, block_hash: str, *blocks: LiveBlock) -> list[str]:
-    """What follows from a new served head when these blocks can be had."""
-    branch.aim(number, block_hash)
-    told: list[str] = []
-    for _ in range(50):
-        told += said(branch.moves())
-        give(branch, *blocks)
-    return told
+from tests.support.followed_branch import begun, block, followed, give, said
 
 
 def test_the_first_block_is_wanted_by_its_hash_and_not_sent() -> None:
@@ -189,6 +154,19 @@ def test_a_first_block_that_no_node_has_is_lost() -> None:
     for _ in range(2 * TRIES):
         branch.failed(Want(100, "100a"), lacked=True)
     assert branch.lost
+
+
+def test_a_first_block_that_was_abandoned_before_it_was_fetched_gives_way_to_the_served_head() -> None:
+    branch = FollowedBranch(100, "100a", final_at_once=False)
+    branch.aim(101, "101b")
+    assert branch.wants() == [Want(100, "100a")], "nobody has lacked it yet"
+    branch.failed(Want(100, "100a"), lacked=True)
+    branch.aim(101, "101b")
+    assert branch.wants() == [Want(101, "101b")]
+    give(branch, block(101, "b"))
+    assert branch.tip.hash == "101b"
+    assert branch.moves() == []
+    assert followed(branch, 102, "102b", block(102, "b")) == ["102b"]
 
 
 def test_without_a_hash_a_block_that_links_is_the_next() -> None:
