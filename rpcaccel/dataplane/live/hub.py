@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from secrets import token_hex
 from typing import Protocol
 
@@ -25,15 +26,14 @@ from rpcaccel.core.stats.counters import AnswerSource, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.network import Network
 
 MOST_FILTERS = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
-GOING_AWAY = 1012
-"""The close code for "service restart" (IANA): the client may come back at once."""
-GONE = "this network is served no longer"
+GONE = "the network is no longer served here"
 _ID_BYTES = 16
 
 
@@ -141,7 +141,13 @@ class _Followed:
         return opened
 
     def begin(self, subscription: LiveSubscription) -> None:
-        """Send what the subscription wants from now on."""
+        """Send what the subscription wants from now on.
+
+        Tasks that begin here serve all clients, so that they are no part of the trace of the one that came first.
+        """
+        Context().run(self._begin, subscription)
+
+    def _begin(self, subscription: LiveSubscription) -> None:
         if subscription.topic.kind == subscriptions.PENDING:
             self.topics.add(subscription)
             self._pending.want(wanted=True)
@@ -180,7 +186,7 @@ class _Followed:
     def cut(self, reason: str, words: str) -> None:
         """Close all connections with subscriptions here."""
         for one in list(self.held):
-            if one.session.cut(GOING_AWAY, words):
+            if one.session.cut(CloseCode.RESTART, words):
                 self.cell.cut[reason] = self.cell.cut.get(reason, 0) + 1
 
     def _count(self, kind: str, change: int) -> None:
