@@ -250,7 +250,7 @@ class Hub:
             topic = replace(topic, filter=held)
         subscription_id = f"0x{self._token(_ID_BYTES)}"
         turn.add(self._of(network.name).open(subscription_id, topic, session))
-        return Outcome(source=AnswerSource.LOCAL, result=b'"%b"' % subscription_id.encode(), block=network.view.head)
+        return Outcome(source=AnswerSource.LIVE, result=b'"%b"' % subscription_id.encode(), block=network.view.head)
 
     def _unsubscribe(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
         """End a subscription of the connection: as on nodes, whatever the namespace."""
@@ -259,7 +259,7 @@ class Hub:
             return _refused(network, named, FailureKind.INVALID_PARAMS)
         if turn is None or not turn.session.end(named):
             return _refused(network, subscriptions.NOT_FOUND, FailureKind.FILTER_NOT_FOUND)
-        return Outcome(source=AnswerSource.LOCAL, result=b"true", block=network.view.head)
+        return Outcome(source=AnswerSource.LIVE, result=b"true", block=network.view.head)
 
     def _of(self, name: str) -> _Followed:
         """A network of the revision in force, with its topics and its followers."""
@@ -309,7 +309,7 @@ class Hub:
 
 def _refused(network: Network, error: Invalid, kind: FailureKind) -> Outcome:
     text = jsonrpc.error_object(error.code, error.message)
-    return Outcome(source=AnswerSource.LOCAL, error=text, block=network.view.head, kind=kind)
+    return Outcome(source=AnswerSource.LIVE, error=text, block=network.view.head, kind=kind)
 
 
 def _too_much(network: Network, what: str) -> Outcome:

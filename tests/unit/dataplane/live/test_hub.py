@@ -15,7 +15,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.messages import Announced
-from rpcaccel.core.stats.counters import ClientCell, NetworkCell
+from rpcaccel.core.stats.counters import HITS, AnswerSource, ClientCell, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.live import hub
 from rpcaccel.dataplane.live.hub import Hub
@@ -337,3 +337,15 @@ def test_what_follows_a_network_is_no_part_of_the_trace_of_the_client_that_came_
     live.ask("eth_subscribe", "newPendingTransactions")
     assert trace not in live.followers["one"].context
     assert trace not in live.pending["one"].context
+
+
+def test_a_subscribe_or_an_unsubscribe_is_no_answer_that_a_cache_has_given(live: Live) -> None:
+    def counted() -> list[int]:
+        cells = live.host.engine.tally.snapshot().cells
+        return [sum(cell.latency[source].count for cell in cells) for source in (*HITS, AnswerSource.LIVE)]
+
+    before = counted()
+    opened = live.ask("eth_subscribe", "newHeads")
+    live.ask("eth_unsubscribe", opened)
+    live.ask("eth_subscribe", "nothing")
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [0, 0, 0, 3]
