@@ -125,23 +125,27 @@ def keeping(
     return tuple(said)
 
 
-def living(plan: Plan, table: SubscribeTable, replay: Replay) -> tuple[str, ...]:
-    """Sentences saying what a subscribe or an unsubscribe does; none for all other calls."""
+def living(plan: Plan, table: SubscribeTable, replay: Replay, *, sockets: bool) -> tuple[str, ...]:
+    """Sentences saying what a subscribe or an unsubscribe does; none for all other calls. `sockets`: may clients open
+    WebSockets?"""
     if plan.rule.kind != "subscribe":
         return ()
     namespace, _, verb = plan.method.rpartition("_")
+    over_http = f"over HTTP it gets error {table.http_code}: {subscription.NOT_SUPPORTED}"
+    if not sockets:
+        off = "WebSockets are off (http.websocket.enabled), and without one nobody can subscribe"
+        return (off,) if verb == subscription.UNSUBSCRIBE else (off, over_http)
     if verb == subscription.UNSUBSCRIBE:
         return ("the proxy answers it itself: it ends a subscription of its own connection, whatever the namespace",)
     topic = subscription.subscribed(namespace, plan.params, table, replay)
-    over_http = f"over HTTP it gets error {table.http_code}: {subscription.NOT_SUPPORTED}"
     if isinstance(topic, Invalid):
         return f"over a WebSocket it gets error {topic.code}: {topic.message}", over_http
-    again = () if topic.from_block is None else (f"what was missed since block {topic.from_block} is sent first",)
+    again = () if topic.from_block is None else (_again(topic.from_block, replay.head),)
     return (
         "over a WebSocket the proxy answers it itself with an id of its own; it is never forwarded",
         over_http,
         _topic_in_words(topic),
-        _fed(topic.kind, table),
+        _fed(topic, table),
         *again,
     )
 
@@ -153,11 +157,18 @@ def _topic_in_words(topic: Topic) -> str:
     return f"topic {topic.kind} with the filter {members}, shared by all clients whose filters mean the same"
 
 
-def _fed(kind: str, table: SubscribeTable) -> str:
+def _again(first: int, head: int) -> str:
+    return f"what was missed since block {first} is sent first" if first <= head else f"nothing before block {first}"
+
+
+def _fed(topic: Topic, table: SubscribeTable) -> str:
+    kind = topic.kind
     if kind == HEADS:
         return f"fed by the served head: one {table.block} for each block, or the header that a node pushes"
     if kind == LOGS:
         return f"fed by the served head: one {table.logs} for each block and all filters, which are matched here"
+    if kind == PENDING and topic.full:
+        return "fed by what the nodes tell of their pools: hashes, for each of which the transaction is fetched"
     if kind == PENDING:
         return "fed by what the nodes tell of their pools"
     return "nothing is sent: clients are never led to a node that is syncing"

@@ -221,8 +221,8 @@ class Worker:
         """Explain how a call would be treated, on the main network when none is named; None when the network is not
         served."""
         found = self.state.networks.get(network or self._settings.main_network)
-        replay = self._settings.http.websocket.replay
-        return None if found is None else await explanation(self.name, self.engine, found, method, params, replay)
+        sockets = self._settings.http.websocket
+        return None if found is None else await explanation(self.name, self.engine, found, method, params, sockets)
 
     def record(self, sample: float, *, stop: bool = False) -> Recorded:
         """The calls recorded since the last request. From now on this share (0..1) of the calls is recorded, unless

@@ -14,6 +14,7 @@ from rpcaccel.chains import Identity
 from rpcaccel.controlplane.nodes.probes import Asker, Questions, block_hash
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, judge
+from rpcaccel.core.live.block import LONGEST_HEADER
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.upstream.node_socket import PATIENCE, Heard
@@ -22,6 +23,8 @@ AGAIN = 600.0
 """Seconds after which the usual places are tried again where no WebSocket was found."""
 QUICKEST, SLOWEST = 0.5, 60.0
 """Seconds: bounds of the time until a WebSocket that worked, or that the settings name, is opened again."""
+LASTING = 30.0
+"""Seconds after which a WebSocket that pushes is no failure when it ends."""
 _LOST = 8
 """Failures in a row after which a WebSocket that was found counts as not found."""
 _SILENT = 3.0
@@ -131,9 +134,9 @@ class HeadStream:
     async def run(self) -> None:
         """Follow the heads for ever, with pauses after failures."""
         while True:
-            why = ""
+            why, worked = "", False
             for place, address in enumerate(self._places):
-                self.place = place
+                self.place, began = place, self._clock()
                 try:
                     why = await self._follow(address)
                 except Exception as error:  # a bug must not end the stream
@@ -142,8 +145,8 @@ class HeadStream:
                 self._end(why)
                 if worked:
                     break
-            self._fails += 1
-            if self._fails > _LOST and not self._named:
+            self._fails = 1 if worked and self._clock() - began >= LASTING else self._fails + 1
+            if self._fails > _LOST and not (self._named or worked):
                 self._works = False
             self._resting = asyncio.ensure_future(self._sleep(self._pause()))
             try:
@@ -201,7 +204,7 @@ class HeadStream:
         head = read_header(result)
         if head is None:
             return
-        self.number, self._fails, self._works, self.note = head.sighting.number, 0, True, ""
+        self.number, self._works, self.note = head.sighting.number, True, ""
         now = self._clock()
         if now - self._second > 1.0:
             self._second, self._pushes = now, 0
@@ -244,7 +247,9 @@ def strange(node: Claims | None, claims: Claims) -> str:
 
 
 def read_header(result: bytes) -> PushedHead | None:
-    """The block that a notification announces; None for anything else."""
+    """The block that a notification announces; None for anything else, and for a header that is too long."""
+    if len(result) > LONGEST_HEADER:
+        return None
     try:
         header = msgspec.json.decode(result, type=_Header)
     except UNREADABLE:

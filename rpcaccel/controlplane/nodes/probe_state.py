@@ -61,6 +61,11 @@ class ProbeState:
         return asked and self.verdict.right is not False and not self.settings.drain
 
     @property
+    def announces(self) -> bool:
+        """Whether the workers are told the blocks that the node pushes: its head counts, and has a weight."""
+        return self.counts and self.settings.weight > 0
+
+    @property
     def looked_at(self) -> bool:
         """Whether a first probe has ended, with or without success."""
         return self.seen_at is not None or self.fails > 0

@@ -365,7 +365,7 @@ class Prober:
         node_id, seen = probed.settings.id, head.sighting
         if self._nodes.get(node_id) is not probed or probed.verdict.right is False or not self._running:
             return
-        if seen.hash is not None and seen.hash not in self._announced:
+        if probed.announces and seen.hash is not None and seen.hash not in self._announced:
             self._announced[seen.hash] = None
             if len(self._announced) > _TOLD:
                 del self._announced[next(iter(self._announced))]

@@ -68,6 +68,11 @@ class Bucket(Struct, frozen=True, kw_only=True, array_like=True):
     notifications: Count = 0
     """Notifications sent to subscribers."""
 
+    @property
+    def hit_ratio(self) -> float | None:
+        """The share of hits in the calls that were hits or misses, 0 to 1; None without such calls."""
+        return ratio(self.hits, self.hits + self.miss.count)
+
 
 class RangeTotal(Bucket, frozen=True, kw_only=True, array_like=True):
     """The sum of the buckets of a range. Nodes and codes are not told apart in it."""

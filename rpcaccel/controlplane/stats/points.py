@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from msgspec import Struct
 
-from rpcaccel.controlplane.stats.buckets import Bucket, NodeKey, NodeSums, ratio
+from rpcaccel.controlplane.stats.buckets import Bucket, NodeKey, NodeSums
 from rpcaccel.core.stats.histogram import BOUNDS, Histogram
 
 HEAT_BOUNDS: tuple[float, ...] = (
@@ -42,7 +42,7 @@ def point_of(bucket: Bucket) -> ChartPoint:
     seconds = bucket.seconds
     figures = (
         bucket.calls / seconds,
-        ratio(bucket.hits, bucket.calls - bucket.refused),
+        bucket.hit_ratio,
         bucket.hit.quantile(0.5),
         bucket.hit.quantile(0.99),
         bucket.miss.quantile(0.5),
@@ -60,9 +60,9 @@ def point_of(bucket: Bucket) -> ChartPoint:
 
 
 def _outcomes_of(bucket: Bucket) -> tuple[float, ...]:
-    """How calls ended. An error that the proxy itself answered is counted as an error and as no hit."""
-    left = bucket.calls - bucket.hits - bucket.refused - bucket.errors - bucket.client_errors
-    # of a client, what was refused may be a request and no call
+    """How calls ended, without those that only a subscription answers. An error that the proxy itself answered is
+    counted as an error and as no hit."""
+    left = bucket.miss.count - bucket.errors - bucket.client_errors
     hits, nodes = max(0, bucket.hits + min(0, left)), max(0, left)
     return tuple(count / bucket.seconds for count in (hits, nodes, bucket.client_errors, bucket.errors, bucket.refused))
 

@@ -20,7 +20,10 @@ _SELDOM = 12.0
 """Seconds after which a node is looked at whatever the rhythm says, so that one that hangs is noticed. One that pushes,
 and costs no other looks, is looked at every SLOWEST."""
 _CALMEST = 1.0
-"""Seconds between two looks at the least while no block comes when one is due."""
+"""Seconds between two looks at the least while no block comes when one is due, and while the period is not measured."""
+_TIRING = 1 / 8
+"""Share of the time since the newest block that is a pause while the period is not measured: a chain that stands is
+looked at less and less often."""
 _REMEMBERED = 32
 _FAR = 1000
 """Blocks by which the head may move at once for the move to count: another chain is no quick one."""
@@ -86,6 +89,10 @@ class BlockRhythm:
         """Seconds between two looks while no block comes: half a block, as far as the bounds allow."""
         return min(SLOWEST, max(_CALMEST, self.period / 2))
 
+    def pause(self, now: float) -> float:
+        """Seconds between two looks while the period is not measured. The expected one may be far too long."""
+        return min(self.calm, max(_CALMEST, _TIRING * (now - self._at)))
+
     def see(self, number: int, now: float) -> bool:
         """Note that a node has a block. True when it is newer than any seen before."""
         if abs(number - self._number) > _FAR:  # the first block, or another chain
@@ -95,7 +102,9 @@ class BlockRhythm:
             return False
         if self._number >= 0:
             self._seen.append((now - self._at, number - self._number))
-            if len(self._seen) > 1 and sum(blocks for _, blocks in self._seen) >= _ENOUGH:
+            # A single move tells the period only when it is no difference between two nodes.
+            sure = len(self._seen) > 1 or now - self._at >= _CALMEST
+            if sure and sum(blocks for _, blocks in self._seen) >= _ENOUGH:
                 self._period = self._measured()
         self._number, self._at = number, now
         return True
@@ -167,7 +176,8 @@ class ProbeSchedule:
         if self._unsure:
             return now, 1.0
         if self._due is None or not self._rhythm.known:
-            return self._last + self._rhythm.calm * self._skew, 1.0
+            pause = self._rhythm.calm if self.pushes else self._rhythm.pause(now)
+            return self._last + pause * self._skew, 1.0
         if self._fresh and not self.pushes:
             need = 1.0 if self._missed or self._due - now < self._pause else _SPARE  # a look is due soon in any case
             if self._spare(now) >= need:
@@ -189,8 +199,8 @@ class ProbeSchedule:
 
     @property
     def _cost(self) -> float:
-        """Seconds in which one look is saved up: two for each block."""
-        return max(UNASKED, self._rhythm.period / 2)
+        """Seconds in which one look is saved up: two for each block, once it is known how often they come."""
+        return max(UNASKED, self._rhythm.period / 2) if self._rhythm.known else UNASKED
 
     def looked(self, number: int, asked_at: float) -> None:
         """Note a look that was begun at `asked_at` and showed the block `number` as the node's newest; -1: none."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+LONGEST_HEADER = 256 * 1024
+"""Bytes of a header that a node pushes; a longer one is ignored, and the block fetched."""
+
 
 class LiveBlock(Struct, frozen=True, gc=False):
     """A block of the served branch."""

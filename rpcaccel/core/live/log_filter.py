@@ -22,8 +22,10 @@ MOST_ALTERNATIVES = 1000
 MOST_SHARED = 100
 """Addresses, or topics at one position, that a union names: beyond them it asks for all, because nodes look at every
 block anyway and limit the length of a request."""
-_BASE, _EACH = 600, 150
-"""Bytes of a filter with its place in an index, and of each of its addresses and topics."""
+MOST_PLACES = 16
+"""Alternatives of one part by which a filter is looked up beside the parts that name one value each."""
+_BASE, _EACH, _PLACE = 600, 130, 150
+"""Bytes of a filter, of each of its addresses and topics, and of each of its places in an index."""
 
 
 class LogFilter(Struct, frozen=True, cache_hash=True):
@@ -55,9 +57,25 @@ class LogFilter(Struct, frozen=True, cache_hash=True):
         return found
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        """The parts by which an index finds the filter: 0 for the address, 1 to 4 for a topic.
+
+        They are all that name a single value, and at most one that names several: a filter has as many places as that
+        one has alternatives, and never as many as there are combinations.
+        """
+        counts = [(len(values), part) for part, values in enumerate((self.addresses, *self.topics)) if values]
+        chosen = [part for count, part in counts if count == 1]
+        several = min((one for one in counts if one[0] > 1), default=None)
+        if several is not None and (not chosen or several[0] <= MOST_PLACES):
+            chosen.append(several[1])
+        return tuple(sorted(chosen))
+
+    @property
     def weight(self) -> int:
-        """Bytes of memory that the filter takes, with its place in an index."""
-        return _BASE + _EACH * (len(self.addresses) + sum(map(len, self.topics)))
+        """Bytes of memory that the filter takes, with its places in an index."""
+        values = (self.addresses, *self.topics)
+        places = max((len(values[part]) for part in self.parts), default=1)
+        return _BASE + _EACH * sum(map(len, values)) + _PLACE * places
 
 
 EVERYTHING = LogFilter()

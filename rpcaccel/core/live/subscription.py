@@ -28,6 +28,8 @@ HEADS, LOGS, PENDING = "newHeads", "logs", "newPendingTransactions"
 NOT_FOUND = Invalid(-32000, "subscription not found")
 NOT_SUPPORTED = "notifications not supported"
 """What nodes say to a subscribe over HTTP; the code differs by chain."""
+MOST_AHEAD = 128
+"""Blocks above the served head that may be named as the first one, by a client that saw a host which was ahead."""
 _SHOWN = 100
 """Characters of a name that an error repeats."""
 _LIVE_TAGS = frozenset({None, "", "latest", "pending", "safe", "finalized"})
@@ -124,8 +126,9 @@ def subscribed(namespace: str, params: bytes, table: SubscribeTable, replay: Rep
             return Topic(name, namespace, full=_flag(arguments))
         if name == HEADS and len(arguments) == 1 and isinstance(arguments[0], dict) and arguments[0]:
             members = _folded(arguments[0])
-            if members.keys() == {"fromblock"}:
-                return Topic(name, namespace, from_block=_from_block(members["fromblock"], replay))
+            if members.keys() != {"fromblock"}:
+                raise _argument('expected {"fromBlock": "0x…"}')
+            return Topic(name, namespace, from_block=_from_block(members["fromblock"], replay))
         _at_most(arguments, 0)
         return Topic(name, namespace)
     except _Refused as refused:
@@ -290,8 +293,11 @@ def _from_block(said: Any, replay: Replay) -> int | None:
     number = _block(said, "fromBlock")
     if replay.head < 0:
         raise _Refused(-32000, "fromBlock: no node has told its head yet, so nothing can be sent again: try later")
-    if number > replay.head + 1:  # one that was told of the head itself may be quicker than what follows the head here
-        return None
+    if number > replay.head + MOST_AHEAD:
+        raise _argument(
+            f"fromBlock: {hex(number)} is more than {MOST_AHEAD} blocks above the head, which is {hex(replay.head)} "
+            "here"
+        )
     if number < replay.oldest:
         raise _argument(
             f"fromBlock: {hex(number)} is more than {replay.most} blocks (http.websocket.replay) below the head; the "

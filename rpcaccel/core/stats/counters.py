@@ -34,6 +34,8 @@ class AnswerSource(IntEnum):
     NODE = 4
     PARTIAL = 5
     REFUSED = 6
+    LIVE = 7
+    """Subscribes and unsubscribes: no cache or node could have answered them, so they are neither hits nor misses."""
 
     @property
     def label(self) -> str:
@@ -325,9 +327,10 @@ class ClientCell(Struct):
             return
         if source in HITS:
             self.method_hits[method] = self.method_hits.get(method, 0) + 1
-        latency = self.hit if source in HITS else self.miss
-        latency.counts[bisect_left(BOUNDS, seconds)] += 1
-        latency.seconds += seconds
+        if source != AnswerSource.LIVE:
+            latency = self.hit if source in HITS else self.miss
+            latency.counts[bisect_left(BOUNDS, seconds)] += 1
+            latency.seconds += seconds
         if fault == "service":
             self.errors += 1
             self.method_errors[method] = self.method_errors.get(method, 0) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isinf
 
+from rpcaccel.config.model import WebSocketSettings
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.explanation import Candidate, Explanation, HeldAnswer, RefusedNode, keeping, living
 from rpcaccel.core.live.subscription import Replay
@@ -17,12 +18,11 @@ from rpcaccel.dataplane.networks.network import Network
 
 
 async def explanation(
-    worker: str, engine: Engine, network: Network, method: str, params: bytes, replay: int = 0
+    worker: str, engine: Engine, network: Network, method: str, params: bytes, sockets: WebSocketSettings
 ) -> Explanation:
-    """The plan of a call at this moment, the entries that the tiers hold, and the nodes that would be asked. `replay`:
-    blocks that a subscription may ask to be sent again."""
+    """The plan of a call at this moment, the entries that the tiers hold, and the nodes that would be asked."""
     plan = network.plan(method, params)
-    live = living(plan, network.chain.live, Replay(network.view.head, replay))
+    live = living(plan, network.chain.live, Replay(network.view.head, sockets.replay), sockets=sockets.enabled)
     nodes, refused, forced = ((), (), False) if live else _nodes(engine, network, plan)
     refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
     held = [*_in_memory(worker, engine, network, plan), *(await _in_store(worker, engine, network, plan))]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from secrets import token_hex
 from typing import Protocol
 
@@ -25,15 +26,14 @@ from rpcaccel.core.stats.counters import AnswerSource, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.core.wire import jsonrpc
 from rpcaccel.core.wire.jsonrpc import Invalid
+from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.network import Network
 
 MOST_FILTERS = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
-GOING_AWAY = 1012
-"""The close code for "service restart" (IANA): the client may come back at once."""
-GONE = "this network is served no longer"
+GONE = "the network is no longer served here"
 _ID_BYTES = 16
 
 
@@ -141,7 +141,13 @@ class _Followed:
         return opened
 
     def begin(self, subscription: LiveSubscription) -> None:
-        """Send what the subscription wants from now on."""
+        """Send what the subscription wants from now on.
+
+        Tasks that begin here serve all clients, so that they are no part of the trace of the one that came first.
+        """
+        Context().run(self._begin, subscription)
+
+    def _begin(self, subscription: LiveSubscription) -> None:
         if subscription.topic.kind == subscriptions.PENDING:
             self.topics.add(subscription)
             self._pending.want(wanted=True)
@@ -180,7 +186,7 @@ class _Followed:
     def cut(self, reason: str, words: str) -> None:
         """Close all connections with subscriptions here."""
         for one in list(self.held):
-            if one.session.cut(GOING_AWAY, words):
+            if one.session.cut(CloseCode.RESTART, words):
                 self.cell.cut[reason] = self.cell.cut.get(reason, 0) + 1
 
     def _count(self, kind: str, change: int) -> None:
@@ -244,7 +250,7 @@ class Hub:
             topic = replace(topic, filter=held)
         subscription_id = f"0x{self._token(_ID_BYTES)}"
         turn.add(self._of(network.name).open(subscription_id, topic, session))
-        return Outcome(source=AnswerSource.LOCAL, result=b'"%b"' % subscription_id.encode(), block=network.view.head)
+        return Outcome(source=AnswerSource.LIVE, result=b'"%b"' % subscription_id.encode(), block=network.view.head)
 
     def _unsubscribe(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
         """End a subscription of the connection: as on nodes, whatever the namespace."""
@@ -253,7 +259,7 @@ class Hub:
             return _refused(network, named, FailureKind.INVALID_PARAMS)
         if turn is None or not turn.session.end(named):
             return _refused(network, subscriptions.NOT_FOUND, FailureKind.FILTER_NOT_FOUND)
-        return Outcome(source=AnswerSource.LOCAL, result=b"true", block=network.view.head)
+        return Outcome(source=AnswerSource.LIVE, result=b"true", block=network.view.head)
 
     def _of(self, name: str) -> _Followed:
         """A network of the revision in force, with its topics and its followers."""
@@ -303,7 +309,7 @@ class Hub:
 
 def _refused(network: Network, error: Invalid, kind: FailureKind) -> Outcome:
     text = jsonrpc.error_object(error.code, error.message)
-    return Outcome(source=AnswerSource.LOCAL, error=text, block=network.view.head, kind=kind)
+    return Outcome(source=AnswerSource.LIVE, error=text, block=network.view.head, kind=kind)
 
 
 def _too_much(network: Network, what: str) -> Outcome:

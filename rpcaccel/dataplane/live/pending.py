@@ -11,19 +11,19 @@ import random
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Protocol
 
 import msgspec
 
 from rpcaccel.config.model import NodeSettings
-from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.live.subscription import PENDING
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.node_socket import Heard, NodeSocket, places
 
-KIND = "newPendingTransactions"
 POLL_EVERY = 1.0
 """Seconds between two polls of a filter at the least; half a block where that is longer."""
 QUICKEST, SLOWEST = 1.0, 30.0
@@ -104,8 +104,11 @@ class PendingTransactions:
 
     def want(self, *, wanted: bool) -> None:
         """Begin when somebody subscribes, and stop when nobody does any more."""
-        if wanted and self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run(), name=f"pending {self._network.name}")
+        if wanted and (self._running is None or self._running.done()):
+            # The context is empty: what is followed for all is no part of the trace of the client that came first.
+            self._running = asyncio.get_running_loop().create_task(
+                self._run(), name=f"pending {self._network.name}", context=Context()
+            )
             self._tasks.add(self._running)
             self._running.add_done_callback(self._tasks.discard)
         elif not wanted and self._running is not None:
@@ -130,7 +133,7 @@ class PendingTransactions:
 
         async def one(name: bytes) -> bytes | None:
             async with places_left:
-                return (await self._call("eth_getTransactionByHash", b"[%b]" % name)).result
+                return await self._call("eth_getTransactionByHash", b"[%b]" % name)
 
         found = await asyncio.gather(*(one(name) for name in hashes))
         return [text for text in found if text is not None and text != b"null"]
@@ -148,16 +151,12 @@ class PendingTransactions:
         try:
             while True:
                 found = self._pusher()
-                try:
-                    worked = await (self._poll() if found is None else self._listen(*found))
-                except Exception as error:  # a bug must not end the stream
-                    worked = False
-                    told = {"message": "pending transactions are not followed for a moment", "exception": error}
-                    asyncio.get_running_loop().call_exception_handler(told)
+                worked = await _attempt(self._poll() if found is None else self._listen(*found))
+                if found is not None and not worked:
+                    self._refused[found[0].id] = self._engine.now()
                 fails = 0 if worked else fails + 1
-                if found is None or worked:
-                    pause = min(SLOWEST, QUICKEST * 2.0 ** min(max(0, fails - 1), 10))
-                    await self._sleep(pause * self._rng.uniform(0.5, 1.0))
+                pause = min(SLOWEST, QUICKEST * 2.0 ** min(max(0, fails - 1), 10))
+                await self._sleep(pause * self._rng.uniform(0.5, 1.0))
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
@@ -179,8 +178,7 @@ class PendingTransactions:
         """Listen to the WebSocket of a node until it ends, or the node is no longer fit; False when it never began."""
         socket = self._open_socket(node, address)
         try:
-            if await socket.open() or await socket.follow(self._network.chain.live.namespaces[0], KIND, self._hear):
-                self._refused[node.id] = self._engine.now()
+            if await socket.open() or await socket.follow(self._network.chain.live.namespaces[0], PENDING, self._hear):
                 return False
             self._node = node.id
             self._left.clear()
@@ -210,25 +208,32 @@ class PendingTransactions:
         """Poll a filter of one node until the node loses it, or a node pushes; False when none could be made."""
         space = next(iter(self._network.chain.live.namespaces), "eth")
         made = await self._call(f"{space}_newPendingTransactionFilter", b"[]")
-        if made.result is None:
+        if made is None:
             return False
-        params = b"[%b]" % made.result
+        params = b"[%b]" % made
         while self._pusher() is None:
             await self._sleep(
                 max(POLL_EVERY, (self._network.settings.block_time or self._network.chain.block_time) / 2)
             )
             changes = await self._call(f"{space}_getFilterChanges", params)
-            if changes.result is None:
+            if changes is None:
                 return True
-            for text in _texts(changes.result):
+            for text in _texts(changes):
                 self._hear(text)
         await self._call(f"{space}_uninstallFilter", params)
         return True
 
-    async def _call(self, method: str, params: bytes) -> Outcome:
+    async def _call(self, method: str, params: bytes) -> bytes | None:
+        """The result of a call; None when there is none, also because the call was given up."""
         network = self._network
         plan = network.plan(method, params)
-        return self._engine.answer_now(network, plan) or await self._engine.fetch(network, plan)
+        try:
+            outcome = self._engine.answer_now(network, plan) or await self._engine.fetch(network, plan)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return None
+        return outcome.result
 
     # -- telling -------------------------------------------------------------------------------------------------
 
@@ -249,9 +254,32 @@ class PendingTransactions:
             self._came.clear()
             hashes = [*self._waiting]
             self._waiting.clear()
-            await self._topics.pending(hashes)
-            if self._topics.whole_wanted:
-                await self._topics.whole_pending(await self._transactions(hashes))
+            await _attempt(self._send(hashes))
+
+    async def _send(self, hashes: Sequence[bytes]) -> bool:
+        await self._topics.pending(hashes)
+        if self._topics.whole_wanted:
+            await self._topics.whole_pending(await self._transactions(hashes))
+        return True
+
+
+def _is_cancelled() -> bool:
+    """Is the task that runs to end? A CancelledError without that is of something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _attempt(work: Awaitable[bool]) -> bool:
+    """Did the work succeed? A failure that nobody foresaw is reported, and ends nothing but this work."""
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if _is_cancelled():
+            raise
+    except Exception as error:
+        told = {"message": "pending transactions are not followed for a moment", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(told)
+    return False
 
 
 def _fit(head: NodeHead) -> bool:

@@ -86,12 +86,14 @@ def places(node: SocketEndpoint, rule: str, live: LiveTable) -> tuple[str, ...]:
     address = node.url.reveal()
     url = URL(address, encoded="%" in address)
     same = url.with_scheme("wss" if url.scheme == "https" else "ws")
-    keyless = url.user is None and not node.headers  # another host gets no key
-    host, port = live.hosts.get(url.host or "") if keyless else None, live.ports.get(str(url.port))
-    found = [
-        same.with_host(host) if host else same,
-        same.with_port(port) if port and url.explicit_port else same,
-    ]
+    found = [same]
+    # Whoever listens elsewhere gets no key: keys are in the login, the path, the query and the headers.
+    if url.user is None and not node.headers and url.raw_path_qs == "/":
+        host, port = live.hosts.get(url.host or ""), live.ports.get(str(url.port))
+        found = [
+            same.with_host(host) if host else same,
+            same.with_port(port) if port and url.explicit_port else same,
+        ]
     return tuple(dict.fromkeys(str(one) for one in found))
 
 

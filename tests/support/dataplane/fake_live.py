@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextvars import Context, copy_context
 from typing import Any
 
 from rpcaccel.core.heads.served_head import NetworkHeads, Served
@@ -20,6 +21,8 @@ class FakeFollower:
         self.topics = topics
         self.cell = cell
         self.begun: list[LiveSubscription] = []
+        self.context = Context()
+        """The context in which the last subscription began."""
         self.changes = 0
         self.seen: list[Served] = []
         self.told: list[Announced] = []
@@ -30,6 +33,7 @@ class FakeFollower:
 
     def begin(self, subscription: LiveSubscription) -> None:
         self.begun.append(subscription)
+        self.context = copy_context()
         self.topics.add(subscription)
 
     def changed(self) -> None:
@@ -51,8 +55,11 @@ class FakePending:
     def __init__(self, _network: Network, topics: Topics) -> None:
         self.topics = topics
         self.wanted = False
+        self.context = Context()
+        """The context in which it was last wanted, or not."""
 
     def want(self, *, wanted: bool) -> None:
+        self.context = copy_context()
         self.wanted = wanted
 
     def adopt(self, network: Network) -> None:

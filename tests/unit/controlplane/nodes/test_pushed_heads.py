@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.nodes.head_stream import AGAIN, read_header
+from rpcaccel.controlplane.nodes.head_stream import AGAIN, LASTING, read_header
 from rpcaccel.controlplane.nodes.prober import Prober
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
+from rpcaccel.core.live.block import LONGEST_HEADER
 from rpcaccel.core.messages import Announced
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
@@ -202,6 +203,22 @@ async def test_a_block_is_announced_once_however_many_nodes_push_it() -> None:
     await world.prober.stop()
 
 
+@pytest.mark.parametrize("settings", [{"weight": 0}, {"drain": True}])
+async def test_what_a_node_that_does_not_count_pushes_is_not_announced(settings: dict[str, Any]) -> None:
+    world = PushedWorld(nodes=2)
+    listed = [
+        {"id": "a", "url": "http://127.0.0.1:8545", **settings},
+        {"id": "b", "url": "http://127.0.0.1:8545"},
+    ]
+    await world.start(nodes=listed)
+    await world.push(101, name="a")
+    assert world.announced == []
+    await world.push(101, name="b")
+    assert [one.number for one in world.announced] == [101]
+    assert world.prober is not None
+    await world.prober.stop()
+
+
 async def test_repeated_and_late_pushes_take_nothing_back(world: PushedWorld) -> None:
     await world.start()
     for number in (101, 102, 103):
@@ -222,6 +239,9 @@ async def test_what_is_no_header_is_dropped(world: PushedWorld) -> None:
     for odd in (b"null", b"{}", b'{"number":"0x1","hash":"0x1","parentHash":"0x2"}', b'"' + b"[" * 5000, b"\xff"):
         heard(odd)
         assert read_header(odd) is None
+    whole = {"number": "0x65", "hash": named(101), "parentHash": named(100)}
+    assert read_header(msgspec.json.encode(whole)) is not None
+    assert read_header(msgspec.json.encode({**whole, "extraData": "0" * LONGEST_HEADER})) is None
     assert (world.announced, world.node.pushes) == ([], False)
 
 
@@ -351,6 +371,23 @@ async def test_a_stream_that_ends_is_opened_again_and_the_node_is_asked_meanwhil
     await world.wait(2)
     await world.push(102)
     assert (world.heads.served.head, world.node.pushes) == (102, True)
+
+
+async def test_a_stream_that_ends_after_every_push_is_opened_less_and_less_often(world: PushedWorld) -> None:
+    await world.start()
+    for number in range(101, 401):
+        if world.sockets["a"].heard is not None and not world.sockets["a"].closed:
+            await world.push(number)
+            world.sockets["a"].end("was closed by the node (1000)")
+        await world.wait(1)
+    assert 8 <= len(world.opened) <= 20
+    await world.wait(60, step=1)
+    await world.push(500)
+    await world.wait(LASTING + 1, step=1)
+    opened = len(world.opened)
+    world.sockets["a"].end("was closed by the node (1000)")
+    await world.wait(1)
+    assert len(world.opened) == opened + 1
 
 
 async def test_a_place_where_another_chain_is_served_is_not_followed(world: PushedWorld) -> None:

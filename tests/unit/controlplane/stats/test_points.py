@@ -1,5 +1,6 @@
 import pytest
 
+from rpcaccel.controlplane.stats.buckets import bucket_of
 from rpcaccel.controlplane.stats.history import History, spared
 from rpcaccel.core.plan.rules import CacheClass
 from rpcaccel.core.stats.counters import AnswerSource
@@ -36,6 +37,18 @@ def test_a_hit_that_is_slower_than_a_miss_spares_no_time() -> None:
     called(tally, "eth_call", 1, AnswerSource.NODE, 0.01)
     called(tally, "eth_call", 1, AnswerSource.REDIS, 0.02)
     assert spared(tally.snapshot().cells, {}) == (1, 0.0)
+
+
+def test_a_subscribe_spares_no_node_call_and_is_no_part_of_the_hit_ratio() -> None:
+    tally = Tally(["eth_call", "eth_subscribe"])
+    called(tally, "eth_subscribe", 10, AnswerSource.LIVE, 0.001)
+    alone = tally.snapshot().cells
+    assert spared(alone, {}) == (0, 0.0)
+    assert (bucket_of(alone, 1.0).calls, bucket_of(alone, 1.0).hit_ratio) == (10, None)
+    called(tally, "eth_call", 3, AnswerSource.MEMORY, 0.001)
+    called(tally, "eth_call", 1, AnswerSource.NODE, 0.1)
+    called(tally, "eth_call", 2, AnswerSource.REFUSED, 0.1)
+    assert bucket_of(tally.snapshot().cells, 1.0).hit_ratio == 0.75
 
 
 def test_a_point_tells_hits_and_misses_apart_and_what_each_node_did() -> None:

@@ -92,6 +92,32 @@ def test_a_chain_quicker_than_expected_is_learnt_and_followed() -> None:
     assert median(world.lateness(START + 60)) <= 0.12
 
 
+@pytest.mark.parametrize("period", [0.25, 1.0, 2.0])
+def test_blocks_are_seen_one_by_one_from_the_start_on_a_chain_quicker_than_expected(period: float) -> None:
+    world = Watched(blocks(period, 100, jitter=0.05), expected=12.0)
+    world.run(START + 20)
+    assert max(world.lateness(START)) <= 1.2
+    assert len(world.looks[0]) <= 2 * 20 + 5
+
+
+def test_a_chain_that_stands_from_the_start_is_looked_at_less_and_less_often() -> None:
+    world = Watched([], expected=12.0)
+    world.run(START + 300)
+    assert len(world.looks[0]) <= 300 / 5 + 25
+    assert sum(at < START + 10 for at in world.looks[0]) >= 8
+
+
+def test_a_head_that_moved_by_several_blocks_tells_the_period_at_once() -> None:
+    rhythm = BlockRhythm(12.0)
+    rhythm.see(100, START)
+    rhythm.see(105, START + 5.0)
+    assert rhythm.period == pytest.approx(1.0)
+    lagging = BlockRhythm(12.0)
+    lagging.see(100, START)
+    lagging.see(110, START + 0.05)
+    assert lagging.period == 12.0
+
+
 @pytest.mark.parametrize("period", [0.05, 0.25, 0.5])
 def test_however_quick_the_blocks_come_a_node_is_looked_at_twice_a_second_at_most(period: float) -> None:
     world = Watched(blocks(period, int(100 / period)), expected=2.0, skews=(0.0, 0.0))

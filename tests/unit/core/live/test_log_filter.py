@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -114,6 +116,34 @@ def test_an_index_from_which_all_is_removed_holds_nothing() -> None:
     for one in filters:
         index.add(one)
     for one in filters:
+        index.remove(one)
+    assert repr(index) == "<index of 0 tables>"
+
+
+@pytest.mark.parametrize(
+    "counts", [(0,), (1,), (1, 1, 1), (10, 10, 10), (1000,), (1, 16), (2, 2, 2), (60, 60, 60, 60, 60)]
+)
+def test_a_filter_weighs_no_less_than_it_takes_with_its_places(counts: tuple[int, ...]) -> None:
+    index, held, names = FilterIndex(), dict[LogFilter, None](), count()
+    tracemalloc.start()
+    for _ in range(20):
+        addresses, *topics = ([f"0x{next(names):0{64 if part else 40}x}" for _ in range(many)]
+                              for part, many in enumerate(counts))  # fmt: skip
+        one = LogFilter.of(addresses, topics)
+        held[one] = None
+        index.add(one)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken <= sum(one.weight for one in held) + 10_000
+
+
+def test_filters_that_share_a_place_are_found_and_removed_one_by_one() -> None:
+    index = FilterIndex()
+    filters = [LogFilter.of(["0xa"], [[f"0x{number}" for number in range(size)]]) for size in (20, 21, 22)]
+    for one in filters:
+        index.add(one)
+    for position, one in enumerate(filters):
+        assert index.find(log("0xa", "0x5")) == filters[position:]
         index.remove(one)
     assert repr(index) == "<index of 0 tables>"
 

@@ -126,7 +126,7 @@ def test_a_bad_filter_is_refused_with_the_name_of_its_member(members: dict[str, 
     assert words in message
 
 
-@pytest.mark.parametrize("block", ["latest", "pending", None, "0xc352"])
+@pytest.mark.parametrize("block", ["latest", "pending", None])
 def test_a_first_block_that_is_still_to_come_means_new_ones_only(block: str | None) -> None:
     assert logs({"fromBlock": block, "toBlock": "latest"}).from_block is None
     assert heads({"fromBlock": block}).from_block is None
@@ -138,6 +138,28 @@ def test_a_first_block_up_to_the_head_is_where_a_replay_begins() -> None:
         assert heads({"fromBlock": hex(number)}).from_block == number
     young = Replay(head=100, most=10_000)
     assert heads({"fromBlock": "earliest"}, young).from_block == 0
+
+
+def test_a_first_block_a_little_above_the_head_is_kept_for_a_client_that_saw_a_host_which_was_ahead() -> None:
+    for number in (50_001, 50_002, 50_128):
+        assert logs({"fromBlock": hex(number)}).from_block == number
+        assert heads({"fromBlock": hex(number)}).from_block == number
+    for code, message in (logs({"fromBlock": hex(50_129)}), heads({"fromBlock": hex(50_129)})):
+        assert (code, message) == (
+            -32602,
+            "invalid argument 1: fromBlock: 0xc3d1 is more than 128 blocks above the head, which is 0xc350 here",
+        )
+
+
+@pytest.mark.parametrize("members", [{"foo": 1}, {"toBlock": "0x5"}, {"fromBlock": "0xc350", "toBlock": "latest"}])
+def test_heads_are_asked_for_from_a_block_and_by_no_other_member(members: dict[str, Any]) -> None:
+    assert told("ethereum", "eth_subscribe", ["newHeads", members]) == [
+        -32602,
+        'invalid argument 1: expected {"fromBlock": "0x…"}',
+    ]
+    for nothing in (None, True, {}):
+        code, message = told("ethereum", "eth_subscribe", ["newHeads", nothing])  # type: ignore[misc]
+        assert (code, message) == (-32602, "too many arguments, want at most 1")
 
 
 def test_a_first_block_below_the_bound_is_refused_with_the_oldest_that_is_taken() -> None:

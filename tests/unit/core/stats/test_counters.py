@@ -70,6 +70,7 @@ def test_a_source_is_called_by_its_word() -> None:
         "node",
         "partial",
         "refused",
+        "live",
     ]
 
 
@@ -88,3 +89,12 @@ def test_a_client_is_counted_by_method_source_and_fault_and_its_methods_are_boun
     assert cell.method_calls[OTHER] == 100 - (MAX_METHODS - 1)
     cell.answered("eth_call", AnswerSource.MEMORY, 1e-5)
     assert cell.method_calls["eth_call"] == 5
+
+
+def test_a_subscribe_is_neither_hit_nor_miss_of_a_method_or_client() -> None:
+    cell, client = Cell("n", "eth_subscribe", CacheClass.NEVER), ClientCell("k")
+    cell.done(AnswerSource.LIVE, 0.1)
+    client.answered("eth_subscribe", AnswerSource.LIVE, 0.1)
+    assert (cell.calls, cell.hits, cell.refused) == (1, 0, 0)
+    assert (client.method_calls, client.method_hits) == ({"eth_subscribe": 1}, {})
+    assert (client.hit.count, client.miss.count) == (0, 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
-from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from tests.support.proxy import Proxy, proxying
 
 ADDRESS = "0x" + "a5" * 20
@@ -98,6 +98,26 @@ async def test_a_subscribe_is_told_with_its_topic_and_what_feeds_it() -> None:
         assert (await explained(proxy, "eth_blockNumber")).live == ()
         assert (await proxy.call("eth_subscribe", "newHeads")).error["message"] == "notifications not supported"
         assert nodes[0].counts.calls == 0
+
+
+async def test_what_a_subscribe_would_be_sent_is_told_as_it_is() -> None:
+    async with ethereum_nodes(1) as nodes, proxying(nodes, network="chain", net={"chain": "ethereum"}) as proxy:
+        whole, hashes = [
+            (await explained(proxy, "eth_subscribe", "newPendingTransactions", full)).live[3] for full in (True, False)
+        ]
+        assert "hashes, for each of which the transaction is fetched" in whole
+        assert hashes == "fed by what the nodes tell of their pools"
+        ahead = nodes[0].head + 5
+        found = await explained(proxy, "eth_subscribe", "newHeads", {"fromBlock": hex(ahead)})
+        assert found.live[-1] == f"nothing before block {ahead}"
+
+
+async def test_where_websockets_are_off_a_subscribe_is_told_so() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, http={"websocket": {"enabled": False}}) as proxy:
+        off, over_http = (await explained(proxy, "eth_subscribe", "newHeads")).live
+        assert off.startswith("WebSockets are off (http.websocket.enabled)")
+        assert over_http.startswith("over HTTP it gets error -32000")
+        assert (await explained(proxy, "eth_unsubscribe", "0x1")).live == (off,)
 
 
 async def test_no_node_is_asked_and_an_unknown_network_is_none() -> None:

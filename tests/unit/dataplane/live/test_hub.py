@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rpcaccel.core.heads.served_head import NetworkHeads, Served
 from rpcaccel.core.live.block import LiveBlock
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.messages import Announced
-from rpcaccel.core.stats.counters import ClientCell, NetworkCell
+from rpcaccel.core.stats.counters import HITS, AnswerSource, ClientCell, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.live import hub
 from rpcaccel.dataplane.live.hub import Hub
@@ -318,7 +319,7 @@ def test_a_new_revision_is_handed_on_and_a_network_that_is_gone_closes_its_subsc
         await live.hub.close()
 
     live.world.run(adopt())
-    assert live.sink.closed == [(1012, "this network is served no longer")]
+    assert live.sink.closed == [(1012, "the network is no longer served here")]
     assert live.cell().cut == {"restarted": 1}
     assert live.cell().subscriptions == {"newHeads": 0, "logs": 0}
     assert not other_sink.closed
@@ -326,4 +327,25 @@ def test_a_new_revision_is_handed_on_and_a_network_that_is_gone_closes_its_subsc
     assert live.followers["one"].closed
     assert live.followers["two"].closed
     code, message = live.ask("eth_subscribe", "newHeads", session=other)
-    assert (code, message) == (-32000, "this network is served no longer")
+    assert (code, message) == (-32000, "the network is no longer served here")
+
+
+def test_what_follows_a_network_is_no_part_of_the_trace_of_the_client_that_came_first(world: World) -> None:
+    live, trace = Live(world), ContextVar[str]("trace")
+    trace.set("of the first client")
+    live.ask("eth_subscribe", "newHeads")
+    live.ask("eth_subscribe", "newPendingTransactions")
+    assert trace not in live.followers["one"].context
+    assert trace not in live.pending["one"].context
+
+
+def test_a_subscribe_or_an_unsubscribe_is_no_answer_that_a_cache_has_given(live: Live) -> None:
+    def counted() -> list[int]:
+        cells = live.host.engine.tally.snapshot().cells
+        return [sum(cell.latency[source].count for cell in cells) for source in (*HITS, AnswerSource.LIVE)]
+
+    before = counted()
+    opened = live.ask("eth_subscribe", "newHeads")
+    live.ask("eth_unsubscribe", opened)
+    live.ask("eth_subscribe", "nothing")
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [0, 0, 0, 3]

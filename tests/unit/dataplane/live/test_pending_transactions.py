@@ -6,12 +6,17 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar, copy_context
 
 import msgspec
+import pytest
 
 from rpcaccel.config.model import NodeSettings
+from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
+from rpcaccel.core.plan.plan import Plan
 from rpcaccel.dataplane.live.pending import QUICKEST, REMEMBERED, PendingTransactions
+from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
 from tests.support.manual_clock import ManualClock
@@ -32,8 +37,16 @@ class Subscribers:
         self.sent: list[bytes] = []
         self.whole_wanted = False
         self.whole: list[bytes] = []
+        self.broken: BaseException | None = None
+        """What the next delivery fails with."""
+        self.context: dict[ContextVar[str], str] = {}
+        """The context of the last delivery."""
 
     async def pending(self, hashes: Sequence[bytes]) -> None:
+        self.context = dict(copy_context())
+        broken, self.broken = self.broken, None
+        if broken is not None:
+            raise broken
         self.sent += hashes
 
     async def whole_pending(self, transactions: Sequence[bytes]) -> None:
@@ -49,6 +62,7 @@ class Fed:
         self.subscribers = Subscribers()
         self.sockets: list[tuple[str, ScriptedSocket]] = []
         self.mute = ""
+        self.broken: Exception | None = None
         network = proxy.worker.state.networks[proxy.network]
         self.feed = PendingTransactions(
             network,
@@ -62,6 +76,8 @@ class Fed:
     def _open(self, node: NodeSettings, address: str) -> ScriptedSocket:
         assert address == node.url.reveal().replace("http", "ws")
         self.sockets.append((node.id, ScriptedSocket(mute=self.mute)))
+        if self.broken is not None:
+            raise self.broken
         return self.sockets[-1][1]
 
     def see(self, *pushing: str) -> None:
@@ -83,6 +99,16 @@ class Fed:
         assert heard is not None
         for number in numbers:
             heard(name(number))
+
+
+@pytest.fixture
+async def complaints() -> AsyncIterator[list[str]]:
+    """What the loop is told of failures that nobody foresaw."""
+    told: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: told.append(str(context["exception"])))
+    yield told
+    loop.set_exception_handler(None)
 
 
 @asynccontextmanager
@@ -164,6 +190,9 @@ async def test_a_node_that_does_not_tell_them_is_left_for_another_one_and_then_f
         fed.mute = "refuses to push newPendingTransactions: no"
         fed.see(*(node.name for node in fed.nodes))
         fed.feed.want(wanted=True)
+        await fed.tick()
+        await until(lambda: len(fed.sockets) == 2)
+        await fed.tick(4 * QUICKEST)
         await until(lambda: fed.proxy.asked("eth_newPendingTransactionFilter") == 1)
         assert {node for node, _ in fed.sockets} == {node.name for node in fed.nodes}
         assert [socket.closed for _, socket in fed.sockets] == [1, 1]
@@ -223,3 +252,59 @@ async def test_whole_transactions_are_fetched_and_those_that_nobody_knows_are_le
         await until(lambda: len(fed.subscribers.whole) == len(known))
         hashes = [msgspec.json.decode(text)["hash"] for text in fed.subscribers.whole]
         assert hashes == [one["hash"] for one in block["transactions"]]
+
+
+@pytest.mark.parametrize("broken", [asyncio.CancelledError(), ValueError("a bug")])
+async def test_a_delivery_that_fails_ends_nothing(broken: BaseException, complaints: list[str]) -> None:
+    async with feeding() as fed:
+        fed.see(fed.nodes[0].name)
+        fed.feed.want(wanted=True)
+        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        fed.subscribers.broken = broken
+        fed.push(1)
+        await until(lambda: fed.subscribers.broken is None)
+        fed.push(2)
+        await until(lambda: fed.subscribers.sent == [name(2)])
+        assert len(complaints) == isinstance(broken, Exception)
+
+
+async def test_a_node_that_cannot_be_listened_to_for_a_bug_is_left_after_a_pause(complaints: list[str]) -> None:
+    async with feeding() as fed:
+        fed.broken = ValueError("a bug")
+        fed.see(fed.nodes[0].name)
+        fed.feed.want(wanted=True)
+        await until(lambda: fed.clock.waiting)
+        assert len(fed.sockets) == len(complaints) == 1
+        await fed.tick()
+        await until(lambda: fed.proxy.asked("eth_newPendingTransactionFilter") == 1)
+        assert len(fed.sockets) == 1
+
+
+async def test_a_call_that_is_given_up_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with feeding() as fed:
+        fed.see()
+        fetch, given_up = fed.proxy.worker.engine.fetch, list[str]()
+
+        async def fetching(network: Network, plan: Plan) -> Outcome:
+            if plan.method.endswith("Filter") and not given_up:
+                given_up.append(plan.method)
+                raise asyncio.CancelledError
+            return await fetch(network, plan)
+
+        monkeypatch.setattr(fed.proxy.worker.engine, "fetch", fetching)
+        fed.feed.want(wanted=True)
+        await fed.tick()
+        await until(lambda: fed.proxy.asked("eth_newPendingTransactionFilter") == 1)
+        assert given_up == ["eth_newPendingTransactionFilter"]
+
+
+async def test_what_is_followed_for_all_is_no_part_of_the_trace_of_one_client() -> None:
+    trace: ContextVar[str] = ContextVar("trace")
+    trace.set("of the first client")
+    async with feeding() as fed:
+        fed.see(fed.nodes[0].name)
+        fed.feed.want(wanted=True)
+        await until(lambda: fed.sockets and fed.sockets[-1][1].heard)
+        fed.push(1)
+        await until(lambda: fed.subscribers.sent)
+        assert trace not in fed.subscribers.context

@@ -233,16 +233,19 @@ def found(url: str, rule: str = "auto", chain: str = "harmony", ws: str = "") ->
 
 def test_the_usual_places_are_those_of_the_chain() -> None:
     assert found("http://h:9500") == ("ws://h:9500", "ws://h:9800")
-    assert found("https://h:9501/k?a=b") == ("wss://h:9501/k?a=b", "wss://h:9801/k?a=b")
+    assert found("https://h:9501/") == ("wss://h:9501/", "wss://h:9801/")
     assert found("https://u:p@h/k") == ("wss://u:p@h/k",)
     assert found("https://api.s0.t.hmny.io") == ("wss://ws.s0.t.hmny.io", "wss://api.s0.t.hmny.io")
     assert found("http://[::1]:8545", chain="ethereum") == ("ws://[::1]:8545", "ws://[::1]:8546")
 
 
-def test_no_other_host_is_told_a_key() -> None:
-    keyed = node(url="https://api.s0.t.hmny.io", headers={"X-Api-Key": "k"})
-    assert places(keyed, "auto", chains.load("harmony").live) == ("wss://api.s0.t.hmny.io",)
-    assert found("https://u:p@api.s0.t.hmny.io") == ("wss://u:p@api.s0.t.hmny.io",)
+@pytest.mark.parametrize("place", ["api.s0.t.hmny.io", "h:9500"])
+def test_no_other_host_or_port_is_told_a_key(place: str) -> None:
+    keyed = node(url=f"https://{place}", headers={"X-Api-Key": "k"})
+    assert places(keyed, "auto", chains.load("harmony").live) == (f"wss://{place}",)
+    for key in (f"u:p@{place}", f"{place}/v3/key", f"{place}?key=k"):
+        (only,) = found(f"https://{key}")
+        assert only.replace("/?", "?") == f"wss://{key}"
 
 
 def test_a_named_address_is_the_only_place_and_nothing_is_tried_where_that_is_not_wanted() -> None:
