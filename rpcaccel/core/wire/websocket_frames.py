@@ -67,6 +67,9 @@ _FIN, _COMPRESSED, _RESERVED, _MASKED = 0x80, 0x40, 0x30, 0x80
 _FLUSHED = b"\x00\x00\xff\xff"
 """The end of every flushed deflate stream, which messages leave out (RFC 7692 section 7.2.1)."""
 _LEVEL = 1
+MOST_INFLATED = 1 << 20
+"""Bytes of the longest message that may come compressed, after it is decompressed: a thousandth of that may be sent to
+make it, and nothing else is done meanwhile."""
 MOST_FRAGMENTS = 10_000
 """The fragments that one message may have."""
 _CODES = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
@@ -113,7 +116,7 @@ class WebSocketReader:
         no next. One call reads one frame, so that a caller may pause between the fragments of a message.
 
         Args:
-            most: bytes of the longest message, before and after it is decompressed.
+            most: bytes of the longest message, before and after it is decompressed; at most MOST_INFLATED after it.
         """
         found = self._frame(most)
         if found is None:
@@ -130,7 +133,9 @@ class WebSocketReader:
         if self._message is not None:
             self._message += payload
             payload, self._message = bytes(self._message), None
-        return WebSocketFrame(self._opcode, inflate(payload, most) if self._compressed else payload)
+        if self._compressed:
+            payload = inflate(payload, min(most, MOST_INFLATED))
+        return WebSocketFrame(self._opcode, payload)
 
     def _keep(self, payload: bytes) -> None:
         """Keep a fragment that is not the last one of its message."""

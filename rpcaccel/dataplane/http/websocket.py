@@ -440,5 +440,5 @@ class WebSocket(asyncio.Protocol):
 
 def _id_in(body: bytes) -> bytes:
     """The id of a single call, as the answer to it has it."""
-    decoded: Any = jsonrpc.decode(body)
+    decoded: Any = jsonrpc.decode(body, 1)
     return (decoded.id if isinstance(decoded, Call | Invalid) else None) or b"null"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rpcaccel.core.wire.websocket_frames import (
     MOST_FRAGMENTS,
+    MOST_INFLATED,
     UNFINISHED,
     CloseCode,
     FrameError,
@@ -144,6 +145,15 @@ def test_what_is_compressed_is_not_decompressed_beyond_the_bound() -> None:
     assert peak < 200_000
 
 
+def test_what_is_compressed_has_a_bound_of_its_own() -> None:
+    reader = WebSocketReader(deflates=True)
+    reader.feed(squeezed(b" " * MOST_INFLATED) + squeezed(b" " * (MOST_INFLATED + 1)))
+    assert reader.next(5 << 20) == WebSocketFrame(Opcode.TEXT, b" " * MOST_INFLATED)
+    with pytest.raises(FrameError, match="larger than 1048576 bytes when it is decompressed") as refused:
+        reader.next(5 << 20)
+    assert refused.value.code == TOO_BIG
+
+
 def test_what_is_no_deflate_is_refused() -> None:
     with pytest.raises(FrameError) as refused:
         read(frame(b"\xff\xff\xff", bits=0x40), deflates=True)
@@ -230,7 +240,7 @@ def test_a_message_may_have_so_many_fragments() -> None:
             WebSocketFrame(Opcode.TEXT, b"x")
         ]
     reader.feed(frame(b"", fin=False) + empty * MOST_FRAGMENTS)
+    assert {reader.next(MOST) for _ in range(MOST_FRAGMENTS)} == {UNFINISHED}
     with pytest.raises(FrameError, match="more than 10000 fragments") as refused:
-        for _ in range(MOST_FRAGMENTS + 1):
-            reader.next(MOST)
+        reader.next(MOST)
     assert refused.value.code == CloseCode.POLICY
