@@ -129,6 +129,12 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
     return Call(envelope.method, raw_params, raw_id)
 
 
+def id_of(body: bytes) -> bytes:
+    """The id that the answer to a whole request body has: that of a single call, otherwise null."""
+    decoded = decode(body, 1)
+    return (decoded.id if isinstance(decoded, Call | Invalid) else None) or b"null"
+
+
 def result_reply(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
     """A success reply in three parts, with the result uncopied in the middle. It has no `error` member at all
     (docs/harmony.md section 1, fact 7)."""

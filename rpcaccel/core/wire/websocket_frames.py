@@ -100,6 +100,11 @@ class WebSocketReader:
         """Did a part of a message or of a frame come?"""
         return self._message is not None or self._at < len(self._buffer)
 
+    @property
+    def data_next(self) -> bool:
+        """Does a part of a message come next, and no control frame?"""
+        return self._at < len(self._buffer) and self._buffer[self._at] & 0x0F not in _CONTROL
+
     def feed(self, data: bytes) -> None:
         """Take what came."""
         if self._at == len(self._buffer):

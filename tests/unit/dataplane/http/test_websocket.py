@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.client_limits import hashed, make
-from rpcaccel.dataplane.http.websocket import SocketState, WebSocket
+from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.http.websocket_writer import SocketState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import BINARY, CLOSE, PING, PONG, TEXT, RawSocket, frame, handshake, squeezed
 from tests.support.fleet import gated_nodes

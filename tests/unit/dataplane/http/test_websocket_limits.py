@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from rpcaccel.core.client_limits import hashed, make
 from rpcaccel.dataplane.http.handler import HttpAnswer
-from rpcaccel.dataplane.http.websocket import FAREWELL, WebSocket
+from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.http.websocket_writer import FAREWELL
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import CLOSE, PING, TEXT, RawSocket, frame, handshake
@@ -211,9 +212,9 @@ async def test_a_client_that_reads_nothing_is_broken_off_when_its_time_is_over()
             pass
         assert server.transport is not None
         settings = proxy.worker._front.settings
-        server.look(server._gives_up - 0.1, settings)
+        server.look(server.gives_up - 0.1, settings)
         assert not server.transport.is_closing()
-        server.look(server._gives_up + 0.1, settings)
+        server.look(server.gives_up + 0.1, settings)
         await until(lambda: not sockets(proxy))
 
 
@@ -344,13 +345,13 @@ async def looked_at(**websocket: Any) -> AsyncIterator[tuple[Proxy, WebSocket, R
 
 async def test_a_silent_client_is_pinged_and_one_that_does_not_answer_is_closed() -> None:
     async with looked_at() as (proxy, server, client):
-        settings, began = proxy.worker._front.settings, server._heard
+        settings, began = proxy.worker._front.settings, server._silence.heard
         server.look(began + 29.0, settings)
         server.look(began + 31.0, settings)
         server.look(began + 32.0, settings)
         assert await client.got() == (PING, b"", False)
         client.send(frame(b"", 10))
-        await until(lambda: server._spoke)
+        await until(lambda: server._silence.spoke)
         for after in (40.0, 200.0, 201.0, 202.0):
             server.look(began + after, settings)
         assert [(await client.got()).opcode for _ in range(2)] == [PING, PING]
@@ -359,7 +360,7 @@ async def test_a_silent_client_is_pinged_and_one_that_does_not_answer_is_closed(
 
 async def test_who_neither_calls_nor_subscribes_is_closed_after_a_while() -> None:
     async with looked_at(ping=3600, idle=100) as (proxy, server, client):
-        settings, began = proxy.worker._front.settings, server._used
+        settings, began = proxy.worker._front.settings, server._silence.used
         session = Subscribed(server)
         server.look(began + 150.0, settings)
         session.subscriptions = 0
@@ -384,9 +385,9 @@ async def test_a_client_that_does_not_answer_a_close_is_broken_off() -> None:
         server.close(1011, "again")
         assert (await client.got()).closed == (1012, "because")
         client.send(frame(CHAIN) + frame(b"", PING))
-        await until(lambda: server._spoke)
+        await until(lambda: server._silence.spoke)
         assert server.notify(b"x") is False
-        server.look(server._gives_up + 0.1, proxy.worker._front.settings)
+        server.look(server.gives_up + 0.1, proxy.worker._front.settings)
         assert await client.ended()
         assert FAREWELL < 30.0
 
@@ -435,9 +436,12 @@ async def test_draining_ends_in_time_whatever_clients_do() -> None:
         nodes[0].hold("hmyv2_getBlockByNumber")
         busy.send(frame(BLOCK))
         await nodes[0].arrived.wait()
+        Subscribed(sockets(proxy)[0])
         await proxy.worker.drain(0.05)
+        assert (await busy.got()).closed == (1012, "restarting: connect again")
         assert await busy.ended()
         assert tally(proxy).in_flight == 0
+        assert tally(proxy).networks[0].cut == {"drained": 1}
         nodes[0].release()
 
 
