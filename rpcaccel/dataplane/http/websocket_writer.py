@@ -72,7 +72,7 @@ class WebSocketWriter:
         self.sent = 0
         """Bytes that were written."""
         self._asked = 0
-        """Bytes of answers among what was written since the client last kept up."""
+        """At least the bytes of answers among what is unread."""
         self.gives_up = 0.0
         """When the connection is broken off; for CLOSING."""
 
@@ -104,7 +104,7 @@ class WebSocketWriter:
             return
         self._put(parts)
         if self.writing_paused:
-            self._asked += sum(map(len, parts))
+            self._asked = min(self._asked + sum(map(len, parts)), self.unread)
 
     def _most(self) -> int:
         """Bytes that the client may leave unread of answers and notifications together."""

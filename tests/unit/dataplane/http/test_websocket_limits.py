@@ -9,11 +9,13 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from rpcaccel.core.client_limits import hashed, make
+from rpcaccel.core.wire.websocket_frames import text_header
 from rpcaccel.dataplane.http.handler import HttpAnswer
 from rpcaccel.dataplane.http.websocket import WebSocket
-from rpcaccel.dataplane.http.websocket_writer import FAREWELL
+from rpcaccel.dataplane.http.websocket_writer import FAREWELL, SocketState
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import CLOSE, PING, TEXT, RawSocket, frame, handshake
@@ -199,6 +201,112 @@ async def test_a_subscriber_that_leaves_too_much_unread_is_told_and_closed() -> 
         assert tally(proxy).networks[0].cut == {"slow": 1}
 
 
+async def test_answers_that_were_asked_for_do_not_count_against_notifications() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"websocket": {"queue": 64 * KIB}}) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        server.pause_writing()
+        server.write((text_header(10 * MIB), b"x" * 10 * MIB))
+        assert server.notify(b"y" * 60_000)
+        assert server.notify(b"y" * 60_000)
+        assert not server.notify(b"y"), "more than 64 KiB of notifications are unread"
+        assert [len((await client.got()).payload) for _ in range(3)] == [10 * MIB, 60_000, 60_000]
+        assert (await client.got()).closed[0] == 1013
+        assert tally(proxy).refusals == {"slow-reader": 1}
+
+
+async def test_a_client_below_its_bounds_is_not_given_up_because_it_takes_little() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"write_timeout": 10}) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        Subscribed(server)
+        while not server.writing_paused:
+            server.notify(b"x" * 10_000)
+        began, settings = server._silence.heard, proxy.worker._front.settings
+        slow = proxy.worker._lanes.slow
+        slow.look(began + 1000.0, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB)
+        for after in (0.0, 31.0, 61.0, 74.0):
+            server.look(began + after, settings)
+        assert tally(proxy).refusals == {}
+        server.look(began + 76.0, settings)
+        assert server.state is SocketState.CLOSING
+        assert tally(proxy).refusals == {"slow-subscriber": 1}
+        while (came := await client.got()).opcode != CLOSE:
+            assert came.opcode in (TEXT, PING)
+        assert came.closed[0] == 1013
+
+
+async def test_who_takes_something_is_there_without_a_word() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        Subscribed(server)
+        while not server.writing_paused or server.unread < 3 * MIB:
+            server.notify(b"x" * 10_000)
+        began, settings = server._silence.heard, proxy.worker._front.settings
+        server.look(began + 70.0, settings)
+        for after in (71.0, 141.0, 211.0):
+            left = server.unread
+            while server.unread >= left:
+                await client.got()
+            assert server.writing_paused
+            server.look(began + after, settings)
+            assert server._silence.heard == began + after
+
+
+async def test_a_slow_client_is_counted_once_and_told_even_when_room_is_made() -> None:
+    limits = {"max_unsent": 8 * MIB, "websocket": {"queue": MIB}, "write_timeout": 10}
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http=limits) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        Subscribed(server)
+        while not server.writing_paused:
+            server.notify(b"x" * 10_000)
+        proxy.worker._lanes._lost("unsent-too-much", server)
+        slow = proxy.worker._lanes.slow
+        for _ in range(2):
+            slow.look(server._silence.heard + 1000.0, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB)
+        assert tally(proxy).refusals == {"unsent-too-much": 1}
+        assert tally(proxy).networks[0].cut == {"slow": 1}
+        while (came := await client.got()).opcode != CLOSE:
+            pass
+        assert came.closed[0] == 1013
+
+
+async def test_a_client_that_is_closed_through_its_own_fault_is_named_in_the_log() -> None:
+    key = make(b"\x07" * 32)
+    keys = {"keys": {"shop": {"hashes": [hashed(key)]}}}
+    with capture_logs() as lines:
+        async with harmony_nodes(1) as nodes, proxying(nodes, clients=keys) as proxy:
+            for _ in range(2):
+                async with RawSocket.open(proxy.worker.port, f"/key/{key}/harmony-s0") as client:
+                    client.send(frame(b"", 3))
+                    assert (await client.got()).closed[0] == 1002
+                    assert await client.ended()
+            proxy.worker._lanes.websockets._next_line = 0.0
+            async with RawSocket.open(proxy.worker.port) as client:
+                (server,) = (one for one in sockets(proxy) if one.transport is not None)
+                server.give_up("slow-reader")
+    told = [line for line in lines if "WebSocket" in line["event"]]
+    assert [(line["client"], line["network"], line["reason"], line["more"]) for line in told] == [
+        ("key:shop", "harmony-s0", "the opcode 3 is reserved", 0),
+        ("address:127.0.0.1", "harmony-s0", "slow-reader", 1),
+    ]
+    assert key not in str(lines)
+
+
 async def test_a_client_that_reads_nothing_is_broken_off_when_its_time_is_over() -> None:
     limits = {"websocket": {"queue": 64 * KIB}, "write_timeout": 10}
     async with (
@@ -371,6 +479,46 @@ async def test_who_neither_calls_nor_subscribes_is_closed_after_a_while() -> Non
         server.look(began + 400.0, settings)
         assert (await client.got()).json == "first notification"
         assert (await client.got()).closed[0] == 1001
+
+
+async def test_pings_are_answered_while_as_many_calls_hang_as_there_may_be() -> None:
+    async with (
+        gated_nodes() as nodes,
+        proxying(nodes, http={"websocket": {"at_once": 2}}) as proxy,
+        RawSocket.open(proxy.worker.port) as client,
+    ):
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        for number in range(3):
+            client.send(frame(BLOCK.replace(b"26", b"%d" % number).replace(b'"id":1', b'"id":%d' % number)))
+        client.send(frame(b"there?", PING))
+        assert await client.got() == (10, b"there?", False)
+        client.send(frame(b"still there?", PING) + frame(CHAIN) + frame(b"behind a call", PING))
+        assert (await client.got()).payload == b"still there?"
+        assert tally(proxy).requests == 2
+        nodes[0].release()
+        came = [await client.got() for _ in range(5)]
+        assert {one.json["id"] for one in came if one.opcode == TEXT} == {0, 1, 2, 7}
+        assert [one.payload for one in came if one.opcode != TEXT] == [b"behind a call"]
+
+
+async def test_a_change_of_the_number_of_subscriptions_holds_for_open_connections() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port):
+        (server,) = sockets(proxy)
+        proxy.worker.adopt(settings_for(nodes, http={"websocket": {"subscriptions": 3}}), 2)
+        server.look(server._silence.heard, proxy.worker._front.settings)
+        assert server.session.most == 3
+
+
+async def test_a_bug_of_one_look_does_not_end_the_watch() -> None:
+    bugs: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: bugs.append(about["exception"]))
+    async with looked_at(ping=0.05) as (proxy, server, client):
+        sound, server.session = server.session, cast(LiveSession, None)
+        await until(lambda: bugs)
+        server.session = sound
+        assert {type(bug) for bug in bugs} == {AttributeError}
+        assert (await client.got()).opcode == PING
+        assert proxy.worker._lanes.websockets.open == {server}
 
 
 async def test_the_worker_looks_by_itself() -> None:
