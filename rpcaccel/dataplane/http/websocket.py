@@ -54,9 +54,10 @@ class Surroundings(Around, Protocol):
 
 
 class WebSocket(WebSocketWriter, asyncio.Protocol):
-    """One WebSocket. Implements Sink (dataplane.live.live_session), and what dataplane.http.slow_clients watches.
+    """One WebSocket. Times are seconds of time.monotonic.
 
-    Times are seconds of time.monotonic."""
+    A client that closes its sending half of the connection without a close frame has left (RFC 6455 section 7.1.5, code
+    1006): what it asked for is not answered, unlike over POST, where that is how some clients end their request."""
 
     __slots__ = ("_around", "_broken", "_frames", "_parked", "_peer", "_reading", "_reading_on", "_running", "_silence",
                  "_since", "_taken", "_turning", "_window")  # fmt: skip

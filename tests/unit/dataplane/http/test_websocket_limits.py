@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from rpcaccel.core.client_limits import hashed, make
 from rpcaccel.core.wire.websocket_frames import text_header
+from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.handler import HttpAnswer
 from rpcaccel.dataplane.http.websocket import WebSocket
 from rpcaccel.dataplane.http.websocket_writer import FAREWELL, SocketState
@@ -49,6 +50,9 @@ class Subscribed(LiveSession):
 
 
 class NotedTurn(MessageTurn):
+    def drop(self) -> None:
+        cast(Subscribed, self.session).heard.append("dropped")
+
     def settle(self) -> None:
         session = cast(Subscribed, self.session)
         session.heard.append("settled")
@@ -106,7 +110,8 @@ async def test_a_handshake_where_none_can_be_taken_is_told_so(first: bytes) -> N
             await reader.readexactly(int(headers["content-length"]))
         client.send(handshake("/" if first else "/%2F"))
         assert (await client.head())[0] == 400
-        assert b"on a connection of its own" in await reader.read()
+        words = await reader.read()
+        assert b"on a connection of its own; its path may have no percent sign" in words
         writer.close()
 
 
@@ -177,6 +182,23 @@ async def test_what_a_message_subscribes_to_begins_behind_its_answer_and_ends_wi
         await until(lambda: not sockets(proxy))
         assert session.heard == ["settled", "settled", "closed"]
         assert session.sink.notify(b"x") is False
+
+
+async def test_a_bug_that_is_met_later_is_told_with_the_id_and_what_was_subscribed_to_ends() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+        (server,) = sockets(proxy)
+        session = Subscribed(server)
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.send(frame(BLOCK.replace(b'"id":1', b'"id":"mine"')))
+        await nodes[0].arrived.wait()
+        (pending,) = server._running
+        assert isinstance(pending, Pending)
+        pending.land(None, ValueError("a bug"))
+        told = (await client.got()).json
+        assert (told["id"], told["error"]["message"]) == ("mine", "internal error")
+        assert session.heard == ["dropped"]
+        assert (tally(proxy).refusals, tally(proxy).in_flight) == ({"bug": 1}, 0)
+        nodes[0].release()
 
 
 async def test_a_subscriber_that_leaves_too_much_unread_is_told_and_closed() -> None:
@@ -263,26 +285,29 @@ async def test_who_takes_something_is_there_without_a_word() -> None:
             assert server._silence.heard == began + after
 
 
-async def test_a_slow_client_is_counted_once_and_told_even_when_room_is_made() -> None:
-    limits = {"max_unsent": 8 * MIB, "websocket": {"queue": MIB}, "write_timeout": 10}
+async def test_a_client_that_must_make_room_is_counted_once_and_told() -> None:
     async with (
         harmony_nodes(1) as nodes,
-        proxying(nodes, http=limits) as proxy,
+        proxying(nodes) as proxy,
         RawSocket.open(proxy.worker.port, receives=4096) as client,
+        RawSocket.open(proxy.worker.port, receives=4096) as larger,
     ):
-        (server,) = sockets(proxy)
-        Subscribed(server)
-        while not server.writing_paused:
-            server.notify(b"x" * 10_000)
-        proxy.worker._lanes._lost("unsent-too-much", server)
-        slow = proxy.worker._lanes.slow
+        ours = client.writer.get_extra_info("sockname")[1]
+        for server in sockets(proxy):
+            Subscribed(server)
+            assert server.transport is not None
+            small = server.transport.get_extra_info("peername")[1] == ours
+            while server.unread < (MIB if small else 2 * MIB):
+                server.notify(b"x" * 10_000)
+        now = next(iter(sockets(proxy)))._silence.heard + 1000.0
         for _ in range(2):
-            slow.look(server._silence.heard + 1000.0, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB)
+            proxy.worker._lanes.slow.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB // 2)
         assert tally(proxy).refusals == {"unsent-too-much": 1}
         assert tally(proxy).networks[0].cut == {"slow": 1}
         while (came := await client.got()).opcode != CLOSE:
             pass
         assert came.closed[0] == 1013
+        larger.writer.transport.abort()
 
 
 async def test_a_client_that_is_closed_through_its_own_fault_is_named_in_the_log() -> None:
