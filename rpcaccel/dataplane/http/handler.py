@@ -40,8 +40,8 @@ _SOON = "Retry-After: 1\r\n"
 GZIP = "Content-Encoding: gzip\r\n"
 NO_WEBSOCKETS = "there are no WebSockets here: send calls by POST, and poll a filter instead of subscribing"
 NOT_PLAIN = (
-    "open a WebSocket by a plain GET without a body, on a connection of its own; its path may have no percent sign, and "
-    "no header may come twice"
+    "open a WebSocket by a plain GET without a body, on a connection of its own; its path may have no percent sign, "
+    "and no header may come twice"
 )
 INLINE_GZIP = 64 * 1024
 """Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
