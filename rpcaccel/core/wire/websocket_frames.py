@@ -101,6 +101,11 @@ class WebSocketReader:
         return self._message is not None or self._at < len(self._buffer)
 
     @property
+    def held(self) -> int:
+        """Bytes that are kept of messages and frames that are not whole or not asked for yet."""
+        return len(self._buffer) - self._at + (0 if self._message is None else len(self._message))
+
+    @property
     def data_next(self) -> bool:
         """Does a part of a message come next, and no control frame?"""
         return self._at < len(self._buffer) and self._buffer[self._at] & 0x0F not in _CONTROL

@@ -35,6 +35,7 @@ from rpcaccel.dataplane.rpc.calls import Answered
 
 TURN = 0.0005
 """Seconds for which the messages of one client may hold the loop before others get their turn."""
+PARTS = "too many messages are under way here in parts: try again"
 LONGEST_KEPT = 64 * 1024
 """Bytes of the longest message that is kept until it is answered, for the id of its call. A longer one is told a bug of
 the proxy without an id."""
@@ -47,6 +48,8 @@ class Surroundings(Around, Protocol):
     """What the WebSockets of one worker have in common."""
 
     shortcut: Shortcut
+    partial: int
+    """Bytes that are kept of messages that did not come whole, of all WebSockets together."""
 
     def forget(self, socket: WebSocket) -> None:
         """Note that a WebSocket is gone."""
@@ -59,8 +62,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     A client that closes its sending half of the connection without a close frame has left (RFC 6455 section 7.1.5, code
     1006): what it asked for is not answered, unlike over POST, where that is how some clients end their request."""
 
-    __slots__ = ("_around", "_broken", "_frames", "_parked", "_peer", "_reading", "_reading_on", "_running", "_silence",
-                 "_since", "_taken", "_turning", "_window")  # fmt: skip
+    __slots__ = ("_around", "_broken", "_frames", "_held", "_parked", "_peer", "_reading", "_reading_on", "_running",
+                 "_silence", "_since", "_taken", "_turning", "_window")  # fmt: skip
 
     def __init__(self, around: Surroundings, head: RequestHead, peer: str, holder: str, window: int) -> None:
         """
@@ -90,6 +93,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         self._parked: WebSocketFrame | None = None
         """A message that waits for room, so that the control frames behind it can be read."""
         self._silence = Silence(monotonic())
+        self._held = 0
+        """Bytes that are kept of what the client sent and that was not taken up, as of the last look at them."""
         self._taken = 0
         """Bytes that the client had taken when `look` was called last."""
 
@@ -105,6 +110,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why makes no difference
         """The client left, so its subscriptions end, and the waits for its answers are cancelled."""
         self.state, self.transport = _CLOSED, None
+        self._weigh()
         self._around.forget(self)
         self._around.slow.no_longer(self)
         running, self._running = self._running, set()
@@ -118,6 +124,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         if not self._broken:
             self._frames.feed(data)
             self._read_on()
+            if self._held and self._around.partial > self._around.front.settings.max_unsent:
+                self._break(FrameError(CloseCode.TRY_LATER, PARTS), "partial-too-much")
 
     def pause_writing(self) -> None:
         """The client does not read, so nothing more is read from it. Called within the write that was too much."""
@@ -148,8 +156,9 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
                     asyncio.get_running_loop().call_soon(self._next_turn)
                     break
         except FrameError as error:
-            self._break(error)
+            self._break(error, "malformed-websocket")
         self._reading_on = False
+        self._weigh()
         self._set_reading()
         if self.state is _LEAVING and not (self._running or self._turning or self.writing_paused):
             self.dismiss()
@@ -161,11 +170,18 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         frame, self._parked = self._parked, None
         return frame
 
-    def _break(self, error: FrameError) -> None:
-        """Close the WebSocket of a client that broke the rules. It is read from until it leaves, because its system
-        would drop the close frame if the connection ended with something unread."""
-        self._broken = True
-        self._around.front.lost("malformed-websocket")
+    def _weigh(self) -> None:
+        """Count what is kept of messages that did not come whole."""
+        held = 0 if self._broken or self.transport is None else self._frames.held
+        self._around.partial += held - self._held
+        self._held = held
+
+    def _break(self, error: FrameError, why: str) -> None:
+        """Close the WebSocket of a client that broke the rules, and drop what it sent. It is read from until it leaves,
+        because its system would drop the close frame if the connection ended with something unread."""
+        self._broken, self._frames = True, WebSocketReader()
+        self._weigh()
+        self._around.front.lost(why)
         self._around.note(self, str(error))
         self.close(error.code, str(error))
         if self.transport is not None and not self.transport.is_closing():

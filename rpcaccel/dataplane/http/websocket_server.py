@@ -30,6 +30,7 @@ class WebSocketServer:
         self.shortcut = shortcut
         self.slow = slow
         self.open: set[WebSocket] = set()
+        self.partial = 0
         self._by_holder: dict[str, int] = {}
         """How many WebSockets each client has."""
         self._unseen: list[WebSocket] = []

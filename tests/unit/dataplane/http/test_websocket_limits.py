@@ -435,6 +435,29 @@ async def test_a_flood_of_pings_makes_no_one_hold_more() -> None:
         client.writer.transport.abort()
 
 
+async def test_parts_of_messages_of_all_clients_together_are_bounded() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"max_unsent": MIB}) as proxy,
+        RawSocket.open(proxy.worker.port) as first,
+        RawSocket.open(proxy.worker.port) as second,
+    ):
+        watched = proxy.worker._lanes.websockets
+        first.send(frame(CHAIN.ljust(700 * KIB), fin=False))
+        await until(lambda: watched.partial == 700 * KIB)
+        second.send(frame(CHAIN.ljust(700 * KIB), fin=False))
+        assert (await second.got()).closed[0] == 1013
+        await until(lambda: watched.partial == 700 * KIB)
+        first.send(frame(b"", 0))
+        assert (await first.got()).json["id"] == 7
+        assert watched.partial == 0
+        first.send(frame(CHAIN, fin=False))
+        await until(lambda: watched.partial == len(CHAIN))
+        first.writer.transport.abort()
+        await until(lambda: watched.partial == 0)
+        assert tally(proxy).refusals == {"partial-too-much": 1}
+
+
 async def test_a_message_must_come_in_time_whatever_pings_come_between() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
         (server,) = sockets(proxy)
