@@ -7,6 +7,7 @@ change ids like `1.50` and integers of 30 digits. Error codes follow section 5.1
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec import Raw, Struct
@@ -51,6 +52,8 @@ class Invalid(Struct, frozen=True, gc=False):
 NOT_JSON = Invalid(PARSE_ERROR, "parse error: the body is not one JSON text in UTF-8")
 EMPTY_BODY = Invalid(PARSE_ERROR, "parse error: the body is empty")
 EMPTY_BATCH = Invalid(INVALID_REQUEST, "empty batch")
+TOO_MANY = Invalid(INVALID_REQUEST, "batch too long")
+"""Stands for a batch of more members than were allowed. Its caller, who knows how many that are, says so."""
 TOO_DEEP = Invalid(INVALID_REQUEST, "invalid request: nested too deeply")
 NOT_AN_OBJECT = Invalid(INVALID_REQUEST, "invalid request: expected an object or an array of objects")
 
@@ -81,18 +84,19 @@ ERROR = b',"error":'
 _COMPOUND = (b"{", b"[")
 
 
-def decode(body: bytes) -> Call | Invalid | list[Raw]:
+def decode(body: bytes, most: int = 100_000) -> Call | Invalid | list[Raw]:
     """Decode a request body: one call, one malformed call, or the raw members of a batch (at least one).
 
-    The members of a batch are decoded one by one with `decode_member`, so that a limit on their number applies before
-    any work is done on them. An object in ASCII, the usual body, may be given to `decode_member` at once.
+    The members of a batch are decoded one by one with `decode_member`. A batch of more than `most` members is TOO_MANY,
+    and is not read beyond the first one that is too many. An object in ASCII, the usual body, may be given to
+    `decode_member` at once.
     """
     if not json_text.is_utf8(body):
         return NOT_JSON
     stripped = body.lstrip(_SPACE)
     if not stripped:
         return EMPTY_BODY
-    return _split_batch(body) if stripped.startswith(b"[") else decode_member(body)
+    return _split_batch(stripped, most) if stripped.startswith(b"[") else decode_member(body)
 
 
 def decode_member(text: bytes | Raw) -> Call | Invalid:
@@ -123,6 +127,12 @@ def decode_member(text: bytes | Raw) -> Call | Invalid:
             return Invalid(INVALID_PARAMS, "invalid params: expected an array or an object", raw_id or b"null")
         raw_params = b"[]"
     return Call(envelope.method, raw_params, raw_id)
+
+
+def id_of(body: bytes) -> bytes:
+    """The id that the answer to a whole request body has: that of a single call, otherwise null."""
+    decoded = decode(body, 1)
+    return (decoded.id if isinstance(decoded, Call | Invalid) else None) or b"null"
 
 
 def result_reply(call_id: bytes, result: bytes) -> tuple[bytes, bytes, bytes]:
@@ -160,14 +170,33 @@ def batch_reply(replies: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def _split_batch(body: bytes) -> Invalid | list[Raw]:
+def _split_batch(body: bytes, most: int) -> Invalid | list[Raw]:
+    if body.count(b",") >= most and _exceeds(body, most):
+        return TOO_MANY
     try:
         members = _decode_batch(body)
     except msgspec.DecodeError:
         return NOT_JSON
     except RecursionError:
-        return _split_deep_batch(body)
+        return _split_deep_batch(body, most)
     return members or EMPTY_BATCH
+
+
+def _exceeds(body: bytes, most: int) -> bool:
+    """Does an array have more than `most` members? A tuple of so many is refused at the first member that is too many;
+    without its closing bracket a shorter one ends too early instead."""
+    try:
+        _tuple_decoder(most).decode(memoryview(body.rstrip(_SPACE))[:-1])
+    except msgspec.ValidationError:
+        return True
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    return False
+
+
+@lru_cache(maxsize=4)
+def _tuple_decoder(size: int) -> msgspec.json.Decoder[tuple[Raw, ...]]:
+    return msgspec.json.Decoder(tuple[(Raw,) * size])  # type: ignore[misc] # made at run time
 
 
 def _explain(text: bytes | Raw) -> Invalid:
@@ -192,13 +221,14 @@ def _is_long(method: str) -> bool:
     return len(method.encode("utf-8", "surrogatepass")) > LONGEST_METHOD
 
 
-def _split_deep_batch(body: bytes) -> Invalid | list[Raw]:
+def _split_deep_batch(body: bytes, most: int) -> Invalid | list[Raw]:
     try:
-        return json_text.items(body, _DEEP_STEPS)
+        members = json_text.items(body, _DEEP_STEPS)
     except json_text.NotJson:
         return NOT_JSON
     except json_text.TooDeep:
         return TOO_DEEP
+    return TOO_MANY if len(members) > most else members
 
 
 def _explain_deep(text: bytes | Raw) -> Invalid:

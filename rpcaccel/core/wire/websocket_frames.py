@@ -38,10 +38,14 @@ class CloseCode(IntEnum):
 
 
 class WebSocketFrame(NamedTuple):
-    """A whole message (TEXT or BINARY, its fragments joined), or a control frame."""
+    """A whole message (TEXT or BINARY, its fragments joined), a control frame, or UNFINISHED."""
 
     opcode: int
     payload: bytes
+
+
+UNFINISHED = WebSocketFrame(Opcode.CONTINUATION, b"")
+"""Stands for a fragment that is not the last one of its message. The reader keeps its payload."""
 
 
 class FrameError(Exception):
@@ -63,6 +67,11 @@ _FIN, _COMPRESSED, _RESERVED, _MASKED = 0x80, 0x40, 0x30, 0x80
 _FLUSHED = b"\x00\x00\xff\xff"
 """The end of every flushed deflate stream, which messages leave out (RFC 7692 section 7.2.1)."""
 _LEVEL = 1
+MOST_INFLATED = 1 << 20
+"""Bytes of the longest message that may come compressed, after it is decompressed: a thousandth of that may be sent to
+make it, and nothing else is done meanwhile."""
+MOST_FRAGMENTS = 10_000
+"""The fragments that one message may have."""
 _CODES = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 """The close codes that may be sent in a frame."""
 _SHORT = [bytes((_FIN | _TEXT, size)) for size in range(126)]
@@ -72,7 +81,7 @@ _SHORT = [bytes((_FIN | _TEXT, size)) for size in range(126)]
 class WebSocketReader:
     """Reads what one client sends."""
 
-    __slots__ = ("_at", "_buffer", "_compressed", "_deflates", "_message", "_opcode")
+    __slots__ = ("_at", "_buffer", "_compressed", "_deflates", "_fragments", "_message", "_opcode")
 
     def __init__(self, *, deflates: bool = False) -> None:
         """`deflates`: may messages be compressed?"""
@@ -81,7 +90,8 @@ class WebSocketReader:
         self._at = 0
         """The bytes of the buffer that were read already."""
         self._message: bytearray | None = None
-        """The fragments so far; None where no message has begun."""
+        """The payloads of the fragments so far; None where no message has begun."""
+        self._fragments = 0
         self._opcode = 0
         self._compressed = False
 
@@ -89,6 +99,16 @@ class WebSocketReader:
     def within(self) -> bool:
         """Did a part of a message or of a frame come?"""
         return self._message is not None or self._at < len(self._buffer)
+
+    @property
+    def held(self) -> int:
+        """Bytes that are kept of messages and frames that are not whole or not asked for yet."""
+        return len(self._buffer) - self._at + (0 if self._message is None else len(self._message))
+
+    @property
+    def data_next(self) -> bool:
+        """Does a part of a message come next, and no control frame?"""
+        return self._at < len(self._buffer) and self._buffer[self._at] & 0x0F not in _CONTROL
 
     def feed(self, data: bytes) -> None:
         """Take what came."""
@@ -102,25 +122,40 @@ class WebSocketReader:
         self._buffer += data
 
     def next(self, most: int) -> WebSocketFrame | None:
-        """The next message or control frame; None until more came. Raises FrameError, after which there is no next.
+        """The next message, control frame or UNFINISHED; None until more came. Raises FrameError, after which there is
+        no next. One call reads one frame, so that a caller may pause between the fragments of a message.
 
         Args:
-            most: bytes of the longest message, before and after it is decompressed.
+            most: bytes of the longest message, before and after it is decompressed; at most MOST_INFLATED after it.
         """
-        while (frame := self._frame(most)) is not None:
-            first, payload = frame
-            opcode = first & 0x0F
-            if opcode in _CONTROL:
-                return WebSocketFrame(opcode, payload)
-            if opcode != _CONTINUATION:
-                self._opcode, self._compressed = opcode, bool(first & _COMPRESSED)
-            if not first & _FIN:
-                self._message = bytearray(payload) if self._message is None else self._message + payload
-                continue
-            if self._message is not None:
-                payload, self._message = bytes(self._message + payload), None
-            return WebSocketFrame(self._opcode, inflate(payload, most) if self._compressed else payload)
-        return None
+        found = self._frame(most)
+        if found is None:
+            return None
+        first, payload = found
+        opcode = first & 0x0F
+        if opcode in _CONTROL:
+            return WebSocketFrame(opcode, payload)
+        if opcode != _CONTINUATION:
+            self._opcode, self._compressed, self._fragments = opcode, bool(first & _COMPRESSED), 0
+        if not first & _FIN:
+            self._keep(payload)
+            return UNFINISHED
+        if self._message is not None:
+            self._message += payload
+            payload, self._message = bytes(self._message), None
+        if self._compressed:
+            payload = inflate(payload, min(most, MOST_INFLATED))
+        return WebSocketFrame(self._opcode, payload)
+
+    def _keep(self, payload: bytes) -> None:
+        """Keep a fragment that is not the last one of its message."""
+        self._fragments += 1
+        if self._fragments > MOST_FRAGMENTS:
+            raise FrameError(CloseCode.POLICY, f"the message has more than {MOST_FRAGMENTS} fragments")
+        if self._message is None:
+            self._message = bytearray(payload)
+        else:
+            self._message += payload
 
     def _frame(self, most: int) -> tuple[int, bytes] | None:
         """The first byte and the unmasked payload of the next frame, once all of it is there. The header is checked as

@@ -30,6 +30,7 @@ _WINDOWS = {str(bits): bits for bits in range(9, 16)}
 _FLAGS = frozenset({"server_no_context_takeover", "client_no_context_takeover"})
 _AGREED = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 _LARGEST = 15
+_NAMED = "server_max_window_bits"
 
 
 class Fields(Protocol):
@@ -51,6 +52,8 @@ class Handshake(Struct, frozen=True, gc=False):
     window: int
     """The window in bits with which answers may be compressed; 0: the client did not offer that, or offered what cannot
     be done here."""
+    named: bool
+    """Did the offer name this window? The answer must name it then (RFC 7692 section 7.1.2.1)."""
 
 
 class HandshakeFault(Struct, frozen=True):
@@ -77,8 +80,8 @@ def read_handshake(head: bytes) -> Handshake | None:
             return None
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0" or fault(headers) is not None:
         return None
-    window = window_offered(headers.get("sec-websocket-extensions", ""))
-    return Handshake(match[1].decode("ascii"), headers, headers["sec-websocket-key"], window)
+    window, named = window_offered(headers.get("sec-websocket-extensions", ""))
+    return Handshake(match[1].decode("ascii"), headers, headers["sec-websocket-key"], window, named)
 
 
 def fault(headers: Fields) -> HandshakeFault | None:
@@ -114,19 +117,19 @@ def accepted(handshake: Handshake, server: str) -> bytes:
         f"Server: {server}",
     ]
     if handshake.window:
-        narrow = f"; server_max_window_bits={handshake.window}" if handshake.window < _LARGEST else ""
+        narrow = f"; server_max_window_bits={handshake.window}" if handshake.named else ""
         lines.append(f"Sec-WebSocket-Extensions: {_AGREED}{narrow}")
     return "\r\n".join((*lines, "\r\n")).encode("ascii")
 
 
-def window_offered(extensions: str) -> int:
-    """The window of the first offer of permessage-deflate that can be accepted (RFC 7692 section 7.1); 0: there is
-    none."""
+def window_offered(extensions: str) -> tuple[int, bool]:
+    """The window of the first offer of permessage-deflate that can be accepted (RFC 7692 section 7.1), and whether the
+    offer named it; 0: there is none."""
     for offer in extensions.split(","):
         name, *params = (part.strip() for part in offer.split(";"))
         if name.lower() == "permessage-deflate" and (window := _window(params)):
-            return window
-    return 0
+            return window, any(param.partition("=")[0].strip() == _NAMED for param in params)
+    return 0, False
 
 
 def _window(params: list[str]) -> int:
@@ -138,7 +141,7 @@ def _window(params: list[str]) -> int:
         if name in met:
             return 0
         met.add(name)
-        if name == "server_max_window_bits":
+        if name == _NAMED:
             window = _WINDOWS.get(value, 0)
         elif name == "client_max_window_bits":
             window = window if not equals or value in _WINDOWS or value == "8" else 0

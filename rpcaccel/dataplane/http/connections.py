@@ -28,6 +28,8 @@ _LOOK_EVERY = 1.0
 """Seconds between two looks for idle connections, or a quarter of the read timeout if that is less."""
 _SENT_EVERY = 0.02
 """Seconds between two checks, while the worker drains, whether the last answers have been sent."""
+_FAREWELL = 0.2
+"""The last seconds of draining: WebSockets whose calls are not answered by then are told that they end."""
 _UNREAD = object()
 
 
@@ -79,8 +81,9 @@ class Lanes:
         for lane in list(self.open):
             lane.close_if_idle()
         until = time.monotonic() + within
-        while self._busy() and time.monotonic() < until:  # noqa: ASYNC110 -- as below
-            await asyncio.sleep(_SENT_EVERY)
+        await self._wait_until(until - min(_FAREWELL, within / 2))
+        self.websockets.dismiss()
+        await self._wait_until(until)
         self.websockets.abort()
         self._web.pre_shutdown()
         await self._web.shutdown(max(within, 0.001))  # to aiohttp 0 means no limit
@@ -90,15 +93,21 @@ class Lanes:
             if lane.transport is not None:
                 lane.transport.abort()
 
+    async def _wait_until(self, until: float) -> None:
+        """Wait until nothing is under way, or until this time."""
+        while self._busy() and time.monotonic() < until:  # noqa: ASYNC110 -- nobody is told
+            await asyncio.sleep(_SENT_EVERY)
+
     def _busy(self) -> bool:
         """Is an answer waited for, or a WebSocket not closed yet?"""
         return bool(self.websockets.open) or any(lane.task is not None for lane in self.open)
 
     def _lost(self, why: str, connection: Watched) -> None:
-        """Count a connection that is closed because its client is too slow."""
-        self.front.lost(why)
+        """Count a connection that is closed because its client is too slow; a WebSocket is told so."""
         if isinstance(connection, WebSocket):
-            self.front.cut(connection.head.route, connection.session.count, "slow")
+            connection.give_up(why)
+        else:
+            self.front.lost(why)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

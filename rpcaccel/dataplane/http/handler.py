@@ -39,6 +39,10 @@ _TIMEOUT = response_headers.TIMEOUT.lower()
 _SOON = "Retry-After: 1\r\n"
 GZIP = "Content-Encoding: gzip\r\n"
 NO_WEBSOCKETS = "there are no WebSockets here: send calls by POST, and poll a filter instead of subscribing"
+NOT_PLAIN = (
+    "open a WebSocket by a plain GET without a body, on a connection of its own; its path may have no percent sign, "
+    "and no header may come twice"
+)
 INLINE_GZIP = 64 * 1024
 """Bytes of the longest answer that is compressed at once. A longer one is compressed in a thread, so that no other call
 waits for that."""
@@ -291,7 +295,7 @@ class RequestHandler:
         """The answer to a handshake that is not well-formed, or that came where none can be taken."""
         if not self.settings.websocket.enabled:
             return self._unopened("websocket-off", 403, named, NO_WEBSOCKETS)
-        found = fault(named) or HandshakeFault(400, "open a WebSocket by a plain GET on a connection of its own")
+        found = fault(named) or HandshakeFault(400, NOT_PLAIN)
         told = f"Upgrade: websocket\r\nSec-WebSocket-Version: {VERSION}\r\n"
         return self._unopened("websocket", found.status, named, found.words, told)
 

@@ -3,7 +3,8 @@
 Once a second connections are closed that have been sending the head of a request for too long, or that take their
 answers too slowly: nothing is spent on that for each call. The bytes that wait for all clients together are bounded at
 the moment in which an answer is written that its client does not take at once. Bodies are read under a time limit of
-their own (dataplane.http.aiohttp_server and fast_protocol).
+their own (dataplane.http.aiohttp_server and fast_protocol). A WebSocket has no time for its answers, because its pings
+tell whether its client reads.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ class Watched(Protocol):
 class _Taking:
     """A client that has more to take than its connection holds. Times in seconds, sizes in bytes."""
 
-    __slots__ = ("held", "left", "moved", "since", "transport")
+    __slots__ = ("held", "left", "moved", "since", "timed", "transport")
 
-    def __init__(self, transport: Transport, held: int, now: float) -> None:
+    def __init__(self, transport: Transport, held: int, now: float, *, timed: bool) -> None:
         self.transport = transport
+        self.timed = timed
+        """Does the write timeout hold for it?"""
         self.held = held
         """Bytes that are held for the client until it has taken all: a part of an answer cannot be freed alone."""
         self.left = held
@@ -81,22 +84,28 @@ class SlowClients:
     """The watch over the connections of one worker. Times are seconds of time.monotonic, sizes are bytes."""
 
     def __init__(self, connections: Callable[[], Iterable[Watched]], on_lost: Callable[[str, Watched], None]) -> None:
-        """`on_lost` is called with the reason, in a word, when a connection is closed."""
+        """`on_lost` is called with the reason, in a word, when a connection is given up. It is broken off then, unless
+        it is told why and `leaves`."""
         self._connections = connections
         self._on_lost = on_lost
         self._taking: dict[Watched, _Taking] = {}
         self._held = 0
+        self._leaving: dict[Watched, int] = {}
+        """The bytes that are held for connections whose clients were told that they are given up, the first one told
+        first."""
+        self._parting = 0
+        """The sum of these."""
 
-    def waits(self, connection: Watched, now: float, max_unsent: int) -> None:
+    def waits(self, connection: Watched, now: float, max_unsent: int, *, timed: bool = True) -> None:
         """Watch a connection to which more was written than its client takes at once. Others are closed where that
-        makes too much for all together."""
+        makes too much for all together. `timed`: does the write timeout hold for it?"""
         transport = connection.transport
         if transport is None:
             return
         self.no_longer(connection)
-        taking = self._taking[connection] = _Taking(transport, transport.get_write_buffer_size(), now)
+        taking = self._taking[connection] = _Taking(transport, transport.get_write_buffer_size(), now, timed=timed)
         self._held += taking.held
-        if self._held > max_unsent:
+        if self._held + self._parting > max_unsent:
             self._make_room(now, max_unsent, newest=taking)
 
     def grew(self, connection: Watched, size: int, now: float, max_unsent: int) -> None:
@@ -109,7 +118,7 @@ class SlowClients:
         taking.left += size
         self._held += held - taking.held
         taking.held = held
-        if self._held > max_unsent:
+        if self._held + self._parting > max_unsent:
             self._make_room(now, max_unsent, newest=taking)
 
     def no_longer(self, connection: Watched) -> None:
@@ -117,6 +126,23 @@ class SlowClients:
         taking = self._taking.pop(connection, None)
         if taking is not None:
             self._held -= taking.held
+        self._parting -= self._leaving.pop(connection, 0)
+
+    def leaves(self, connection: Watched, max_unsent: int) -> None:
+        """Note that the client of a connection was told that it is given up. What is held for it stays for as long as
+        the connection lets it, so that the client may read why. For all of these together one part in ROOM of the bound
+        is held, or one connection: beyond that those are broken off that were told first."""
+        taking = self._taking.get(connection)
+        if taking is None:
+            return
+        self.no_longer(connection)
+        self._leaving[connection] = taking.held
+        self._parting += taking.held
+        while self._parting > max_unsent // ROOM and len(self._leaving) > 1:
+            first = next(iter(self._leaving))
+            self.no_longer(first)
+            if first.transport is not None:
+                first.transport.abort()
 
     def look(self, now: float, *, read_timeout: float, write_timeout: float, max_unsent: int) -> None:
         """Close the connections of clients that had time enough, and of the slowest when too much is held for all."""
@@ -126,9 +152,9 @@ class SlowClients:
                 self._let_go(connection, transport, "slow-head")
         for connection, taking in list(self._taking.items()):
             taking.look(now)
-            if now - taking.since > write_timeout:
+            if taking.timed and now - taking.since > write_timeout:
                 self._let_go(connection, taking.transport, "slow-reader")
-        if self._held > max_unsent:
+        if self._taking and self._held + self._parting > max_unsent:
             self._make_room(now, max_unsent)
 
     def _make_room(self, now: float, max_unsent: int, newest: _Taking | None = None) -> None:
@@ -140,7 +166,7 @@ class SlowClients:
         for taking in self._taking.values():
             taking.look(now)
         spared = max(self._taking.values(), key=lambda one: (one.held, one.moved, one.since))
-        if self._held - spared.held <= max_unsent:
+        if self._held + self._parting - spared.held <= max_unsent:
             return
         order = sorted(self._taking.items(), key=lambda item: (item[1] is newest, *item[1].patience(now)))
         for connection, taking in order:
@@ -150,9 +176,10 @@ class SlowClients:
                 self._let_go(connection, taking.transport, "unsent-too-much")
 
     def _let_go(self, connection: Watched, transport: Transport, why: str) -> None:
-        self.no_longer(connection)
         self._on_lost(why, connection)
-        transport.abort()
+        if connection not in self._leaving:
+            self.no_longer(connection)
+            transport.abort()
 
 
 LOOK_EVERY = 1.0

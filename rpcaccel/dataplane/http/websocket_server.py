@@ -11,9 +11,12 @@ from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.http.websocket import TURN, WebSocket
+from rpcaccel.dataplane.http.websocket_writer import WebSocketWriter
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks at all WebSockets, or a quarter of the shortest limit if that is less."""
+_LINE_EVERY = 1.0
+"""Seconds between two lines in the log, at the least."""
 _NEEDLESS = ("sec-websocket-", "cookie", "accept")
 """The beginnings of the names of headers that nobody reads once the WebSocket is open. Accept-Encoding is about HTTP
 answers: messages are compressed as the handshake says."""
@@ -27,11 +30,16 @@ class WebSocketServer:
         self.shortcut = shortcut
         self.slow = slow
         self.open: set[WebSocket] = set()
+        self.partial = 0
         self._by_holder: dict[str, int] = {}
         """How many WebSockets each client has."""
         self._unseen: list[WebSocket] = []
         """The WebSockets that the look under way has still to look at."""
         self._looking: asyncio.TimerHandle | None = None
+        self._next_line = 0.0
+        """When the next line may be logged."""
+        self._unlogged = 0
+        """How many WebSockets were closed without a line since the last one."""
 
     def __repr__(self) -> str:
         return f"<{len(self.open)} websockets>"
@@ -69,6 +77,26 @@ class WebSocketServer:
                 await asyncio.sleep(0)
                 ends = monotonic() + TURN
 
+    def dismiss(self) -> None:
+        """Close what is left although its calls are not answered: the worker ends soon."""
+        for socket in list(self.open):
+            socket.dismiss()
+
+    def note(self, socket: WebSocketWriter, why: str) -> None:
+        """Log that a WebSocket is closed through its client's fault: a line a second at the most, so that the operator
+        finds the client."""
+        now = monotonic()
+        if now < self._next_line:
+            self._unlogged += 1
+            return
+        import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
+
+        log, head = structlog.get_logger("rpcaccel.websockets"), socket.head
+        network = head.place if head.route is None else head.route.network.name
+        about = {"client": socket.holder, "network": network, "reason": why, "unread": socket.unread}
+        log.warning("a WebSocket is closed through its client's fault", **about, more=self._unlogged)
+        self._next_line, self._unlogged = now + _LINE_EVERY, 0
+
     def abort(self) -> None:
         """Break off what is left."""
         if self._looking is not None:
@@ -80,10 +108,11 @@ class WebSocketServer:
     def _look(self) -> None:
         """Look at some WebSockets, as many as one may hold the loop for."""
         now, http = monotonic(), self.front.settings
+        every = min(_LOOK_EVERY, http.websocket.ping / 4, http.websocket.idle / 4, http.read_timeout / 4)
         if not self._unseen:
             self._unseen = list(self.open)
-        while self._unseen and monotonic() < now + TURN:
-            self._unseen.pop().look(now, http)
-        every = min(_LOOK_EVERY, http.websocket.ping / 4, http.websocket.idle / 4, http.read_timeout / 4)
-        loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(0.0 if self._unseen else every, self._look)
+        try:
+            while self._unseen and monotonic() < now + TURN:
+                self._unseen.pop().look(now, http)
+        finally:  # a bug that one of them meets must not end the watch over the others
+            self._looking = asyncio.get_running_loop().call_later(0.0 if self._unseen else every, self._look)

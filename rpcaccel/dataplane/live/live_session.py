@@ -121,6 +121,12 @@ class MessageTurn:
         self.session.hold(subscription)
         self._new.append(subscription)
 
+    def drop(self) -> None:
+        """End the subscriptions: the message was refused after all, and its client has not learnt their ids."""
+        new, self._new = self._new, []
+        for subscription in new:
+            self.session.end(subscription.id)
+
     def settle(self) -> None:
         """Begin the subscriptions: the answer to the message is written."""
         new, self._new = self._new, []

@@ -85,11 +85,13 @@ class Calls:
         tally.bytes_in += len(body)
         # An object in ASCII, the usual body, needs no check for UTF-8 and is no batch.
         usual = body.startswith(b"{") and body.isascii()
-        decoded = jsonrpc.decode_member(body) if usual else jsonrpc.decode(body)
+        decoded = jsonrpc.decode_member(body) if usual else jsonrpc.decode(body, self.settings.max_batch)
         if not tally.requests & _UNTIMED:
             tally.step(Step.PARSE, self.clock() - started)
         if isinstance(decoded, list):
             return self._batch(decoded, route, caller)
+        if decoded is jsonrpc.TOO_MANY:
+            return self._too_long()
         if isinstance(decoded, Invalid):
             tally.refused("malformed")
             return Answered((jsonrpc.refusal(decoded),))
@@ -106,18 +108,21 @@ class Calls:
 
     def _batch(self, members: list[Raw], route: PathRoute, caller: Caller) -> Answered | Pending[Answered]:
         """Independent calls, answered in order: hits at once, misses together, one failing item spoils no other."""
-        tally, guest = self._engine.tally, caller.guest
-        tally.batches += 1
-        most = self.settings.max_batch
-        if len(members) > most:
-            tally.refused("batch-too-long")
-            message = f"batch too long: {len(members)} calls, at most {most} are taken"
-            return Answered((jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)),))
+        guest = caller.guest
+        self._engine.tally.batches += 1
         if guest is not None and (refused := guest.batch(len(members))) is not None:
             return Answered((jsonrpc.error_reply(b"null", refused.error),), http=refused.http)
         batch = _Batch(members, self.settings.max_batch_answer)
         self.take_turn(batch, route, caller)
         return self.whole(batch, route, caller) if batch.settled else _BatchFetch(self, batch, route, caller).begin()
+
+    def _too_long(self) -> Answered:
+        """The answer to a batch of more calls than are taken. How many more is not known: the rest is not read."""
+        tally, most = self._engine.tally, self.settings.max_batch
+        tally.batches += 1
+        tally.refused("batch-too-long")
+        message = f"batch too long: more than {most} calls"
+        return Answered((jsonrpc.refusal(Invalid(jsonrpc.INVALID_REQUEST, message)),))
 
     def whole(self, batch: _Batch, route: PathRoute, caller: Caller) -> Answered:
         """The answer to a batch whose items are all settled."""

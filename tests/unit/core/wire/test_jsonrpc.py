@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from rpcaccel.core.wire import jsonrpc
-from rpcaccel.core.wire.jsonrpc import Call, Invalid, decode, decode_member
+from rpcaccel.core.wire.jsonrpc import NOT_JSON, TOO_MANY, Call, Invalid, decode, decode_member
 
 SCALAR_IDS = [b"1", b"1.50", b"-0", b"1e3", b"123456789012345678901234567890", b'"1"', b'"a\\u0041"', b"true", b"null"]
 
@@ -158,3 +161,32 @@ def test_a_batch_that_nests_too_deeply_in_too_many_places_is_refused_in_words() 
     deep = b"[" * 2_000 + b"]" * 2_000
     assert decode(b"[" + b",".join([deep] * 100) + b"]") == jsonrpc.TOO_DEEP
     assert decode(b"[" + deep + b",1") == jsonrpc.NOT_JSON
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+@pytest.mark.parametrize("member", [b"1", b"{}", b"[1,[2,3]]", b'",]"', b" null ", b'{"a":[1,2,3,4]}'])
+def test_a_batch_may_have_so_many_members_and_no_more(most: int, member: bytes) -> None:
+    for space in (b"", b" "):
+        fits = space + b"[" + b",".join([member] * most) + space + b"]" + space
+        assert len(cast(list[Raw], decode(fits, most))) == most
+        assert decode(fits.replace(b"[", b"[1,", 1), most) is TOO_MANY
+
+
+def test_what_is_no_json_is_so_within_the_bound() -> None:
+    for text in (b"[1,1", b"[1,1,", b"[1,1,]", b"[1 1]", b"[1,1]]", b"[1,1}", b"[", b"[,]"):
+        assert decode(text, 2) == NOT_JSON
+
+
+def test_a_deep_batch_may_have_so_many_members_and_no_more() -> None:
+    deep = b"[" * 3000 + b"]" * 3000
+    assert len(cast(list[Raw], decode(b"[%b,1,2]" % deep, 3))) == 3
+    assert decode(b"[%b,1,2,3]" % deep, 3) is TOO_MANY
+
+
+def test_members_beyond_the_bound_take_no_memory() -> None:
+    body = b"[" + b"1," * 2_000_000 + b"1]"
+    tracemalloc.start()
+    assert decode(body, 1000) is TOO_MANY
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * len(body)

@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcaccel.core.wire.websocket_frames import (
+    MOST_FRAGMENTS,
+    MOST_INFLATED,
+    UNFINISHED,
     CloseCode,
     FrameError,
     Opcode,
@@ -32,7 +35,8 @@ def read(*pieces: bytes, deflates: bool = False) -> list[WebSocketFrame]:
     for piece in pieces:
         reader.feed(piece)
         while (one := reader.next(MOST)) is not None:
-            found.append(one)
+            if one is not UNFINISHED:
+                found.append(one)
     return found
 
 
@@ -141,6 +145,15 @@ def test_what_is_compressed_is_not_decompressed_beyond_the_bound() -> None:
     assert peak < 200_000
 
 
+def test_what_is_compressed_has_a_bound_of_its_own() -> None:
+    reader = WebSocketReader(deflates=True)
+    reader.feed(squeezed(b" " * MOST_INFLATED) + squeezed(b" " * (MOST_INFLATED + 1)))
+    assert reader.next(5 << 20) == WebSocketFrame(Opcode.TEXT, b" " * MOST_INFLATED)
+    with pytest.raises(FrameError, match="larger than 1048576 bytes when it is decompressed") as refused:
+        reader.next(5 << 20)
+    assert refused.value.code == TOO_BIG
+
+
 def test_what_is_no_deflate_is_refused() -> None:
     with pytest.raises(FrameError) as refused:
         read(frame(b"\xff\xff\xff", bits=0x40), deflates=True)
@@ -197,6 +210,37 @@ def test_a_part_is_known_to_be_there_until_the_rest_comes() -> None:
     told = []
     for piece in (b"", frame(b"abc", fin=False), frame(b"d", Opcode.CONTINUATION)[:3], frame(b"d", 0)[3:]):
         reader.feed(piece)
-        assert (reader.next(MOST) is None) == (len(told) < 3)
+        assert (reader.next(MOST) in (None, UNFINISHED)) == (len(told) < 3)
         told.append(reader.within)
     assert told == [False, True, True, False]
+
+
+def test_the_fragments_of_a_message_are_read_one_by_one() -> None:
+    reader = WebSocketReader()
+    reader.feed(frame(b"a", fin=False) + frame(b"b", Opcode.CONTINUATION, fin=False) + frame(b"c", Opcode.CONTINUATION))
+    assert [reader.next(MOST) for _ in range(4)] == [UNFINISHED, UNFINISHED, WebSocketFrame(Opcode.TEXT, b"abc"), None]
+
+
+def test_fragments_are_not_copied_with_every_further_one() -> None:
+    reader = WebSocketReader()
+    reader.feed(frame(b"x" * (1 << 20), fin=False) + frame(b"", Opcode.CONTINUATION, fin=False))
+    assert reader.next(2 << 20) is UNFINISHED
+    tracemalloc.start()
+    assert reader.next(2 << 20) is UNFINISHED
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_a_message_may_have_so_many_fragments() -> None:
+    empty, reader = frame(b"", Opcode.CONTINUATION, fin=False), WebSocketReader()
+    for _ in range(2):  # each message may have as many
+        reader.feed(frame(b"", fin=False) + empty * (MOST_FRAGMENTS - 1) + frame(b"x", Opcode.CONTINUATION))
+        assert [one for _ in range(MOST_FRAGMENTS + 1) if (one := reader.next(MOST)) is not UNFINISHED] == [
+            WebSocketFrame(Opcode.TEXT, b"x")
+        ]
+    reader.feed(frame(b"", fin=False) + empty * MOST_FRAGMENTS)
+    assert {reader.next(MOST) for _ in range(MOST_FRAGMENTS)} == {UNFINISHED}
+    with pytest.raises(FrameError, match="more than 10000 fragments") as refused:
+        reader.next(MOST)
+    assert refused.value.code == CloseCode.POLICY

@@ -25,10 +25,17 @@ def test_the_answer_proves_that_the_key_was_read() -> None:
     assert told.endswith("\r\n\r\n")
 
 
-def test_a_narrow_window_is_told_back() -> None:
-    found = read_handshake(handshake(Sec_WebSocket_Extensions="permessage-deflate; server_max_window_bits=10"))
+@pytest.mark.parametrize("bits", [9, 10, 15])
+def test_a_window_that_was_named_is_told_back(bits: int) -> None:
+    found = read_handshake(handshake(Sec_WebSocket_Extensions=f"permessage-deflate; server_max_window_bits={bits}"))
     assert found is not None
-    assert "; server_max_window_bits=10\r\n" in accepted(found, "x").decode()
+    assert f"; server_max_window_bits={bits}\r\n" in accepted(found, "x").decode()
+
+
+def test_a_window_that_was_not_named_is_not_told() -> None:
+    found = read_handshake(handshake(Sec_WebSocket_Extensions="permessage-deflate; client_max_window_bits=15"))
+    assert found is not None
+    assert "max_window_bits" not in accepted(found, "x").decode()
 
 
 def test_no_subprotocol_and_no_unknown_extension_is_chosen() -> None:
@@ -118,4 +125,4 @@ def test_a_head_that_two_parsers_might_read_in_two_ways_is_not_read(text: bytes)
     ],
 )
 def test_an_offer_of_compression_is_taken_where_it_can_be_kept(offered: str, window: int) -> None:
-    assert window_offered(offered) == window
+    assert window_offered(offered)[0] == window

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rpcaccel.dataplane.http.slow_clients import LEAST_TAKEN, SlowClients
+from typing import cast
+
+from rpcaccel.dataplane.http.slow_clients import LEAST_TAKEN, ROOM, SlowClients, Watched
 
 MIB = 1 << 20
 
@@ -22,7 +24,9 @@ class Transport:
 class Connection:
     """A connection with the knobs a test needs."""
 
-    def __init__(self, unsent: int = 0, head_since: float = 0.0) -> None:
+    def __init__(self, unsent: int = 0, head_since: float = 0.0, *, told: bool = False) -> None:
+        """`told`: is the client told when it is given up?"""
+        self.told = told
         self.wire = Transport()
         self.wire.unsent = unsent
         self.head_since = head_since
@@ -39,15 +43,20 @@ class Watch:
         self.lost: list[str] = []
         self.connections = list(connections)
         self.max_unsent = max_unsent
-        self._patience = SlowClients(lambda: self.connections, lambda why, _connection: self.lost.append(why))
+        self._patience = SlowClients(lambda: self.connections, self._let_go)
         for connection in connections:
             if connection.wire.unsent:
                 self.writes(connection, connection.wire.unsent)
 
+    def _let_go(self, why: str, connection: Watched) -> None:
+        self.lost.append(why)
+        if cast(Connection, connection).told:
+            self._patience.leaves(connection, self.max_unsent)
+
     def writes(self, connection: Connection, unsent: int, now: float = 0.0) -> Connection:
         """An answer is written, of which so many bytes are not taken."""
         connection.wire.unsent = unsent
-        self._patience.waits(connection, now, self.max_unsent)
+        self._patience.waits(connection, now, self.max_unsent, timed=not connection.told)
         return connection
 
     def adds(self, connection: Connection, size: int, *, takes: int, now: float) -> None:
@@ -198,3 +207,21 @@ def test_messages_to_a_client_that_is_not_watched_count_nothing() -> None:
     watch = Watch(Connection())
     watch.adds(watch.connections[0], MIB, takes=0, now=1.0)
     assert watch.look(100.0) == []
+
+
+def test_who_is_told_that_it_must_leave_is_not_broken_off_at_once_nor_counted_again() -> None:
+    told, other = Connection(unsent=MIB, told=True), Connection(unsent=2 * MIB, told=True)
+    watch = Watch(told, other, max_unsent=MIB // 2)
+    for second in (1.0, 2.0, 100.0):
+        assert watch.look(second) == ["unsent-too-much"]
+    assert (told.wire.aborted, other.wire.aborted) == (False, False)
+
+
+def test_those_that_are_told_hold_no_more_than_their_part_and_the_bound_is_kept() -> None:
+    watch = Watch(max_unsent=40 * MIB)
+    clients = [watch.writes(Connection(told=True), MIB, number / 1000) for number in range(600)]
+    kept = [client for client in clients if not client.wire.aborted]
+    assert sum(client.wire.unsent for client in kept) <= 41 * MIB
+    leaving = len(watch.lost) - (600 - len(kept))
+    assert 0 < leaving <= 40 // ROOM, "those that were told first are broken off first"
+    assert kept == clients[-len(kept) :]

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcaccel.core.client_limits import hashed, make
-from rpcaccel.dataplane.http.websocket import SocketState, WebSocket
+from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.http.websocket_writer import SocketState
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import BINARY, CLOSE, PING, PONG, TEXT, RawSocket, frame, handshake, squeezed
 from tests.support.fleet import gated_nodes
@@ -421,3 +422,14 @@ async def test_settings_changed_at_run_time_hold_for_open_connections() -> None:
                 server.look(0.0, proxy.worker._front.settings)
                 assert (await client.got()).closed[0] == code
             await until(lambda: not proxy.worker._lanes.websockets.open)
+
+
+async def test_a_message_in_many_fragments_lets_others_have_their_turn() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+        server, turns = socket_of(proxy), 0
+        server.data_received(frame(CHAIN[:9], fin=False) + frame(b"", 0, fin=False) * 5000 + frame(CHAIN[9:], 0))
+        while not tally(proxy).requests:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 3
+        assert (await client.got()).json["id"] == 7

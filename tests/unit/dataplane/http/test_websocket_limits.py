@@ -9,10 +9,14 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from rpcaccel.core.client_limits import hashed, make
+from rpcaccel.core.wire.websocket_frames import text_header
+from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.handler import HttpAnswer
-from rpcaccel.dataplane.http.websocket import FAREWELL, WebSocket
+from rpcaccel.dataplane.http.websocket import WebSocket
+from rpcaccel.dataplane.http.websocket_writer import FAREWELL, SocketState
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.simnode.server.factories import harmony_nodes
 from tests.support.dataplane.raw_socket import CLOSE, PING, TEXT, RawSocket, frame, handshake
@@ -46,6 +50,9 @@ class Subscribed(LiveSession):
 
 
 class NotedTurn(MessageTurn):
+    def drop(self) -> None:
+        cast(Subscribed, self.session).heard.append("dropped")
+
     def settle(self) -> None:
         session = cast(Subscribed, self.session)
         session.heard.append("settled")
@@ -103,7 +110,8 @@ async def test_a_handshake_where_none_can_be_taken_is_told_so(first: bytes) -> N
             await reader.readexactly(int(headers["content-length"]))
         client.send(handshake("/" if first else "/%2F"))
         assert (await client.head())[0] == 400
-        assert b"on a connection of its own" in await reader.read()
+        words = await reader.read()
+        assert b"on a connection of its own; its path may have no percent sign" in words
         writer.close()
 
 
@@ -176,6 +184,23 @@ async def test_what_a_message_subscribes_to_begins_behind_its_answer_and_ends_wi
         assert session.sink.notify(b"x") is False
 
 
+async def test_a_bug_that_is_met_later_is_told_with_the_id_and_what_was_subscribed_to_ends() -> None:
+    async with gated_nodes() as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+        (server,) = sockets(proxy)
+        session = Subscribed(server)
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        client.send(frame(BLOCK.replace(b'"id":1', b'"id":"mine"')))
+        await nodes[0].arrived.wait()
+        (pending,) = server._running
+        assert isinstance(pending, Pending)
+        pending.land(None, ValueError("a bug"))
+        told = (await client.got()).json
+        assert (told["id"], told["error"]["message"]) == ("mine", "internal error")
+        assert session.heard == ["dropped"]
+        assert (tally(proxy).refusals, tally(proxy).in_flight) == ({"bug": 1}, 0)
+        nodes[0].release()
+
+
 async def test_a_subscriber_that_leaves_too_much_unread_is_told_and_closed() -> None:
     limits = {"websocket": {"queue": 256 * KIB}, "write_timeout": 60}
     async with (
@@ -198,6 +223,115 @@ async def test_a_subscriber_that_leaves_too_much_unread_is_told_and_closed() -> 
         assert tally(proxy).networks[0].cut == {"slow": 1}
 
 
+async def test_answers_that_were_asked_for_do_not_count_against_notifications() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"websocket": {"queue": 64 * KIB}}) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        server.pause_writing()
+        server.write((text_header(10 * MIB), b"x" * 10 * MIB))
+        assert server.notify(b"y" * 60_000)
+        assert server.notify(b"y" * 60_000)
+        assert not server.notify(b"y"), "more than 64 KiB of notifications are unread"
+        assert [len((await client.got()).payload) for _ in range(3)] == [10 * MIB, 60_000, 60_000]
+        assert (await client.got()).closed[0] == 1013
+        assert tally(proxy).refusals == {"slow-reader": 1}
+
+
+async def test_a_client_below_its_bounds_is_not_given_up_because_it_takes_little() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"write_timeout": 10}) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        Subscribed(server)
+        while not server.writing_paused:
+            server.notify(b"x" * 10_000)
+        began, settings = server._silence.heard, proxy.worker._front.settings
+        slow = proxy.worker._lanes.slow
+        slow.look(began + 1000.0, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB)
+        for after in (0.0, 31.0, 61.0, 74.0):
+            server.look(began + after, settings)
+        assert tally(proxy).refusals == {}
+        server.look(began + 76.0, settings)
+        assert server.state is SocketState.CLOSING
+        assert tally(proxy).refusals == {"slow-subscriber": 1}
+        while (came := await client.got()).opcode != CLOSE:
+            assert came.opcode in (TEXT, PING)
+        assert came.closed[0] == 1013
+
+
+async def test_who_takes_something_is_there_without_a_word() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+    ):
+        (server,) = sockets(proxy)
+        Subscribed(server)
+        while not server.writing_paused or server.unread < 3 * MIB:
+            server.notify(b"x" * 10_000)
+        began, settings = server._silence.heard, proxy.worker._front.settings
+        server.look(began + 70.0, settings)
+        for after in (71.0, 141.0, 211.0):
+            left = server.unread
+            while server.unread >= left:
+                await client.got()
+            assert server.writing_paused
+            server.look(began + after, settings)
+            assert server._silence.heard == began + after
+
+
+async def test_a_client_that_must_make_room_is_counted_once_and_told() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes) as proxy,
+        RawSocket.open(proxy.worker.port, receives=4096) as client,
+        RawSocket.open(proxy.worker.port, receives=4096) as larger,
+    ):
+        ours = client.writer.get_extra_info("sockname")[1]
+        for server in sockets(proxy):
+            Subscribed(server)
+            assert server.transport is not None
+            small = server.transport.get_extra_info("peername")[1] == ours
+            while server.unread < (MIB if small else 2 * MIB):
+                server.notify(b"x" * 10_000)
+        now = next(iter(sockets(proxy)))._silence.heard + 1000.0
+        for _ in range(2):
+            proxy.worker._lanes.slow.look(now, read_timeout=30.0, write_timeout=10.0, max_unsent=MIB // 2)
+        assert tally(proxy).refusals == {"unsent-too-much": 1}
+        assert tally(proxy).networks[0].cut == {"slow": 1}
+        while (came := await client.got()).opcode != CLOSE:
+            pass
+        assert came.closed[0] == 1013
+        larger.writer.transport.abort()
+
+
+async def test_a_client_that_is_closed_through_its_own_fault_is_named_in_the_log() -> None:
+    key = make(b"\x07" * 32)
+    keys = {"keys": {"shop": {"hashes": [hashed(key)]}}}
+    with capture_logs() as lines:
+        async with harmony_nodes(1) as nodes, proxying(nodes, clients=keys) as proxy:
+            for _ in range(2):
+                async with RawSocket.open(proxy.worker.port, f"/key/{key}/harmony-s0") as client:
+                    client.send(frame(b"", 3))
+                    assert (await client.got()).closed[0] == 1002
+                    assert await client.ended()
+            proxy.worker._lanes.websockets._next_line = 0.0
+            async with RawSocket.open(proxy.worker.port) as client:
+                (server,) = (one for one in sockets(proxy) if one.transport is not None)
+                server.give_up("slow-reader")
+    told = [line for line in lines if "WebSocket" in line["event"]]
+    assert [(line["client"], line["network"], line["reason"], line["more"]) for line in told] == [
+        ("key:shop", "harmony-s0", "the opcode 3 is reserved", 0),
+        ("address:127.0.0.1", "harmony-s0", "slow-reader", 1),
+    ]
+    assert key not in str(lines)
+
+
 async def test_a_client_that_reads_nothing_is_broken_off_when_its_time_is_over() -> None:
     limits = {"websocket": {"queue": 64 * KIB}, "write_timeout": 10}
     async with (
@@ -211,9 +345,9 @@ async def test_a_client_that_reads_nothing_is_broken_off_when_its_time_is_over()
             pass
         assert server.transport is not None
         settings = proxy.worker._front.settings
-        server.look(server._gives_up - 0.1, settings)
+        server.look(server.gives_up - 0.1, settings)
         assert not server.transport.is_closing()
-        server.look(server._gives_up + 0.1, settings)
+        server.look(server.gives_up + 0.1, settings)
         await until(lambda: not sockets(proxy))
 
 
@@ -301,6 +435,29 @@ async def test_a_flood_of_pings_makes_no_one_hold_more() -> None:
         client.writer.transport.abort()
 
 
+async def test_parts_of_messages_of_all_clients_together_are_bounded() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"max_unsent": MIB}) as proxy,
+        RawSocket.open(proxy.worker.port) as first,
+        RawSocket.open(proxy.worker.port) as second,
+    ):
+        watched = proxy.worker._lanes.websockets
+        first.send(frame(CHAIN.ljust(700 * KIB), fin=False))
+        await until(lambda: watched.partial == 700 * KIB)
+        second.send(frame(CHAIN.ljust(700 * KIB), fin=False))
+        assert (await second.got()).closed[0] == 1013
+        await until(lambda: watched.partial == 700 * KIB)
+        first.send(frame(b"", 0))
+        assert (await first.got()).json["id"] == 7
+        assert watched.partial == 0
+        first.send(frame(CHAIN, fin=False))
+        await until(lambda: watched.partial == len(CHAIN))
+        first.writer.transport.abort()
+        await until(lambda: watched.partial == 0)
+        assert tally(proxy).refusals == {"partial-too-much": 1}
+
+
 async def test_a_message_must_come_in_time_whatever_pings_come_between() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
         (server,) = sockets(proxy)
@@ -344,13 +501,13 @@ async def looked_at(**websocket: Any) -> AsyncIterator[tuple[Proxy, WebSocket, R
 
 async def test_a_silent_client_is_pinged_and_one_that_does_not_answer_is_closed() -> None:
     async with looked_at() as (proxy, server, client):
-        settings, began = proxy.worker._front.settings, server._heard
+        settings, began = proxy.worker._front.settings, server._silence.heard
         server.look(began + 29.0, settings)
         server.look(began + 31.0, settings)
         server.look(began + 32.0, settings)
         assert await client.got() == (PING, b"", False)
         client.send(frame(b"", 10))
-        await until(lambda: server._spoke)
+        await until(lambda: server._silence.spoke)
         for after in (40.0, 200.0, 201.0, 202.0):
             server.look(began + after, settings)
         assert [(await client.got()).opcode for _ in range(2)] == [PING, PING]
@@ -359,7 +516,7 @@ async def test_a_silent_client_is_pinged_and_one_that_does_not_answer_is_closed(
 
 async def test_who_neither_calls_nor_subscribes_is_closed_after_a_while() -> None:
     async with looked_at(ping=3600, idle=100) as (proxy, server, client):
-        settings, began = proxy.worker._front.settings, server._used
+        settings, began = proxy.worker._front.settings, server._silence.used
         session = Subscribed(server)
         server.look(began + 150.0, settings)
         session.subscriptions = 0
@@ -370,6 +527,46 @@ async def test_who_neither_calls_nor_subscribes_is_closed_after_a_while() -> Non
         server.look(began + 400.0, settings)
         assert (await client.got()).json == "first notification"
         assert (await client.got()).closed[0] == 1001
+
+
+async def test_pings_are_answered_while_as_many_calls_hang_as_there_may_be() -> None:
+    async with (
+        gated_nodes() as nodes,
+        proxying(nodes, http={"websocket": {"at_once": 2}}) as proxy,
+        RawSocket.open(proxy.worker.port) as client,
+    ):
+        nodes[0].hold("hmyv2_getBlockByNumber")
+        for number in range(3):
+            client.send(frame(BLOCK.replace(b"26", b"%d" % number).replace(b'"id":1', b'"id":%d' % number)))
+        client.send(frame(b"there?", PING))
+        assert await client.got() == (10, b"there?", False)
+        client.send(frame(b"still there?", PING) + frame(CHAIN) + frame(b"behind a call", PING))
+        assert (await client.got()).payload == b"still there?"
+        assert tally(proxy).requests == 2
+        nodes[0].release()
+        came = [await client.got() for _ in range(5)]
+        assert {one.json["id"] for one in came if one.opcode == TEXT} == {0, 1, 2, 7}
+        assert [one.payload for one in came if one.opcode != TEXT] == [b"behind a call"]
+
+
+async def test_a_change_of_the_number_of_subscriptions_holds_for_open_connections() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port):
+        (server,) = sockets(proxy)
+        proxy.worker.adopt(settings_for(nodes, http={"websocket": {"subscriptions": 3}}), 2)
+        server.look(server._silence.heard, proxy.worker._front.settings)
+        assert server.session.most == 3
+
+
+async def test_a_bug_of_one_look_does_not_end_the_watch() -> None:
+    bugs: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: bugs.append(about["exception"]))
+    async with looked_at(ping=0.05) as (proxy, server, client):
+        sound, server.session = server.session, cast(LiveSession, None)
+        await until(lambda: bugs)
+        server.session = sound
+        assert {type(bug) for bug in bugs} == {AttributeError}
+        assert (await client.got()).opcode == PING
+        assert proxy.worker._lanes.websockets.open == {server}
 
 
 async def test_the_worker_looks_by_itself() -> None:
@@ -384,9 +581,9 @@ async def test_a_client_that_does_not_answer_a_close_is_broken_off() -> None:
         server.close(1011, "again")
         assert (await client.got()).closed == (1012, "because")
         client.send(frame(CHAIN) + frame(b"", PING))
-        await until(lambda: server._spoke)
+        await until(lambda: server._silence.spoke)
         assert server.notify(b"x") is False
-        server.look(server._gives_up + 0.1, proxy.worker._front.settings)
+        server.look(server.gives_up + 0.1, proxy.worker._front.settings)
         assert await client.ended()
         assert FAREWELL < 30.0
 
@@ -435,9 +632,12 @@ async def test_draining_ends_in_time_whatever_clients_do() -> None:
         nodes[0].hold("hmyv2_getBlockByNumber")
         busy.send(frame(BLOCK))
         await nodes[0].arrived.wait()
+        Subscribed(sockets(proxy)[0])
         await proxy.worker.drain(0.05)
+        assert (await busy.got()).closed == (1012, "restarting: connect again")
         assert await busy.ended()
         assert tally(proxy).in_flight == 0
+        assert tally(proxy).networks[0].cut == {"drained": 1}
         nodes[0].release()
 
 

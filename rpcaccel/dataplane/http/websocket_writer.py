@@ -1,0 +1,162 @@
+"""The writing half of a WebSocket: answers and notifications, what a client may leave unread, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from time import monotonic
+from typing import Protocol
+
+from rpcaccel.core.wire.websocket_frames import CloseCode, close_frame, text_header
+from rpcaccel.dataplane.http.fast_protocol import ONE_WRITE
+from rpcaccel.dataplane.http.handler import RequestHandler
+from rpcaccel.dataplane.http.request_head import RequestHead
+from rpcaccel.dataplane.http.slow_clients import SlowClients
+from rpcaccel.dataplane.live.live_session import LiveSession
+
+FAREWELL = 5.0
+"""Seconds in which a client must take the close frame and answer it, before its connection is broken off."""
+PART_OF_UNSENT = 4
+"""One part in so many of http.max_unsent is what the unread answers of one client may have."""
+RESTARTING = "restarting: connect again"
+
+
+class SocketState(StrEnum):
+    """What a WebSocket is doing."""
+
+    OPEN = "open"
+    LEAVING = "leaving"
+    """The worker drains: what was read is answered, nothing more is read, then the WebSocket is closed."""
+    CLOSING = "closing"
+    """A close frame was sent. What the client sends is dropped, until it answers with a close frame of its own."""
+    CLOSED = "closed"
+
+
+_OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
+
+
+class Around(Protocol):
+    """What WebSockets write to and are judged by."""
+
+    front: RequestHandler
+    slow: SlowClients
+
+    def note(self, socket: WebSocketWriter, why: str) -> None:
+        """Log that a WebSocket is closed through its client's fault."""
+        ...
+
+
+class WebSocketWriter:
+    """Writes to one client. Implements Sink (dataplane.live.live_session), and what dataplane.http.slow_clients
+    watches. Times are seconds of time.monotonic."""
+
+    __slots__ = ("_asked", "_judge", "gives_up", "head", "holder", "sent", "session", "state", "transport",
+                 "writing_paused")  # fmt: skip
+    head_since = 0.0
+
+    def __init__(self, around: Around, head: RequestHead, holder: str) -> None:
+        """
+        Args:
+            head: the handshake's path and headers, read as those of a POST.
+            holder: the name under which the WebSockets of one client are counted.
+        """
+        self._judge = around
+        self.head = head
+        self.holder = holder
+        self.session = LiveSession(self, around.front.settings.websocket.subscriptions)
+        self.state = _OPEN
+        self.transport: asyncio.Transport | None = None
+        """None before the connection is made and after it is lost."""
+        self.writing_paused = False
+        """Is there more to send than the client takes?"""
+        self.sent = 0
+        """Bytes that were written."""
+        self._asked = 0
+        """At least the bytes of answers among what is unread."""
+        self.gives_up = 0.0
+        """When the connection is broken off; for CLOSING."""
+
+    def kept_up(self) -> None:
+        """Note that the client took what was written."""
+        self.writing_paused, self._asked = False, 0
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were written and that the client has not taken yet."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def notify(self, *parts: bytes) -> bool:
+        """Send one message, given in parts. False when the WebSocket is closed, or is closed now because its client
+        left too much unread. Never raises."""
+        if self.state is not _OPEN and self.state is not _LEAVING:
+            return False
+        settings = self._judge.front.settings
+        if self.writing_paused and self._too_slow(min(self._most(), settings.websocket.queue + self._asked)):
+            return False
+        return self._put((text_header(sum(map(len, parts))), *parts))
+
+    def write(self, parts: tuple[bytes, ...]) -> None:
+        """Write an answer or a control frame. Answers that were asked for may wait for longer than notifications, and
+        do not count against these."""
+        if self.state is _CLOSING or self.state is _CLOSED:
+            return
+        if self.writing_paused and self._too_slow(self._most()):
+            return
+        self._put(parts)
+        if self.writing_paused:
+            self._asked = min(self._asked + sum(map(len, parts)), self.unread)
+
+    def _most(self) -> int:
+        """Bytes that the client may leave unread of answers and notifications together."""
+        settings = self._judge.front.settings
+        return max(settings.websocket.queue, settings.max_unsent // PART_OF_UNSENT)
+
+    def _put(self, parts: tuple[bytes, ...]) -> bool:
+        transport, paused = self.transport, self.writing_paused
+        if transport is None or transport.is_closing():
+            return False
+        size = sum(map(len, parts))
+        self.sent += size
+        if size <= ONE_WRITE:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+        if paused:
+            self._judge.slow.grew(self, size, monotonic(), self._judge.front.settings.max_unsent)
+        return True
+
+    def _too_slow(self, most: int) -> bool:
+        """Close the WebSocket when its client left more than `most` bytes unread; was it closed?"""
+        if self.unread <= most:
+            return False
+        self.give_up("slow-subscriber" if self.session.count else "slow-reader")
+        return True
+
+    def give_up(self, why: str) -> None:
+        """Tell a client that does not keep up, and close the WebSocket; it is counted by the reason, in a word."""
+        if self.transport is None or self.state is _CLOSING:
+            return
+        around, unread = self._judge, self.unread
+        around.front.lost(why)
+        around.front.cut(self.head.route, self.session.count, "slow")
+        around.note(self, why)
+        self.close(CloseCode.TRY_LATER, f"too slow: {unread} bytes unread")
+        self.give_up_within(around.front.settings.write_timeout)
+
+    def close(self, code: int, reason: str) -> None:
+        """Close the WebSocket with a close code (RFC 6455 section 7.4.1) and a reason of at most 123 bytes."""
+        if self.transport is None or self.state is _CLOSING:
+            return
+        self.give_up_within(FAREWELL)
+        self._judge.slow.leaves(self, self._judge.front.settings.max_unsent)
+        self.transport.write(close_frame(code, reason))
+
+    def give_up_within(self, seconds: float) -> None:
+        """Note that the WebSocket is being closed, and is broken off after so many seconds."""
+        self.state, self.gives_up = _CLOSING, monotonic() + seconds
+
+    def dismiss(self) -> None:
+        """Close the WebSocket, whatever is under way: the worker ends."""
+        if self.state is _OPEN or self.state is _LEAVING:
+            self._judge.front.cut(self.head.route, self.session.count, "drained")
+            self.close(CloseCode.RESTART, RESTARTING)
