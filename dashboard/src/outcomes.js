@@ -13,6 +13,8 @@ export function codeColour(code) {
   return CODES[code] ?? OTHERS[digits % OTHERS.length];
 }
 
+/** Reasons that are no refusals: answers or notifications were left unread, and the connection was closed. */
+export const UNREAD = ["slow-reader", "unsent-too-much", "slow-subscriber"];
 /** Why a call, or what was to be one, was refused. */
 export const REFUSED = {
   malformed: "no JSON-RPC call", "malformed-http": "no proper HTTP request", "no-key": "no API key", "unknown-key": "an unknown API key", "in-flight": "too many calls at once",

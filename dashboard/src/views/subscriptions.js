@@ -13,7 +13,7 @@ const CLOSED = {
 };
 const LATE = "from a block becoming the served head until a notification of it was sent, in the last minute";
 
-const WINDOW = 10; // seconds that a rate is taken over, in the table by the server
+const WINDOW = 10; // seconds that a rate is averaged over at the least: those of the table
 const kindsOf = ({ kinds }) => Object.entries(kinds).map(([kind, many]) => `${kind} ${joined(count(many))}`);
 const sumOf = (rows, name) => rows.reduce((sum, row) => sum + row[name], 0);
 const late = ({ lateness }) => [lateness?.p50, lateness?.p99].map((value) => joined(duration(value))).join(" / ");
@@ -85,7 +85,7 @@ function saidOf(subscriptions, rows, minute) {
 export function subscriptionsSection() {
   const note = quiet();
   const table = networkTable();
-  const chart = new Chart({ label: `Notifications, mean of ${WINDOW} s`, zoom: true, height: 168, series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }] });
+  const chart = new Chart({ label: "Notifications, averaged", zoom: true, height: 168, series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }] });
   const told = h("div", { class: "told" });
   const body = h("div", {}, table.element, h("div", { class: "pair" }, chart.element, told));
   const element = section("Subscriptions", note, body);
