@@ -10,10 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import shutil
-import socket
-import subprocess
 import threading
 import time
 from typing import Any
@@ -31,6 +27,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
 from rpcaccel.dataplane.upstream.node_socket import NodeSocket
+from tests.support.services import Anvil
 
 WARM = 30.0
 """Seconds at the beginning that are not measured: the rhythm has to be learnt."""
@@ -122,43 +119,23 @@ def report(found: list[tuple[Way, int]], at: dict[int, float], block_time: float
     return Report(f"Heads, a block every {block_time:g} s", {}, [table])
 
 
-def wait_for(port: int) -> None:
-    """Wait until somebody listens on a port of this machine."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        with socket.socket() as trial:
-            if trial.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise SystemExit("anvil does not listen")
-
-
 def main() -> None:
     """Measure and show."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=200)
     parser.add_argument("--block-time", type=float, default=1.0)
     given = parser.parse_args()
-    anvil = os.environ.get("ANVIL") or shutil.which("anvil")
-    if anvil is None:
-        raise SystemExit("no anvil on the PATH, and ANVIL names none")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [anvil, "--port", str(port), "--block-time", f"{given.block_time:g}", "--silent"]
     at: dict[int, float] = {}
     stop = threading.Event()
-    with subprocess.Popen(command) as node:
-        try:
-            wait_for(port)
-            url = f"http://127.0.0.1:{port}"
-            watching = threading.Thread(target=watch, args=(url, at, stop))
-            watching.start()
-            found = asyncio.run(measure(url, given.block_time, given.blocks))
-            stop.set()
-            watching.join()
-        finally:
-            node.kill()
+    node = Anvil("--block-time", f"{given.block_time:g}")
+    try:
+        watching = threading.Thread(target=watch, args=(node.url, at, stop))
+        watching.start()
+        found = asyncio.run(measure(node.url, given.block_time, given.blocks))
+        stop.set()
+        watching.join()
+    finally:
+        node.stop()
     terminal(report(found, at, given.block_time), Console())
 
 

@@ -178,7 +178,9 @@ async def _measured(ours: Running, node: str, crowd: Crowd, watch: Watch) -> Rep
     each = None if before is None or after is None else (after.resident - before.resident) / crowd.subscribers
     facts = machine() | {
         "subscribers": f"{crowd.subscribers:,} WebSockets on one worker, newHeads, a block a second",
-        "lateness": f"from the {'node' if direct.subscribed else 'first'}'s own subscriber",
+        "lateness": "from a subscriber of the node itself"
+        if direct.subscribed
+        else "from the first subscriber that has the head",
         "memory": "–" if each is None else f"{each / 1024:.1f} KiB a subscriber",
         "hits alone": f"{count(alone)}/s over {HITS_AT_ONCE} connections",
     }

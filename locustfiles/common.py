@@ -29,6 +29,7 @@ import msgspec
 from locust import FastHttpUser, events
 from locust.env import Environment
 from locust.runners import WorkerRunner
+from locust.stats import StatsEntry
 
 import gates
 import hits
@@ -43,6 +44,10 @@ _numbers = itertools.count(1)
 
 failed_checks: list[str] = []
 """What a swarm found wrong beside failed calls, in sentences: the gate fails on each."""
+untimed: set[str] = set()
+"""Names of calls whose times no gate judges, only whether they fail."""
+needed: set[str] = set()
+"""Names of which the gate fails when there was no such call."""
 
 
 class Failed(Exception):
@@ -203,7 +208,8 @@ def gate(environment: Environment) -> list[str]:
     if not total.num_requests:
         return ["no call was made", *failed_checks]
     faults = []
-    mean, p99 = total.avg_response_time, total.get_response_time_percentile(0.99)
+    timed = _timed(environment)
+    mean, p99 = timed.avg_response_time, timed.get_response_time_percentile(0.99)
     ratio = hits.ratio(hits.total())
     if mean > options.gate_mean:
         faults.append(f"the mean is {mean:.1f} ms, at most {options.gate_mean:g} ms is allowed")
@@ -214,7 +220,18 @@ def gate(environment: Environment) -> list[str]:
     if options.gate_hits and (ratio is None or ratio < options.gate_hits):
         said = "unknown" if ratio is None else f"{ratio * 100:.1f} %"
         faults.append(f"the hit ratio is {said}, at least {options.gate_hits * 100:g} % is asked for")
+    made = {name for name, _ in environment.stats.entries}
+    faults += [f"nothing was measured of: {name}" for name in sorted(needed - made)]
     return faults + failed_checks
+
+
+def _timed(environment: Environment) -> StatsEntry:
+    """All calls whose times the gate judges, as one."""
+    found = StatsEntry(environment.stats, "timed", "")
+    for (name, _), entry in environment.stats.entries.items():
+        if name not in untimed:
+            found.extend(entry)
+    return found
 
 
 @events.quitting.add_listener
@@ -222,13 +239,13 @@ def _judge(environment: Environment, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         return  # the master judges
     hits.write(environment)
-    total = environment.stats.total
+    total, timed = environment.stats.total, _timed(environment)
     log.info(
         "%d calls, %.0f/s, mean %.1f ms, p99 %.0f ms, %d failed, hit ratio %s",
         total.num_requests,
         total.total_rps,
-        total.avg_response_time,
-        total.get_response_time_percentile(0.99) or 0,
+        timed.avg_response_time,
+        timed.get_response_time_percentile(0.99) or 0,
         total.num_failures,
         "unknown" if (ratio := hits.ratio(hits.total())) is None else f"{ratio * 100:.1f} %",
     )

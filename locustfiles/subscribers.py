@@ -3,9 +3,15 @@
     RPCACCEL_SHIFT      20      seconds that a WebSocket stays open; then its user opens another one and resumes there
     RPCACCEL_LIVE_NODE          a node's own WebSocket, such as ws://127.0.0.1:9501
 
-The time of a notification is how late it came: after the node's own notification of the block, or without a node after
-the first subscriber of this process that was told of the block. So `--gate-p99 250ms` is a gate of lateness. A block or
-log that is missing, comes twice or out of order misses the gate whatever the options say.
+The time of a live notification (`newHeads`, `logs`) is how late it came: after the node's own notification of the
+block. Without RPCACCEL_LIVE_NODE it is the time since the first subscriber of this process was told of the block: how
+far the subscribers are apart, which says nothing about the way from the node to the first of them. `--gate-mean` and
+`--gate-p99` judge these times alone. What is sent again to one that resumes, the opening of a WebSocket and the calls
+that compare are listed under names of their own, and only fail.
+
+Whatever the options say, the gate is missed by a block or log that is missing, comes twice or out of order, by a
+subscriber more than 8 blocks behind the head that calls are answered at, and by a run in which no header came or no
+logs were compared with the chain's: a run must be longer than 8 blocks, or have logs in two.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,20 +29,27 @@ import websocket
 from locust import constant, events, task
 from locust.env import Environment
 
-from common import Failed, RpcUser, failed_checks, log
+from common import Failed, RpcUser, failed_checks, log, needed, untimed
 from rpcaccel.bench.load.live_stream import GAP, HeadSequence, LogSequence
 from rpcaccel.bench.load.workload import LoadCall
 
 SHIFT = float(os.environ.get("RPCACCEL_SHIFT", "20"))
 NODE = os.environ.get("RPCACCEL_LIVE_NODE", "")
 BACK = 8
-"""Blocks below the newest one that a subscription which resumes is sent again, and in which logs may still be on their
-way."""
+"""Blocks below the newest one that a subscription which resumes is sent again, in which logs may still be on their way,
+and that a subscriber may be behind the chain."""
 MOST = 1000
 """Blocks whose first notification is remembered."""
 OVER = frozenset({1000, 1001, 1012})
 """Close codes by which a WebSocket ends in order: its user comes back."""
+CHAINS_HEAD, CHAINS_LOGS = "head of the chain", "logs of the chain"
+"""Names of the calls that streams are compared with."""
 _told: dict[str, float] = {}
+_seen: Counter[str] = Counter()
+"""What the subscribers of this process were sent."""
+
+untimed.update(("connect", "closed", "newHeads resumed", "logs resumed", CHAINS_HEAD, CHAINS_LOGS))
+needed.update(("newHeads", CHAINS_LOGS))
 
 
 def lateness(name: str) -> float:
@@ -112,6 +126,16 @@ class Subscriber(RpcUser):
         self.heads, self.logs = HeadSequence(), LogSequence()
         self.known = 0
         """The block up to which its logs were compared with the chain's; 0 before the first."""
+        self.newest = self._chains_head() or 0
+        """The newest block that it was told of; before the first the head of the chain at the beginning."""
+
+    def on_stop(self) -> None:
+        """Compare what came since the last shift, which was cut short."""
+        self._compare(self._whole())
+        _seen["blocks"] += self.heads.heads
+        _seen["reorganisations"] += self.heads.reorganisations
+        _seen["logs"] += self.logs.taken
+        _seen["logs taken back"] += self.logs.removed
 
     @task
     def shift(self) -> None:
@@ -133,7 +157,8 @@ class Subscriber(RpcUser):
             self._fire("closed", 0.0, 0, error)
         finally:
             channel.close()
-        self._compare()
+        aged = time.monotonic() - channel.begun >= SHIFT  # long enough for the logs of all but the newest blocks
+        self._compare(max(self._whole(), (self.heads.tip or 0) - BACK if aged else 0))
 
     def _resume(self, channel: Channel, tip: int | None) -> None:
         start = {} if tip is None else {"fromBlock": hex(max(0, tip - BACK))}
@@ -153,17 +178,29 @@ class Subscriber(RpcUser):
                 found, number, name = self.logs.take(result), int(result["blockNumber"], 16), result["blockHash"]
             if found:
                 wrong(f"{kind}: {found}")
+            self.newest = max(self.newest, number)
             replayed = number <= tip
             late = (time.monotonic() - channel.begun) * 1000 if replayed else lateness(name)
             self._fire(f"{kind} resumed" if replayed else kind, late, size, Failed(found) if found else None)
 
-    def _compare(self) -> None:
-        """Are the logs of the chain, but for the newest blocks, among those that came?"""
-        last = (self.heads.tip or 0) - BACK
+    def _whole(self) -> int:
+        """The block up to which all logs must have come, since logs come in the order of blocks."""
+        return (self.logs.tip or 0) - 1
+
+    def _chains_head(self) -> int | None:
+        """The head that calls are answered at; None when it was not told."""
+        said = self.call(LoadCall("eth_blockNumber"), CHAINS_HEAD)
+        return None if said is None else int(json.loads(said), 16)
+
+    def _compare(self, last: int) -> None:
+        """Is the newest block near the chain's, and are the chain's logs up to block `last` among those that came?"""
+        head = self._chains_head()
+        if head is not None and head - self.newest > BACK:
+            wrong(f"newHeads: more than {BACK} blocks behind the chain")
         if not self.known or last <= self.known:
             return
         span = {"fromBlock": hex(self.known + 1), "toBlock": hex(last)}
-        said = self.call(LoadCall("eth_getLogs", msgspec.json.encode([span])))
+        said = self.call(LoadCall("eth_getLogs", msgspec.json.encode([span])), CHAINS_LOGS)
         if said is None:
             return
         if missing := self.logs.missing(json.loads(said)):
@@ -192,6 +229,7 @@ def wrong(what: str) -> None:
 @events.test_start.add_listener
 def _begin(environment: Environment, **_: Any) -> None:
     _told.clear()
+    _seen.clear()
     if NODE:
         environment.reference = gevent.spawn(_listen_to_the_node)
 
@@ -213,3 +251,4 @@ def _listen_to_the_node() -> None:
 def _end(environment: Environment, **_: Any) -> None:
     if (reference := getattr(environment, "reference", None)) is not None:
         reference.kill()
+    log.info("subscribers: %s", ", ".join(f"{count} {what}" for what, count in _seen.items()) or "none ended")

@@ -13,11 +13,15 @@ export function codeColour(code) {
   return CODES[code] ?? OTHERS[digits % OTHERS.length];
 }
 
+/** Reasons that are no refusals: answers or notifications were left unread, and the connection was closed. */
+export const UNREAD = ["slow-reader", "unsent-too-much", "slow-subscriber"];
 /** Why a call, or what was to be one, was refused. */
 export const REFUSED = {
   malformed: "no JSON-RPC call", "malformed-http": "no proper HTTP request", "no-key": "no API key", "unknown-key": "an unknown API key", "in-flight": "too many calls at once",
   "batch-too-long": "a batch that is too long", "batch-answer-too-large": "a batch whose answers found no room", "body-too-large": "a body that is too large", "header-too-large": "a header that is too large",
   "slow-client": "a body that did not come", "slow-head": "a head that did not come", "slow-reader": "an answer nobody took", "unsent-too-much": "too many answers nobody took",
   websocket: "a malformed WebSocket handshake", "websocket-off": "a WebSocket where there are none", "websocket-origin": "a WebSocket of another origin", "websocket-full": "too many WebSockets",
-  "websocket-client": "a client's limit of WebSockets", "malformed-websocket": "malformed WebSocket frames", "slow-subscriber": "a subscriber that did not read", bug: "a bug of the proxy", rate: "rate limit", method: "a method it may not call", concurrency: "a client's limit of requests at once", batch: "a client's limit of calls in a batch",
+  "websocket-client": "a client's limit of WebSockets", "malformed-websocket": "malformed WebSocket frames", "partial-too-much": "WebSocket messages that did not come whole",
+  "slow-subscriber": "a subscriber that did not read",
+  bug: "a bug of the proxy", rate: "rate limit", method: "a method it may not call", concurrency: "a client's limit of requests at once", batch: "a client's limit of calls in a batch",
 };

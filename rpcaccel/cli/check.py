@@ -29,7 +29,8 @@ def check(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
     as_json: admin_client.AsJson = False,
 ) -> int:
-    """Judge a configuration as `serve` does, then ask every node for chain id, block 0, head, latency and role.
+    """Judge a configuration as `serve` does, then ask every node for chain id, block 0, head, latency and role, and the
+    WebSocket that is named for it (`ws`) for the same chain and new heads.
 
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
 
@@ -79,7 +80,8 @@ def document(finding: Finding) -> dict[str, Any]:
     from msgspec import structs
 
     found = structs.asdict(finding)
-    unknown = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
+    unknown: dict[str, Any] = {name: None for name in ("chain_id", "head", "latency", "shard") if found[name] < 0}
+    unknown["websocket"] = finding.websocket or None
     return found | unknown | {"behind": finding.behind if finding.head >= 0 else None, "right": not finding.trouble}
 
 
@@ -89,7 +91,7 @@ def _print(findings: Sequence[Finding]) -> None:
 
     from rpcaccel.bench.report import terminal_table
 
-    table = Table("network", "node", "address", "chain id", "head", "behind", "latency", "role")
+    table = Table("network", "node", "address", "chain id", "head", "behind", "latency", "role", "WebSocket")
     table.add_column("verdict", overflow="fold")
     for finding in findings:
         verdict = Text(finding.trouble or "right", style="bold red" if finding.trouble else "green")
@@ -109,4 +111,5 @@ def cells(finding: Finding) -> list[str]:
         str(finding.behind) if reached else "-",
         f"{finding.latency * 1000:.1f} ms" if reached else "-",
         finding.role or "-",
+        {"": "-", "right": "right"}.get(finding.websocket, "wrong"),
     ]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 FAULTS = {"service": "failed", "client": "by caller", "refused": "refused"}
 """The words for whose doing an error is."""
+UNREAD = frozenset({"slow-reader", "unsent-too-much", "slow-subscriber"})
+"""Reasons of rpcaccel_refusals_total that are no refusals: answers or notifications were left unread, and the
+connection was closed."""
 
 
 def errors(
@@ -56,9 +59,12 @@ def _show(found: dict[str, Any], minutes: int) -> int:
         typer.echo(f"no client got an error in the last {minutes} min")
     else:
         terminal_table.show(table(groups), progress_bar.console(), named=1)
-    turned = [f"{one['reason']} {one['total']}" for one in found["refusals"]]
-    if turned:
-        typer.echo(f"refused before they were a call, since the start: {', '.join(turned)}")
+    for words, unread in (("refused before they were a call", False), ("connections closed because nobody read", True)):
+        counted = [
+            f"{one['reason']} {one['total']}" for one in found["refusals"] if (one["reason"] in UNREAD) == unread
+        ]
+        if counted:
+            typer.echo(f"{words}, since the start: {', '.join(counted)}")
     if found["unclassed"]:
         typer.echo(f"{len(found['unclassed'])} errors of nodes that no rule knows: see the view Errors, or --json")
     if found["forgotten"]:

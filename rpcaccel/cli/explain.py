@@ -28,6 +28,7 @@ def explain(
     rpcaccel explain '{"method":"hmyv2_getBlockByNumber","params":[26,{}]}'
     rpcaccel explain hmyv2_getBlocks '[100,140,{}]'
     rpcaccel explain eth_blockNumber --network harmony-s1 --json
+    rpcaccel explain eth_subscribe '["logs", {"fromBlock": "0x1a2b3c"}]'
     """
     found = admin_client.post(admin, "/api/v1/explain", question(call, params, network))
     if as_json:

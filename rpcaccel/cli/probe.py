@@ -1,4 +1,4 @@
-"""Probes a node once, for `check` and before `serve`: chain id, block 0, head, latency, role."""
+"""Probes a node once, for `check` and before `serve`: chain id, block 0, head, latency, role, WebSocket."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.controlplane.nodes.probes import Asker, block_hash
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, wanted_of
 from rpcaccel.core.heads.identity import judge as judge_claims
+from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.replies.answer import error_parts
 from rpcaccel.core.replies.failure import Failure
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.printable import printable
 from rpcaccel.dataplane.upstream.node_client import HttpNodeClient
+from rpcaccel.dataplane.upstream.node_socket import NodeSocket
 
 FAR_BEHIND = 20
 """Blocks that a node may be behind the best head of its network before it counts as wrong."""
+RIGHT = "right"
 _MAX_DIGITS = 40
 _LONGEST_TEXT = 48
 _LONGEST_TROUBLE = 120
@@ -46,6 +49,8 @@ class Finding(msgspec.Struct, frozen=True):
     weight: float = 1.0
     role: str = ""
     behind: int = 0
+    websocket: str = ""
+    """What the WebSocket that is named for the node is: "right", or what is wrong; empty where none is named."""
     trouble: str = ""
 
 
@@ -56,7 +61,7 @@ class ProbeError(Exception):
 async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
     """Findings about every node of a network, judged against each other and the settings."""
     found = await asyncio.gather(*(_probe(name, network, node) for node in network.nodes))
-    return judge(found, network)
+    return [_with_its_websocket(finding) for finding in judge(found, network)]
 
 
 def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
@@ -90,12 +95,45 @@ def _measured(finding: Finding, best: int) -> Finding:
     return replace(finding, behind=behind, trouble=f"{behind} blocks behind" if behind > FAR_BEHIND else "")
 
 
+def _with_its_websocket(finding: Finding) -> Finding:
+    """The finding, with trouble where nothing else is wrong than the WebSocket."""
+    if finding.trouble or finding.websocket in {"", RIGHT}:
+        return finding
+    return replace(finding, trouble=f"its WebSocket {finding.websocket}")
+
+
+async def _websocket(finding: Finding, network: NetworkSettings, node: NodeSettings) -> str:
+    """What the WebSocket that is named for a node is (Finding.websocket): is it one of the same chain, which pushes?"""
+    if not node.ws or network.websockets == "off":
+        return ""
+    chain = chains.load(network.chain)
+    socket = NodeSocket(node, node.ws.reveal())
+    try:
+        if why := await socket.open():
+            return why
+        said = await find(finding, chain.identity, ProbedNode(socket, node.timeout))
+        if said.trouble:
+            return f"does not answer as its node does: {said.trouble}"
+        for what, here, there in (
+            ("chain id", said.chain_id, finding.chain_id),
+            ("block 0", said.genesis, finding.genesis),
+            ("shard", said.shard, finding.shard),
+        ):
+            if here != there and None not in {here, there} and -1 not in {here, there}:
+                return f"has {what} {here}, the node has {there}"
+        refused = await socket.follow(chain.live.namespaces[0], HEADS, lambda _: None) if chain.live.namespaces else ""
+        return refused or RIGHT
+    finally:
+        await socket.close()
+
+
 async def _probe(network_name: str, network: NetworkSettings, node: NodeSettings) -> Finding:
     asked = ProbedNode(HttpNodeClient(node), node.timeout)
     try:
         nobody = Finding(network_name, node.id, str(node.url), weight=node.weight)
         found = await find(nobody, chains.load(network.chain).identity, asked)
-        return await of_its_chain(found, network.chain, asked)
+        found = await of_its_chain(found, network.chain, asked)
+        return replace(found, websocket=await _websocket(found, network, node))
     finally:
         await asked.upstream.close()
 

@@ -32,7 +32,7 @@ def subscriptions(admin: admin_client.Admin = admin_client.DEFAULT, as_json: adm
         return 0
     from rpcaccel.bench.report import terminal_table
 
-    typer.echo(many)
+    typer.echo(f"{many}; sent a second: the mean of the last 10 s; lateness: of the last minute's notifications")
     terminal_table.show(table(found["subscriptions"]), progress_bar.console())
     return 0
 
@@ -45,7 +45,7 @@ def table(listed: list[dict[str, Any]]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("network", "subscriptions"):
         made.add_column(heading)
-    for heading in ("topics", "sent a second", "p50", "p99", "filled in", "abandoned", "resumed", "replayed"):
+    for heading in ("topics", "sent a second", "lateness p50", "p99", "filled in", "abandoned", "resumed", "replayed"):
         made.add_column(heading, justify="right")
     made.add_column("closed")
     for one in listed:

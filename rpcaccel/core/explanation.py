@@ -179,6 +179,8 @@ def _not_kept(plan: Plan, view: ChainSnapshot) -> str:
         return "not kept: the settings switch the cache off for this method"
     if not plan.rule.known:
         return "not kept: no rule names this method"
+    if plan.rule.kind == "subscribe":
+        return "not kept: it opens a subscription of one client"
     if plan.rule.kind != "read":
         return f"not kept: the method is a {plan.rule.kind}"
     if plan.cache is CacheClass.NODE:

@@ -2,7 +2,7 @@
 
 import { h, redraw, setText } from "../dom.js";
 import { count, joined, plural, span } from "../format.js";
-import { REFUSED } from "../outcomes.js";
+import { REFUSED, UNREAD } from "../outcomes.js";
 import { choice, facts, filterField, hint, quiet, section } from "../parts.js";
 import { ErrorChart } from "./error_chart.js";
 import { WORDS, byFault, groupTable } from "./error_groups.js";
@@ -42,9 +42,15 @@ function words(groups, { at, began, window: seconds }) {
   return all.length ? `${over}: ${all.map(([number, word]) => `${joined(count(number))} ${word}`).join(" · ")}` : `none ${over}`;
 }
 
+function countedFacts(title, refusals) {
+  const lately = (minute) => (minute ? ` (${joined(count(minute))} in the last minute)` : "");
+  return refusals.length ? facts(title, refusals.map(({ reason, minute, total }) => [REFUSED[reason] ?? reason, `${joined(count(total))}${lately(minute)}`])) : null;
+}
+
 function refusedFacts({ refusals, forgotten, forgotten_errors: lost }) {
   return [
-    refusals.length ? facts("Refused before they were a call", [...refusals.map(({ reason, minute, total }) => [REFUSED[reason] ?? reason, `${joined(count(total))}${minute ? ` (${joined(count(minute))} in the last minute)` : ""}`])]) : null,
+    countedFacts("Refused before they were a call", refusals.filter(({ reason }) => !UNREAD.includes(reason))),
+    countedFacts("Connections closed because nobody read", refusals.filter(({ reason }) => UNREAD.includes(reason))),
     forgotten ? facts("Dropped for want of room", [[plural(forgotten, "group"), plural(lost, "error")]]) : null,
   ];
 }

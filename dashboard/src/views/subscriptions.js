@@ -13,21 +13,49 @@ const CLOSED = {
 };
 const LATE = "from a block becoming the served head until a notification of it was sent, in the last minute";
 
+const WINDOW = 10; // seconds that a rate is averaged over at the least: those of the table
 const kindsOf = ({ kinds }) => Object.entries(kinds).map(([kind, many]) => `${kind} ${joined(count(many))}`);
 const sumOf = (rows, name) => rows.reduce((sum, row) => sum + row[name], 0);
+const late = ({ lateness }) => [lateness?.p50, lateness?.p99].map((value) => joined(duration(value))).join(" / ");
+
+/** The kinds of a row; where they are broken over lines, the dot stays at the end of a line. */
+function kindsCell(row) {
+  const kinds = kindsOf(row);
+  if (!kinds.length) return quiet("none now");
+  return kinds.flatMap((kind, index) => [h("span", {}, index < kinds.length - 1 ? `${kind} ·` : kind), " "]);
+}
 
 function networkTable() {
   return new Table({
     label: "Subscriptions", key: (row) => row.network,
     columns: [
       { title: "Network", text: (row) => row.network, cell: (row) => row.network },
-      { title: "Subscriptions", look: "kinds", text: (row) => kindsOf(row).join(), cell: (row) => (kindsOf(row).length ? kindsOf(row).flatMap((kind, index) => (index ? [" · ", h("span", {}, kind)] : [h("span", {}, kind)])) : quiet("none now")) },
-      numbers("Topics", (row) => row.topics, count, { fold: 1, hint: "different ones among them: what is followed for all" }),
-      numbers("Notifications", (row) => row.notifications_per_second, rate, { fold: 3 }),
-      numbers("Lateness p50", (row) => row.lateness?.p50, duration, { fold: 2, hint: LATE }),
-      numbers("Lateness p99", (row) => row.lateness?.p99, duration, { hint: LATE }),
-    ].map(({ sort: _, ...column }) => column),
+      { title: "Subscriptions", look: "kinds", text: (row) => kindsOf(row).join(), cell: kindsCell },
+      numbers("Topics", (row) => row.topics, count, { fold: 1, sort: null, hint: "different ones among them, each followed once for all; every worker counts its own" }),
+      numbers("Notifications", (row) => row.notifications_per_second, rate, { fold: 2, sort: null }),
+      { title: "Lateness p50 / p99", right: true, hint: LATE, text: late, cell: late },
+    ],
   });
+}
+
+/** Rates as means over the last WINDOW seconds: notifications come in a burst with each block. `seconds`: what each point tells of. */
+function averaged(rates, seconds) {
+  return rates.map((rate, index) => {
+    if (rate === null) return null;
+    let [sum, over] = [0, 0];
+    for (let at = index; at >= 0 && over < WINDOW && rates[at] !== null; at -= 1) {
+      sum += rates[at] * seconds[at];
+      over += seconds[at];
+    }
+    return over ? sum / over : null;
+  });
+}
+
+function closedParts(closed) {
+  const title = "Connections closed since the start";
+  const rows = Object.entries(closed).map(([reason, many]) => [CLOSED[reason] ?? reason, many, joined(count(many))]);
+  if (rows.length > 1) return bars(title, rows);
+  return facts(title, rows.length ? rows.map(([reason, , many]) => [reason, many]) : [["none", ""]]);
 }
 
 /** What was done since the start for the subscribers of these networks. */
@@ -42,16 +70,22 @@ function done(rows) {
       ["subscriptions resumed at an older block", number("resumed")],
       ["blocks sent again to those", number("replayed")],
     ]),
-    Object.keys(closed).length ? bars("Connections closed since the start", Object.entries(closed).map(([reason, many]) => [CLOSED[reason] ?? reason, many, joined(count(many))]))
-      : facts("Connections closed since the start", [["none", ""]]),
+    closedParts(closed),
   ];
+}
+
+/** What the head says of the rows that are shown. */
+function saidOf(subscriptions, rows, minute) {
+  if (!rows.length) return timeSpan.network && subscriptions.length ? `nobody subscribes to ${timeSpan.network}` : "nobody subscribes";
+  if (!rows.some((row) => kindsOf(row).length)) return "nobody subscribes now";
+  return `lateness over the last ${lately(minute ?? 60)}`;
 }
 
 /** The section takes no room where there is no WebSocket, and a line where nobody subscribed yet. */
 export function subscriptionsSection() {
   const note = quiet();
   const table = networkTable();
-  const chart = new Chart({ label: "Notifications", zoom: true, height: 168, series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }] });
+  const chart = new Chart({ label: "Notifications, averaged", zoom: true, height: 168, series: [{ key: "notifications_per_second", format: rate, colour: "accent", area: true }] });
   const told = h("div", { class: "told" });
   const body = h("div", {}, table.element, h("div", { class: "pair" }, chart.element, told));
   const element = section("Subscriptions", note, body);
@@ -61,12 +95,14 @@ export function subscriptionsSection() {
     update: ({ websockets, subscriptions }, rows, minute) => {
       element.hidden = !websockets && !subscriptions.length;
       body.hidden = !rows.length;
-      const where = timeSpan.network && subscriptions.length ? ` to ${timeSpan.network}` : "";
-      setText(note, `${plural(websockets, "WebSocket")} · ${rows.length ? `lateness over the last ${lately(minute ?? 60)}` : `nobody subscribes${where}`}`);
+      setText(note, `${plural(websockets, "WebSocket")} · ${saidOf(subscriptions, rows, minute)}`);
       table.update(rows);
       redraw(told, JSON.stringify(rows.map(({ filled, abandoned, resumed, replayed, cut }) => [filled, abandoned, resumed, replayed, cut])), () => done(rows));
     },
-    draw: ({ columns, seconds }) => chart.update({ ...columns, seconds }, SECONDS[timeSpan.range]),
+    draw: ({ columns, seconds }) => {
+      const notifications_per_second = averaged(columns.notifications_per_second, seconds);
+      chart.update({ ...columns, notifications_per_second, seconds }, SECONDS[timeSpan.range]);
+    },
     again: () => chart.again(),
     gone: () => {
       table.gone();

@@ -80,6 +80,11 @@ class LogSequence:
     def __repr__(self) -> str:
         return f"<LogSequence of {len(self._logs)} logs>"
 
+    @property
+    def tip(self) -> int | None:
+        """The number of the block of the newest log."""
+        return next(reversed(self._logs.values()), None)
+
     def resume(self, number: int) -> None:
         """The next subscription begins with the logs of this block again."""
         while self._logs and next(reversed(self._logs.values())) >= number:

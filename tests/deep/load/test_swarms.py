@@ -158,6 +158,24 @@ def test_subscribers_of_a_node_that_loses_notifications_miss_the_gate(lab: Lab) 
     assert (code, "gate: subscribers: newHeads: gap" in said) == (1, True), said
 
 
+def test_subscribers_of_a_silent_node_miss_the_gate_however_short_the_run(lab: Lab) -> None:
+    lab.turn(0, silent=True)
+    code, said = lab.run("subscribers", *LOOSE, "-t", "4s", host=lab.nodes[0], env={**SHORT, "RPCACCEL_SHIFT": "60"})
+    assert code == 1, said
+    assert "gate: nothing was measured of: newHeads" in said
+    assert "gate: nothing was measured of: logs of the chain" in said
+
+
+def test_only_live_notifications_are_gated_for_time(lab: Lab) -> None:
+    """Calls take longer than the gate of time allows, and notifications do not."""
+    lab.turn(latency="200ms")
+    env = {**SHORT, "RPCACCEL_SHIFT": "60"}
+    code, said = lab.run(
+        "subscribers", "--gate-mean", "150", "--gate-p99", "150", "-t", "20s", host=lab.nodes[0], env=env
+    )
+    assert code == 0, said
+
+
 def test_workers_tell_their_master_where_answers_came_from(lab: Lab, tmp_path: Path) -> None:
     port = str(free_port())
     master = ("--master", "--master-bind-port", port, "--expect-workers", "1", "--csv", str(tmp_path / "run"))

@@ -19,6 +19,7 @@ from tests.support.fixtures import shared
 from tests.support.fleet import Fleet
 from tests.support.sample_control import SampleControl
 from tests.support.sample_errors import INVENTED, LIMITED, TIMEOUT, sample_of, seen_of
+from tests.support.sample_view import SampleView
 
 KEY = client_limits.make(b"s" * 32)
 BLOCK = "hmyv2_getBlockByNumber"
@@ -54,6 +55,23 @@ async def test_errors_are_told_apart_by_whose_doing_they_are(page: Page, control
     await page.get_by_label("client", exact=True).select_option("all")
     await page.get_by_label("Filter errors by name").fill("nope")
     await expect(groups(page).locator("visible=true")).to_have_count(1)
+
+
+async def test_connections_that_nobody_read_are_told_apart_from_refusals(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    view.tally.refused("slow-subscriber")
+    view.tally.refused("malformed")
+    view.advance(1.0)
+    admin.sample()
+    page = await visitor.open(admin.address, "errors")
+    closed, refused = (
+        page.locator("div", has=page.get_by_role("heading", name=name, exact=True)).last
+        for name in ("Connections closed because nobody read", "Refused before they were a call")
+    )
+    await expect(closed).to_contain_text("a subscriber that did not read1")
+    await expect(refused).to_contain_text("no JSON-RPC call")
+    await expect(refused).not_to_contain_text("did not read")
 
 
 async def test_a_group_opens_to_whose_call_it_was_and_what_the_node_said(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -47,10 +48,40 @@ async def test_subscriptions_are_shown_with_their_lateness_and_what_was_done_for
     await expect(row).to_have_count(1)
     await expect(row).to_contain_text("newHeads 120 · logs 40 · newPendingTransactions 2")
     await expect(row.locator("td[data-title='Notifications']")).to_have_text("192/s")
+    await expect(row.locator("td[data-title='Lateness p50 / p99']")).to_have_text(
+        re.compile(r"^[\d.]+\sms / [\d.]+\sms$")
+    )
     await expect(live(page).locator(".head")).to_contain_text("134 WebSockets · lateness over the last")
     await expect(live(page).locator(".told")).to_contain_text("subscriptions resumed at an older block17")
     await expect(live(page).locator(".told")).to_contain_text("slow: left more unread than it may")
     await expect(live(page).locator("figure .keys")).to_have_text("192/s")
+
+
+async def test_bursts_are_drawn_as_the_mean_that_the_table_tells(
+    visitor: Visitor, admin: Admin, view: SampleView
+) -> None:
+    """Blocks come every other second, and with each of them a burst."""
+    cell = view.tally.network(NETWORK)
+    for second in range(30):
+        sent = cell.delivered["newHeads"]
+        view.advance(1.0, load=0.02)
+        cell.delivered["newHeads"] = sent + (400 if second % 2 else 0)
+        admin.sample()
+    page = await visitor.open(admin.address)
+    shown = await live(page).locator("tr.row td[data-title='Notifications']").inner_text()
+    await expect(live(page).locator("figure .keys")).to_have_text(shown)
+    assert not shown.startswith("0")
+
+
+async def test_subscribers_that_all_left_are_told_of_in_words(visitor: Visitor, admin: Admin, view: SampleView) -> None:
+    cell = view.tally.network(NETWORK)
+    cell.subscriptions, cell.cut = {}, {"slow": 2}
+    view.tally.websockets = 0
+    admin.sample()
+    page = await visitor.open(admin.address)
+    await expect(live(page).locator(".head")).to_have_text("Subscriptions0 WebSockets · nobody subscribes now")
+    await expect(live(page).locator(".told")).to_contain_text("slow: left more unread than it may2")
+    await expect(live(page).locator(".told .bars")).to_have_count(0)
 
 
 async def test_the_network_that_is_looked_at_is_shown_alone(visitor: Visitor, admin: Admin, view: SampleView) -> None:

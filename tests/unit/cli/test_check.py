@@ -78,6 +78,29 @@ async def test_a_wrong_node_is_exit_code_1(
     assert "chain id 5, most nodes say 1666700000" in capsys.readouterr().out
 
 
+async def test_a_websocket_that_is_named_is_opened_and_must_be_of_the_same_chain_and_push(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    async with harmony_nodes(3) as nodes, ethereum_nodes(1) as (geth,):
+        addresses = [node.url.replace("http", "ws") for node in (nodes[0], geth, nodes[2])]
+        nodes[2].knobs.websocket = "refused"
+        listed = [
+            f'{{id = "{node.name}", url = "{node.url}", ws = "{address}/hunter2"}}'
+            for node, address in zip(nodes, addresses, strict=True)
+        ]
+        file.write_text(f"[networks.harmony-s0]\nnodes = [{', '.join(listed)}]\n")
+        code = await checked(in_a_thread, str(file), "--json")
+    out = capsys.readouterr().out
+    right, strange, refused = json.loads(out)["nodes"]
+    assert code == 1
+    assert "hunter2" not in out
+    assert (right["right"], right["websocket"]) == (True, "right")
+    assert strange["trouble"].startswith("its WebSocket ")
+    assert strange["websocket"] in strange["trouble"]
+    assert refused["trouble"] == "its WebSocket answers HTTP 403 to the upgrade"
+
+
 def configuration(folder: Path, nodes: list[SimNode]) -> Path:
     file = folder / "rpcaccel.toml"
     urls = ", ".join(f'"{node.url}"' for node in nodes)
@@ -109,4 +132,14 @@ def test_urls_are_told_from_files_by_their_look() -> None:
 
 
 def test_a_node_that_was_not_reached_has_an_empty_row() -> None:
-    assert cells(Finding("net", "a", "http://a", trouble="no")) == ["net", "a", "http://a", "-", "-", "-", "-", "-"]
+    assert cells(Finding("net", "a", "http://a", trouble="no")) == [
+        "net",
+        "a",
+        "http://a",
+        "-",
+        "-",
+        "-",
+        "-",
+        "-",
+        "-",
+    ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews
 from tests.support.sample_control import SampleControl
 from tests.support.sample_errors import TIMEOUT, sample_of, seen_of
+from tests.support.sample_view import SampleView
 from tests.unit.cli.conftest import Ask
 
 
@@ -25,6 +27,20 @@ async def test_a_group_is_shown_with_its_samples(ask: Ask) -> None:
     for text in ("client shop (10.0.0.9), request abc-1", '[26,{"a":1}]', "node b, timeout after 10000.0 ms"):
         assert text in said.out
     assert json.loads((await ask("errors", "--samples", TIMEOUT.id, "--json")).out)["samples"][0]["node"] == "b"
+
+
+async def test_connections_that_nobody_read_are_told_apart_from_refusals(
+    ask: Ask, view: SampleView, admin: Admin
+) -> None:
+    for reason in ("malformed", "slow-reader", "slow-subscriber"):
+        view.tally.refused(reason)
+    view.advance(1.0)
+    admin.sample()
+    lines = (await ask("errors")).out.splitlines()
+    (refused,) = [line for line in lines if line.startswith("refused before they were a call, since the start: ")]
+    assert "malformed" in refused
+    assert "slow" not in refused
+    assert "connections closed because nobody read, since the start: slow-reader 1, slow-subscriber 1" in lines
 
 
 async def test_when_no_client_got_an_error_that_is_said(ask: Ask, control: SampleControl) -> None:

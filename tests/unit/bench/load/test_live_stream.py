@@ -73,7 +73,8 @@ def test_logs_are_taken_back_before_those_of_the_other_branch_come() -> None:
     old = [log(5), log(6), log(7)]
     back = [log(6, removed=True), log(7, removed=True)]
     assert faults(stream, *old, *back, log(6, 0, "b"), log(7, 0, "b")) == [""] * 7
-    assert (stream.taken, stream.removed) == (5, 2)
+    assert (stream.taken, stream.removed, stream.tip) == (5, 2, 7)
+    assert LogSequence().tip is None
     assert faults(stream, log(6, removed=True)) == ["gap"]
     assert faults(LogSequence(), *old, log(6, 0, "b")) == ["", "", "", "out of order"]
 

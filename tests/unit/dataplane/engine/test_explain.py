@@ -85,7 +85,11 @@ async def test_a_subscribe_is_told_with_its_topic_and_what_feeds_it() -> None:
         assert f'filter {{"address":["{ADDRESS}"],"topics":[null,["{TOPIC}"]]}}' in text
         assert "one hmy_getLogs for each block" in text
         assert f"since block {nodes[0].head} is sent first" in text
-        assert (found.nodes, found.refused, found.keeping) == ((), (), ("not kept: the method is a subscribe",))
+        assert (found.nodes, found.refused, found.keeping) == (
+            (),
+            (),
+            ("not kept: it opens a subscription of one client",),
+        )
         assert "one eth_getBlockByNumber for each block" in "; ".join(
             (await explained(proxy, "eth_subscribe", "newHeads")).live
         )
