@@ -17,8 +17,9 @@ EACH = "*"
 """Stands in a path for the name of any network, or of any node."""
 
 _APART = ("admin", "listen", "default_network", "clients.keys", "networks.*.nodes.*.id", "networks.*.nodes.*.url",
-          "networks.*.nodes.*.headers", "networks.*.rules", "networks.*.error_rules", "networks.*.routes",
-          "networks.*.chain", "networks.*.shard", "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
+          "networks.*.nodes.*.ws", "networks.*.nodes.*.headers", "networks.*.rules",
+          "networks.*.error_rules", "networks.*.routes", "networks.*.chain", "networks.*.shard",
+          "networks.*.chain_id", "redis.url", "redis.replicas")  # fmt: skip
 """Settings that are no single value and have views of their own, that hold secrets, or that say what is served where,
 which is for the file to decide."""
 _KINDS: dict[str, Kind] = {"integer": "whole", "number": "number", "boolean": "switch", "array": "list"}

@@ -30,7 +30,13 @@ from rpcaccel.dataplane.http.handler import INLINE_GZIP, HttpAnswer, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
 from rpcaccel.dataplane.http.request_head import RequestHead
 from rpcaccel.dataplane.http.websocket_silence import Silence, Silent
-from rpcaccel.dataplane.http.websocket_writer import FAREWELL, RESTARTING, Around, SocketState, WebSocketWriter
+from rpcaccel.dataplane.http.websocket_writer import (
+    FAREWELL,
+    RESTARTING,
+    SocketState,
+    WebSocketWriter,
+    WriterSurroundings,
+)
 from rpcaccel.dataplane.rpc.calls import Answered
 
 TURN = 0.0005
@@ -44,7 +50,7 @@ _PONG, _PING, _CLOSE = int(Opcode.PONG), int(Opcode.PING), int(Opcode.CLOSE)
 _CALLS = frozenset({int(Opcode.TEXT), int(Opcode.BINARY)})
 
 
-class Surroundings(Around, Protocol):
+class Surroundings(WriterSurroundings, Protocol):
     """What the WebSockets of one worker have in common."""
 
     shortcut: Shortcut

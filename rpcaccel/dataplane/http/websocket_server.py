@@ -36,7 +36,7 @@ class WebSocketServer:
         self._unseen: list[WebSocket] = []
         """The WebSockets that the look under way has still to look at."""
         self._looking: asyncio.TimerHandle | None = None
-        self._next_line = 0.0
+        self.next_line = 0.0
         """When the next line may be logged."""
         self._unlogged = 0
         """How many WebSockets were closed without a line since the last one."""
@@ -86,7 +86,7 @@ class WebSocketServer:
         """Log that a WebSocket is closed through its client's fault: a line a second at the most, so that the operator
         finds the client."""
         now = monotonic()
-        if now < self._next_line:
+        if now < self.next_line:
             self._unlogged += 1
             return
         import structlog  # noqa: PLC0415 - a worker that writes no lines does without it
@@ -95,7 +95,7 @@ class WebSocketServer:
         network = head.place if head.route is None else head.route.network.name
         about = {"client": socket.holder, "network": network, "reason": why, "unread": socket.unread}
         log.warning("a WebSocket is closed through its client's fault", **about, more=self._unlogged)
-        self._next_line, self._unlogged = now + _LINE_EVERY, 0
+        self.next_line, self._unlogged = now + _LINE_EVERY, 0
 
     def abort(self) -> None:
         """Break off what is left."""

@@ -35,7 +35,7 @@ class SocketState(StrEnum):
 _OPEN, _LEAVING, _CLOSING, _CLOSED = SocketState
 
 
-class Around(Protocol):
+class WriterSurroundings(Protocol):
     """What WebSockets write to and are judged by."""
 
     front: RequestHandler
@@ -54,7 +54,7 @@ class WebSocketWriter:
                  "writing_paused")  # fmt: skip
     head_since = 0.0
 
-    def __init__(self, around: Around, head: RequestHead, holder: str) -> None:
+    def __init__(self, around: WriterSurroundings, head: RequestHead, holder: str) -> None:
         """
         Args:
             head: the handshake's path and headers, read as those of a POST.

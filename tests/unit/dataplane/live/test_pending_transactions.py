@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar, copy_context
+from typing import cast
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead, Served
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.pending import QUICKEST, REMEMBERED, PendingTransactions
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.simnode.server.factories import harmony_nodes
@@ -53,12 +55,30 @@ class Subscribers:
         self.whole += transactions
 
 
+class GivingUp:
+    """The engine of a worker, which may give up the next call that it fetches."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.now, self.answer_now = engine.now, engine.answer_now
+        self.gives_up = False
+        self.given_up: list[str] = []
+
+    async def fetch(self, network: Network, plan: Plan) -> Outcome:
+        if self.gives_up:
+            self.gives_up = False
+            self.given_up.append(plan.method)
+            raise asyncio.CancelledError
+        return await self._engine.fetch(network, plan)
+
+
 class Fed:
     """A worker over simulated nodes, and the pending transactions of its network."""
 
     def __init__(self, proxy: Proxy, nodes: list[SimNode]) -> None:
         self.proxy, self.nodes = proxy, nodes
         self.clock = ManualClock()
+        self.engine = GivingUp(proxy.worker.engine)
         self.subscribers = Subscribers()
         self.sockets: list[tuple[str, ScriptedSocket]] = []
         self.mute = ""
@@ -66,7 +86,7 @@ class Fed:
         network = proxy.worker.state.networks[proxy.network]
         self.feed = PendingTransactions(
             network,
-            proxy.worker.engine,
+            cast("Engine", self.engine),
             self.subscribers,
             sleep=self.clock.sleep,
             rng=random.Random(5),
@@ -280,22 +300,14 @@ async def test_a_node_that_cannot_be_listened_to_for_a_bug_is_left_after_a_pause
         assert len(fed.sockets) == 1
 
 
-async def test_a_call_that_is_given_up_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_is_given_up_is_a_failure() -> None:
     async with feeding() as fed:
         fed.see()
-        fetch, given_up = fed.proxy.worker.engine.fetch, list[str]()
-
-        async def fetching(network: Network, plan: Plan) -> Outcome:
-            if plan.method.endswith("Filter") and not given_up:
-                given_up.append(plan.method)
-                raise asyncio.CancelledError
-            return await fetch(network, plan)
-
-        monkeypatch.setattr(fed.proxy.worker.engine, "fetch", fetching)
+        fed.engine.gives_up = True
         fed.feed.want(wanted=True)
         await fed.tick()
         await until(lambda: fed.proxy.asked("eth_newPendingTransactionFilter") == 1)
-        assert given_up == ["eth_newPendingTransactionFilter"]
+        assert fed.engine.given_up == ["eth_newPendingTransactionFilter"]
 
 
 async def test_what_is_followed_for_all_is_no_part_of_the_trace_of_one_client() -> None:
