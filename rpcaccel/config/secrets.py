@@ -118,6 +118,7 @@ class NodeUrl(Secret):
     """A node's HTTP address; shown as scheme://host:port, since user info, path and query may hold keys."""
 
     __slots__ = ()
+    schemes: ClassVar[tuple[str, ...]] = ("http", "https")
     expected = "an address http://HOST[:PORT][/PATH] or https://…"
     json_format: ClassVar[dict[str, str]] = {"type": "string", "format": "uri", "pattern": "^https?://"}
 
@@ -125,7 +126,7 @@ class NodeUrl(Secret):
     def checked(cls, value: str) -> str:
         text = super().checked(value.strip())
         parts = _parts(text, cls.expected)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment:
+        if parts.scheme not in cls.schemes or not parts.hostname or parts.fragment:
             raise ValueError(cls.expected)
         return text
 
@@ -136,27 +137,20 @@ class NodeUrl(Secret):
 
     @property
     def shown(self) -> str:
-        return shown_url(self._value)
+        return shown_url(self._value) if self._value else ""
 
 
-class NodeSocketUrl(Secret):
+class NodeSocketUrl(NodeUrl):
     """A node's WebSocket address; empty for none. Shown as scheme://host:port, as a NodeUrl."""
 
     __slots__ = ()
+    schemes = ("ws", "wss")
     expected = "an address ws://HOST[:PORT][/PATH] or wss://…"
     json_format: ClassVar[dict[str, str]] = {"type": "string", "format": "uri", "pattern": "^$|^wss?://"}
 
     @classmethod
     def checked(cls, value: str) -> str:
-        text = super().checked(value.strip())
-        parts = _parts(text, cls.expected)
-        if text and (parts.scheme not in ("ws", "wss") or not parts.hostname or parts.fragment):
-            raise ValueError(cls.expected)
-        return text
-
-    @property
-    def shown(self) -> str:
-        return shown_url(self._value) if self._value else ""
+        return super().checked(value) if value.strip() else ""
 
 
 class RedisUrl(Secret):

@@ -96,11 +96,6 @@ class WebSocketReader:
         self._compressed = False
 
     @property
-    def within(self) -> bool:
-        """Did a part of a message or of a frame come?"""
-        return self._message is not None or self._at < len(self._buffer)
-
-    @property
     def held(self) -> int:
         """Bytes that are kept of messages and frames that are not whole or not asked for yet."""
         return len(self._buffer) - self._at + (0 if self._message is None else len(self._message))

@@ -115,7 +115,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why makes no difference
         """The client left, so its subscriptions end, and the waits for its answers are cancelled."""
-        self.state, self.transport = _CLOSED, None
+        self.state, self.transport, self._frames = _CLOSED, None, WebSocketReader()
         self._weigh()
         self._around.forget(self)
         self._around.slow.no_longer(self)
@@ -155,7 +155,10 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         self._reading_on, ends = True, monotonic() + TURN
         most = self._around.front.settings.max_body
         try:
-            while self._may_read() and (frame := self._next(most)) is not None:
+            if self._parked is not None and self._room() and not self.writing_paused:
+                parked, self._parked = self._parked, None
+                self._take(parked)
+            while self._may_read() and (frame := self._frames.next(most)) is not None:
                 self._take(frame)
                 if monotonic() >= ends:
                     self._turning = True
@@ -164,21 +167,15 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         except FrameError as error:
             self._break(error, "malformed-websocket")
         self._reading_on = False
-        self._weigh()
+        if self._frames.held != self._held:
+            self._weigh()
         self._set_reading()
         if self.state is _LEAVING and not (self._running or self._turning or self.writing_paused):
             self.dismiss()
 
-    def _next(self, most: int) -> WebSocketFrame | None:
-        """The next frame; the message that waited for room comes first."""
-        if self._parked is None or not self._room():
-            return self._frames.next(most)
-        frame, self._parked = self._parked, None
-        return frame
-
     def _weigh(self) -> None:
         """Count what is kept of messages that did not come whole."""
-        held = 0 if self._broken or self.transport is None else self._frames.held
+        held = self._frames.held
         self._around.partial += held - self._held
         self._held = held
 
@@ -222,7 +219,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
                 transport.resume_reading()
             else:
                 transport.pause_reading()
-        if not wanted or not self._frames.within:
+        if not wanted or not self._held:
             self._since = 0.0
         elif not self._since:
             self._since = monotonic()
@@ -341,7 +338,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     def _finish(self, visit: Visit | None, parts: tuple[bytes, ...], size: int, *, compressed: bool = False) -> None:
         """Write an answer, of no parts where there is nothing to say, count its message out, and begin what it
         subscribed to."""
-        self._leave(visit)
+        if visit is not None:
+            self._leave(visit)
         if parts:
             self.write((text_header(size, compressed=compressed), *parts))
         if visit is not None and visit.caller.turn is not None and self.transport is not None:

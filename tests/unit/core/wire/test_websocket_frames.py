@@ -205,14 +205,14 @@ def test_a_long_reason_is_cut_between_characters() -> None:
     assert sent[4:].decode() == "é" * 61
 
 
-def test_a_part_is_known_to_be_there_until_the_rest_comes() -> None:
+def test_what_is_kept_of_a_message_counts_until_the_rest_comes() -> None:
     reader = WebSocketReader()
     told = []
     for piece in (b"", frame(b"abc", fin=False), frame(b"d", Opcode.CONTINUATION)[:3], frame(b"d", 0)[3:]):
         reader.feed(piece)
         assert (reader.next(MOST) in (None, UNFINISHED)) == (len(told) < 3)
-        told.append(reader.within)
-    assert told == [False, True, True, False]
+        told.append(reader.held)
+    assert told == [0, 3, 6, 0]
 
 
 def test_the_fragments_of_a_message_are_read_one_by_one() -> None:

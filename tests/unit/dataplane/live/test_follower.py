@@ -65,6 +65,17 @@ def blocks_arrive(world: LiveWorld) -> None:
         world.settle()
 
 
+def lose_logs(world: LiveWorld) -> None:
+    """For twice as long as logs are waited for, blocks arrive, and no logs do."""
+    for _ in range(int(PATIENCE * 4)):
+        for call in world.sent:
+            if call.method == "eth_getLogs":
+                call.lose()
+            else:
+                call.deliver()
+        world.wait(0.5)
+
+
 def step(world: LiveWorld, what: str, how: Any, *, hashed: bool) -> None:
     """Let one thing happen."""
     head = world.tree.blocks[world.served[-1]].number
@@ -267,13 +278,7 @@ def test_subscribers_of_logs_that_cannot_be_had_are_closed_and_those_of_heads_ar
     heads, logs = world.come(HEADS), world.come(LOGS)
     world.calm()
     advance(world)
-    for _ in range(int(PATIENCE * 4)):
-        for call in world.sent:
-            if call.method == "eth_getLogs":
-                call.lose()
-            else:
-                call.deliver()
-        world.wait(0.5)
+    lose_logs(world)
     assert logs.sink.closed == [(1012, LATE)]
     assert world.cell.cut == {"late": 1}
     assert not heads.sink.closed
@@ -305,13 +310,7 @@ def test_a_branch_that_waited_for_logs_goes_on_when_they_cannot_be_had(world: Li
     heads, logs = world.come(HEADS), world.come(LOGS)
     world.calm()
     advance(world, 300)
-    for _ in range(int(PATIENCE * 4)):
-        for call in world.sent:
-            if call.method == "eth_getLogs":
-                call.lose()
-            else:
-                call.deliver()
-        world.wait(0.5)
+    lose_logs(world)
     assert logs.sink.closed == [(1012, LATE)]
     world.calm()
     assert received(heads) == wanted(world, heads)
