@@ -42,6 +42,8 @@ _TOLD = 128
 """Blocks that were announced to the workers and are remembered: each is announced once."""
 _STREAMS = 32
 """WebSockets of a network that are looked for at usual places; more would tell the same blocks once more."""
+_ALL_GONE = 1.0
+"""Seconds between two probes of each node at the most while none answers: every call waits for the first that does."""
 _GONE_AFTER = 2
 """Failed probes in a row after which a node's last head no longer counts."""
 
@@ -253,9 +255,11 @@ class Prober:
     async def _rest(self, probed: ProbeState) -> None:
         """Wait until the next probe of a node is due. News of another node may bring that forward."""
         steady = probed.fails or self._settings.block_time is not None
-        fixed = self._clock() + self._pause(probed)
-        while (pause := (fixed if steady else probed.schedule.next(self._clock())) - self._clock()) > 0:
-            probed.resting = asyncio.ensure_future(self._sleep(pause))
+        began, jitter = self._clock(), self._rng.uniform(0.9, 1.1)  # which keeps probers out of step
+        while (now := self._clock()) < (
+            at := began + self._pause(probed) * jitter if steady else probed.schedule.next(now)
+        ):
+            probed.resting = asyncio.ensure_future(self._sleep(at - now))
             try:
                 await asyncio.wait({probed.resting})
             finally:
@@ -264,10 +268,9 @@ class Prober:
 
     def _pause(self, probed: ProbeState) -> float:
         """Seconds until the next probe where the rhythm of the blocks does not say: half a block, doubled with each
-        failure, with a jitter that keeps probers out of step."""
-        backed_off = self._between() * 2 ** min(probed.fails, 10)
-        jitter: float = self._rng.uniform(0.9, 1.1)
-        return float(min(backed_off, SLOWEST) * jitter)
+        failure: up to SLOWEST, or to _ALL_GONE where no node answers and this one has not refused us."""
+        lone = not probed.barred and not any(other.answering for other in self._nodes.values())
+        return min(self._between() * 2.0 ** min(probed.fails, 10), _ALL_GONE if lone else SLOWEST)
 
     def _between(self) -> float:
         """Seconds between two probes of a node that answers, while no block comes."""
@@ -301,6 +304,8 @@ class Prober:
             probed.fail(look.text, barred=look.barred)
             if probed.fails >= _GONE_AFTER:
                 self._book.gone(probed.settings.id)
+            for other in self._nodes.values():  # none may be left that answers
+                other.wake()
         self._tell()
 
     def _see(self, probed: ProbeState, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:

@@ -324,6 +324,22 @@ async def test_a_node_that_does_not_answer_is_asked_less_often_but_always(world:
     assert (world.node("b").answering, world.node("b").note) == (True, "")
 
 
+async def test_while_no_node_answers_each_is_asked_every_second(world: World) -> None:
+    await world.start()
+    world.nodes["b"].down = True
+    await world.wait(60)
+    for node in world.nodes.values():
+        node.down = True
+        node.asked.clear()
+    await world.wait(3)
+    assert world.nodes["b"].asked.count("hmyv2_blockNumber") in (2, 3), "though it had been asked every 5 s before"
+    await world.wait(27)
+    assert all(25 <= node.asked.count("hmyv2_blockNumber") <= 34 for node in world.nodes.values())
+    world.nodes["b"].down = False
+    await world.wait(1.25)
+    assert world.node("b").answering
+
+
 async def test_when_the_nodes_at_the_head_are_gone_the_best_one_left_is_followed(world: World) -> None:
     world.nodes["c"].head = 97
     await world.start()
