@@ -58,9 +58,10 @@ class ResumingClient:
         """Where this connection begins again: the block of its headers, and that of its logs."""
         if self.head is None or self.log is None:
             return None, None
-        resumed = max(0, self.head - BACK), max(0, min(self.head, self.log) - BACK)
-        say({"resume": resumed})
-        return resumed
+        # What was heard of these blocks is forgotten: the next connection may end before all of it comes again.
+        self.head, self.log = max(0, self.head - BACK), max(0, min(self.head, self.log) - BACK)
+        say({"resume": (self.head, self.log)})
+        return self.head, self.log
 
     def _head(self, result: dict[str, Any]) -> None:
         self.head = int(result["number"], 16)
