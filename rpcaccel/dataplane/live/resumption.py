@@ -158,7 +158,10 @@ class Resumption:
             if self._number >= branch.first.number:
                 break
             numbers = range(self._number, min(self._number + CHUNK, branch.first.number))
-            for block in await self._fetch(partial(self._linked, numbers, last)):
+            blocks = await self._fetch(partial(self._linked, numbers, last))
+            if not await self._room():  # other subscriptions of the client may have been sent something meanwhile
+                return
+            for block in blocks:
                 if not self._to.head(block):
                     return
                 last = block.hash
@@ -263,7 +266,7 @@ class Resumption:
                 if length <= SHORTEST:
                     raise
                 length = SHORTEST
-        sent = 0
+        sent = ROOM  # other subscriptions of the client may have been sent something meanwhile
         for log in logs:  # these blocks are final: the branch may go on between two of them
             sent += len(log.text)
             if sent > ROOM:

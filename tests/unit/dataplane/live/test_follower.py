@@ -357,6 +357,23 @@ def test_a_resumed_client_that_does_not_read_is_waited_for(world: LiveWorld) -> 
 
 
 @pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_a_resumed_client_that_is_sent_something_else_during_a_fetch_is_waited_for(world: LiveWorld, kind: str) -> None:
+    world.come(HEADS)
+    world.calm()
+    client = world.come(kind, first=5)
+    while not any(b'"0x5"' in call.params for call in world.sent):
+        assert world.sent, "it was never asked for"
+        world.do(world.sent[0].deliver)
+        world.settle()
+    client.sink.unread = 1 << 20
+    world.calm()
+    assert received(client) == []
+    client.sink.unread = 0
+    world.calm()
+    assert received(client) == wanted(world, client)
+
+
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
 def test_a_resumed_client_that_reads_nothing_for_long_is_closed_as_slow(world: LiveWorld, kind: str) -> None:
     world.come(HEADS)
     world.calm()
