@@ -310,7 +310,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         """Write the answer to a message, compressed where that is worth while and the client takes it. A hit, which is
         counted already, has no `visit`."""
         size = sum(map(len, parts))
-        if not self._window or size < self._around.front.settings.gzip_from:
+        if not (size and self._window) or size < self._around.front.settings.gzip_from:
             self._finish(visit, parts, size)
         elif size < INLINE_GZIP:
             self._compressed(visit, deflate(parts, self._window))

@@ -84,6 +84,16 @@ async def test_nothing_is_said_to_notifications_and_they_are_counted() -> None:
         assert (tally(proxy).requests, tally(proxy).batches, tally(proxy).in_flight) == (3, 1, 0)
 
 
+async def test_nothing_is_said_to_notifications_where_answers_of_any_length_are_compressed() -> None:
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, http={"gzip_from": 0}) as proxy,
+        RawSocket.open(proxy.worker.port, Sec_WebSocket_Extensions="permessage-deflate") as client,
+    ):
+        client.send(frame(b'{"method":"eth_chainId"}') + frame(b"", PING))
+        assert (await client.got()).opcode == PONG
+
+
 STREAM = b"".join(
     (
         frame(CHAIN),
