@@ -2,7 +2,8 @@
 
 Each filter stands in a table under values that it names: its address, its topics at some positions, or pairs and
 triples of them (`LogFilter.parts`). Filters that are found by the same parts share a table, so that a log is looked up
-once in each of the few tables there are.
+once in each of the few tables there are. Filters may agree in all parts that they are found by, and are then looked at
+one by one: there may be as many as their bytes allow.
 """
 
 from __future__ import annotations
@@ -53,19 +54,16 @@ class FilterIndex:
         if not table:
             del self._tables[parts]
 
-    def find(self, log: Log) -> list[LogFilter]:
-        """The filters that match a log, each once."""
+    def find(self, log: Log) -> Iterator[LogFilter | None]:
+        """The filters that match a log, each once; None for each that was looked at and does not. Between two of them
+        filters may be added and removed: of those nothing is promised."""
         values = (log.address, *log.topics)
-        found = []
-        for parts, table in self._tables.items():
+        for parts, table in list(self._tables.items()):
             if parts and parts[-1] >= len(values):
                 continue
-            held = table.get(tuple([values[part] for part in parts]))
-            if isinstance(held, dict):
-                found += [one for one in held if one.matches(log)]
-            elif held is not None and held.matches(log):
-                found.append(held)
-        return found
+            held = table.get(tuple([values[part] for part in parts]), ())
+            for one in list(held) if isinstance(held, dict) else (held,) if held else ():
+                yield one if one.matches(log) else None
 
 
 def _keys(one: LogFilter) -> Iterator[_Key]:

@@ -63,7 +63,7 @@ class WebSocketWriter:
         self._judge = around
         self.head = head
         self.holder = holder
-        self.session = LiveSession(self, around.front.settings.websocket.subscriptions)
+        self.session = LiveSession(self, around.front.settings.websocket.subscriptions, holder)
         self.state = _OPEN
         self.transport: asyncio.Transport | None = None
         """None before the connection is made and after it is lost."""

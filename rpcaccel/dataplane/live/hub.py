@@ -6,8 +6,10 @@ A network is followed from its first subscription on, for all clients of the wor
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import Context
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Protocol
 
@@ -33,6 +35,8 @@ from rpcaccel.dataplane.networks.network import Network
 
 MOST_FILTERS = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
+PART_OF_FILTERS = 4
+"""One part in so many of these bytes is what the filters of one client may take."""
 GONE = "the network is no longer served here"
 _ID_BYTES = 16
 
@@ -89,33 +93,50 @@ Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
 Listen = Callable[[Network, Topics], PendingFollower]
 
 
+@dataclass(slots=True)
+class _Filter:
+    """A filter that is held."""
+
+    filter: LogFilter
+    holder: str
+    """The client that came with it first."""
+    uses: int = 0
+
+
 class _Filters:
-    """The different filters of logs that are subscribed to, each held once, and the bytes that they take."""
+    """The different filters of logs that are subscribed to, each held once, and the bytes that they take. A filter
+    counts for the client that came with it first, as long as anybody uses it."""
 
     def __init__(self, most: int) -> None:
         """`most`: bytes that they may take."""
-        self.most = most
-        self._held: dict[LogFilter, tuple[LogFilter, int]] = {}
-        self._bytes = 0
+        self._most = most
+        self._held: dict[LogFilter, _Filter] = {}
+        self._bytes: Counter[str] = Counter()
+        """The bytes of each client's filters, by its name."""
 
-    def take(self, one: LogFilter) -> LogFilter | None:
-        """The held filter that equals this one, used once more; None when there is no room for another filter."""
-        held, uses = self._held.get(one, (one, 0))
-        if not uses:
-            if self._bytes + one.weight > self.most:
-                return None
-            self._bytes += one.weight
-        self._held[held] = held, uses + 1
-        return held
+    def take(self, one: LogFilter, holder: str) -> LogFilter | str:
+        """The held filter that equals this one, used once more; or the limit that it exceeds, in words."""
+        held = self._held.get(one)
+        if held is None:
+            part = self._most // PART_OF_FILTERS
+            if self._bytes[holder] + one.weight > part:
+                return f"{part} bytes of filters of one client"
+            if self._bytes.total() + one.weight > self._most:
+                return f"{self._most} bytes of filters of all clients together"
+            self._bytes[holder] += one.weight
+            held = self._held[one] = _Filter(one, holder)
+        held.uses += 1
+        return held.filter
 
     def drop(self, one: LogFilter) -> None:
         """Undo one `take`."""
-        held, uses = self._held[one]
-        if uses > 1:
-            self._held[held] = held, uses - 1
-        else:
-            del self._held[held]
-            self._bytes -= held.weight
+        held = self._held[one]
+        held.uses -= 1
+        if not held.uses:
+            del self._held[one]
+            self._bytes[held.holder] -= one.weight
+            if not self._bytes[held.holder]:
+                del self._bytes[held.holder]
 
 
 class _Followed:
@@ -244,9 +265,9 @@ class Hub:
         if session.count >= session.most:
             return _too_much(network, f"{session.most} subscriptions on one connection (http.websocket.subscriptions)")
         if topic.filter is not None:
-            held = self._filters.take(topic.filter)
-            if held is None:
-                return _too_much(network, f"{self._filters.most} bytes of filters of all clients together")
+            held = self._filters.take(topic.filter, session.holder)
+            if isinstance(held, str):
+                return _too_much(network, held)
             topic = replace(topic, filter=held)
         subscription_id = f"0x{self._token(_ID_BYTES)}"
         turn.add(self._of(network.name).open(subscription_id, topic, session))

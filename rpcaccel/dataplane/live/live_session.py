@@ -42,13 +42,19 @@ class Held(Protocol):
 
 
 class LiveSession:
-    """The subscriptions of one connection. `most`: how many there may be."""
+    """The subscriptions of one connection."""
 
-    __slots__ = ("_held", "closed", "most", "sink")
+    __slots__ = ("_held", "closed", "holder", "most", "sink")
 
-    def __init__(self, sink: Sink, most: int) -> None:
+    def __init__(self, sink: Sink, most: int, holder: str = "") -> None:
+        """
+        Args:
+            most: how many subscriptions there may be.
+            holder: the name under which the connections of one client are counted.
+        """
         self.sink = sink
         self.most = most
+        self.holder = holder
         self.closed = False
         self._held: dict[str, Held] = {}
 

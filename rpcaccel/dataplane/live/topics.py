@@ -237,6 +237,9 @@ class Topics:
             yield None, b""
             text = b""
             for wanted in self._index.find(log):
+                if wanted is None:
+                    yield None, b""
+                    continue
                 text = text or _text(log, removed=removed)
                 for one in list(self._logs.get(wanted, ())):
                     yield one, text

@@ -18,7 +18,7 @@ from rpcaccel.core.messages import Announced
 from rpcaccel.core.stats.counters import HITS, AnswerSource, ClientCell, NetworkCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.live import hub
-from rpcaccel.dataplane.live.hub import Hub
+from rpcaccel.dataplane.live.hub import PART_OF_FILTERS, Hub
 from rpcaccel.dataplane.live.live_session import LiveSession
 from rpcaccel.dataplane.live.topics import Topics
 from rpcaccel.dataplane.networks.network import Network
@@ -69,9 +69,9 @@ class Live:
         made = self.pending[network.name] = FakePending(network, topics)
         return made
 
-    def connect(self) -> tuple[FakeSink, LiveSession]:
+    def connect(self, holder: str = "") -> tuple[FakeSink, LiveSession]:
         sink = FakeSink()
-        return sink, LiveSession(sink, self.settings.subscriptions)
+        return sink, LiveSession(sink, self.settings.subscriptions, holder)
 
     def ask(
         self,
@@ -214,8 +214,8 @@ def test_a_connection_has_only_so_many_subscriptions(world: World) -> None:
     assert isinstance(live.ask("eth_subscribe", "newHeads"), str)
 
 
-def test_all_filters_together_have_a_bound_and_equal_ones_count_once(world: World) -> None:
-    live = Live(world, most_filters=3 * LogFilter.of([f"0x{1:040x}"]).weight)
+def test_the_filters_of_one_client_have_a_bound_and_equal_ones_count_once(world: World) -> None:
+    live = Live(world, most_filters=PART_OF_FILTERS * 3 * LogFilter.of([f"0x{1:040x}"]).weight)
 
     def subscribe(number: int) -> Any:
         return live.ask("eth_subscribe", "logs", {"address": f"0x{number:040x}"})
@@ -225,7 +225,7 @@ def test_all_filters_together_have_a_bound_and_equal_ones_count_once(world: Worl
     first, second, *_ = live.followers["one"].begun
     assert first.topic.filter is second.topic.filter
     code, message = subscribe(4)
-    assert (code, "bytes of filters of all clients together" in message) == (-32005, True)
+    assert (code, "bytes of filters of one client" in message) == (-32005, True)
     assert isinstance(subscribe(1), str), "a filter that is held takes no more room"
     live.ask("eth_unsubscribe", named[0])
     assert isinstance(subscribe(4), list), "it is still used by others"
@@ -236,6 +236,23 @@ def test_all_filters_together_have_a_bound_and_equal_ones_count_once(world: Worl
     assert live.cell().topics == 0
     live.sink, live.session = live.connect()
     assert all(isinstance(subscribe(number), str) for number in (7, 8, 9))
+
+
+def test_all_filters_together_have_a_bound_of_which_no_client_takes_more_than_a_part(world: World) -> None:
+    live = Live(world, most_filters=PART_OF_FILTERS * 3 * LogFilter.of([f"0x{1:040x}"]).weight)
+
+    def subscribe(number: int) -> Any:
+        return live.ask("eth_subscribe", "logs", {"address": f"0x{number:040x}"})
+
+    for client in range(PART_OF_FILTERS):
+        for _ in range(2):  # its connections count together
+            live.sink, live.session = live.connect(f"client {client}")
+            answers = [subscribe(10 * client + number) for number in range(4)]
+            assert [type(one) for one in answers] == [str, str, str, list], f"client {client} has no more than its part"
+    live.sink, live.session = live.connect("late")
+    code, message = subscribe(100)
+    assert (code, "bytes of filters of all clients together" in message) == (-32005, True)
+    assert isinstance(subscribe(1), str), "another client holds it"
 
 
 def test_a_client_may_call_what_its_limits_and_the_settings_allow(live: Live) -> None:
