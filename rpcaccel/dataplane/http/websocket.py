@@ -57,6 +57,10 @@ class Surroundings(WriterSurroundings, Protocol):
     partial: int
     """Bytes that are kept of messages that did not come whole, of all WebSockets together."""
 
+    def relieve(self) -> None:
+        """Close the WebSocket that keeps the most of a message that did not come whole."""
+        ...
+
     def forget(self, socket: WebSocket) -> None:
         """Note that a WebSocket is gone."""
         ...
@@ -68,8 +72,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     A client that closes its sending half of the connection without a close frame has left (RFC 6455 section 7.1.5, code
     1006): what it asked for is not answered, unlike over POST, where that is how some clients end their request."""
 
-    __slots__ = ("_around", "_broken", "_frames", "_held", "_parked", "_peer", "_reading", "_reading_on", "_running",
-                 "_silence", "_since", "_taken", "_turning", "_window")  # fmt: skip
+    __slots__ = ("_around", "_broken", "_frames", "_parked", "_peer", "_reading", "_reading_on", "_running",
+                 "_silence", "_since", "_taken", "_turning", "_window", "held")  # fmt: skip
 
     def __init__(self, around: Surroundings, head: RequestHead, peer: str, holder: str, window: int) -> None:
         """
@@ -99,7 +103,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         self._parked: WebSocketFrame | None = None
         """A message that waits for room, so that the control frames behind it can be read."""
         self._silence = Silence(monotonic())
-        self._held = 0
+        self.held = 0
         """Bytes that are kept of what the client sent and that was not taken up, as of the last look at them."""
         self._taken = 0
         """Bytes that the client had taken when `look` was called last."""
@@ -130,8 +134,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         if not self._broken:
             self._frames.feed(data)
             self._read_on()
-            if self._held and self._around.partial > self._around.front.settings.max_unsent:
-                self._break(FrameError(CloseCode.TRY_LATER, PARTS), "partial-too-much")
+            if self._around.partial > self._around.front.settings.max_unsent:
+                self._around.relieve()
 
     def pause_writing(self) -> None:
         """The client does not read, so nothing more is read from it. Called within the write that was too much."""
@@ -167,7 +171,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         except FrameError as error:
             self._break(error, "malformed-websocket")
         self._reading_on = False
-        if self._frames.held != self._held:
+        if self._frames.held != self.held:
             self._weigh()
         self._set_reading()
         if self.state is _LEAVING and not (self._running or self._turning or self.writing_paused):
@@ -176,8 +180,8 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
     def _weigh(self) -> None:
         """Count what is kept of messages that did not come whole."""
         held = self._frames.held
-        self._around.partial += held - self._held
-        self._held = held
+        self._around.partial += held - self.held
+        self.held = held
 
     def _break(self, error: FrameError, why: str) -> None:
         """Close the WebSocket of a client that broke the rules, and drop what it sent. It is read from until it leaves,
@@ -189,6 +193,10 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
         self.close(error.code, str(error))
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
+
+    def refuse_parts(self) -> None:
+        """Close the WebSocket, because all clients together sent too much of messages that did not come whole."""
+        self._break(FrameError(CloseCode.TRY_LATER, PARTS), "partial-too-much")
 
     def _next_turn(self) -> None:
         self._turning = False
@@ -219,7 +227,7 @@ class WebSocket(WebSocketWriter, asyncio.Protocol):
                 transport.resume_reading()
             else:
                 transport.pause_reading()
-        if not wanted or not self._held:
+        if not wanted or not self.held:
             self._since = 0.0
         elif not self._since:
             self._since = monotonic()

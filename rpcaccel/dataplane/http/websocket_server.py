@@ -58,6 +58,10 @@ class WebSocketServer:
             self._look()
         return socket
 
+    def relieve(self) -> None:
+        """Close the WebSocket that keeps the most of a message that did not come whole."""
+        max(self.open, key=lambda socket: socket.held).refuse_parts()
+
     def forget(self, socket: WebSocket) -> None:
         """Note that a WebSocket is gone."""
         if socket not in self.open:

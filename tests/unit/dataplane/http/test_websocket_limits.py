@@ -445,15 +445,17 @@ async def test_parts_of_messages_of_all_clients_together_are_bounded() -> None:
         watched = proxy.worker._lanes.websockets
         first.send(frame(CHAIN.ljust(700 * KIB), fin=False))
         await until(lambda: watched.partial == 700 * KIB)
-        second.send(frame(CHAIN.ljust(700 * KIB), fin=False))
-        assert (await second.got()).closed[0] == 1013
-        await until(lambda: watched.partial == 700 * KIB)
-        first.send(frame(b"", 0))
-        assert (await first.got()).json["id"] == 7
+        second.send(frame(CHAIN.ljust(300 * KIB), fin=False))
+        await until(lambda: watched.partial == 1000 * KIB)
+        second.send(frame(b" " * (100 * KIB), 0, fin=False))
+        assert (await first.got()).closed[0] == 1013, "it keeps the most, though the other sent what was too much"
+        await until(lambda: watched.partial == 400 * KIB)
+        second.send(frame(b"", 0))
+        assert (await second.got()).json["id"] == 7
         assert watched.partial == 0
-        first.send(frame(CHAIN, fin=False))
+        second.send(frame(CHAIN, fin=False))
         await until(lambda: watched.partial == len(CHAIN))
-        first.writer.transport.abort()
+        second.writer.transport.abort()
         await until(lambda: watched.partial == 0)
         assert tally(proxy).refusals == {"partial-too-much": 1}
 
