@@ -197,11 +197,8 @@ class FollowedBranch:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def aim(self, number: int, block_hash: str = "") -> None:
-        """Take the served head. The branch begins with it where the first block is lacked: it may be abandoned."""
+        """Take the served head."""
         self._aim = Want(number, block_hash)
-        if not self.begun and self._lacked:
-            self._start = self._goal = self._aim
-            self._floor = max(0, number if self._final_at_once else number - ROOTS)
         if self.begun and self.reached(self._goal):
             self._choose()
 

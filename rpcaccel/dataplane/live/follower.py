@@ -296,7 +296,7 @@ class Follower:
                 subscription, came = self._waiting.popleft()
                 if subscription.open:
                     self._let_in(branch, subscription, came)
-        self._aim(branch)
+            self._aim(branch)
         for move in () if self._logs.full else branch.moves():
             self._take(move)
             for resumption, _ in self._resuming.values():

@@ -156,19 +156,6 @@ def test_a_first_block_that_no_node_has_is_lost() -> None:
     assert branch.lost
 
 
-def test_a_first_block_that_was_abandoned_before_it_was_fetched_gives_way_to_the_served_head() -> None:
-    branch = FollowedBranch(100, "100a", final_at_once=False)
-    branch.aim(101, "101b")
-    assert branch.wants() == [Want(100, "100a")], "nobody has lacked it yet"
-    branch.failed(Want(100, "100a"), lacked=True)
-    branch.aim(101, "101b")
-    assert branch.wants() == [Want(101, "101b")]
-    give(branch, block(101, "b"))
-    assert branch.tip.hash == "101b"
-    assert branch.moves() == []
-    assert followed(branch, 102, "102b", block(102, "b")) == ["102b"]
-
-
 def test_without_a_hash_a_block_that_links_is_the_next() -> None:
     branch = begun()
     branch.aim(102)

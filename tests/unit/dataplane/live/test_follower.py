@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rpcaccel.core.live.branch import RESTARTED
 from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS
+from rpcaccel.core.replies.answer import Answer
 from rpcaccel.dataplane.live.log_track import LATE, PATIENCE
 from rpcaccel.dataplane.live.resumption import FAILED
 from tests.support.dataplane.fake_live import FakeSink
@@ -342,6 +343,32 @@ def test_a_resumed_subscription_that_no_node_can_serve_is_closed(world: LiveWorl
             call.lose()
         world.wait(0.5)
     assert client.sink.closed == [(1012, FAILED)]
+
+
+def test_the_block_after_the_first_is_sent_though_a_node_lacked_the_first_when_the_head_moved_on(
+    world: LiveWorld,
+) -> None:
+    client = world.come(HEADS)
+    world.settle()
+    (first,) = world.sent
+    first.end(Answer(result=b"null"))
+    world.settle()
+    tip = advance(world)
+    world.calm()
+    assert received(client) == wanted(world, client) == [tip]
+
+
+def test_clients_whose_first_block_was_abandoned_before_it_was_fetched_are_told_to_come_back(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    for call in world.sent:
+        call.lose()
+    for node in world.nodes:
+        node.forgets = True
+    reorganise(world, 1, 2)
+    for _ in range(60):
+        world.calm()
+        world.wait(0.5)
+    assert client.sink.closed == [(1012, RESTARTED)]
 
 
 def test_a_resumed_client_that_does_not_read_is_waited_for(world: LiveWorld) -> None:
