@@ -238,6 +238,8 @@ class Follower:
         head = self._head()
         if head.number >= 0:
             self._branch = FollowedBranch(head.number, head.hash, final_at_once=self._source.final_at_once)
+            # To those who came before there was a head, it is the one at which they came.
+            self._waiting = deque((one, came if came.number >= 0 else head) for one, came in self._waiting)
 
     def _head(self) -> Want:
         """The served head; its number is -1 while there is none."""

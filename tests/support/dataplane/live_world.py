@@ -116,8 +116,14 @@ class LiveClient:
 class LiveWorld:
     """One worker's subscriptions, and everything around them."""
 
-    def __init__(self, kind: str = "ethereum", *, head: int = 60, nodes: int = 3, final: int = 20) -> None:
-        """`final`: blocks below the head that are not final, where the chain can reorganise."""
+    def __init__(
+        self, kind: str = "ethereum", *, head: int = 60, nodes: int = 3, final: int = 20, told: bool = True
+    ) -> None:
+        """
+        Args:
+            final: blocks below the head that are not final, where the chain can reorganise.
+            told: has a node told its head?
+        """
         self.clock = ManualClock()
         self.loop = ManualLoop(self.clock)
         self.harmony = kind == "harmony"
@@ -141,7 +147,8 @@ class LiveWorld:
         self.topics = Topics(self.cell, self.clock.now)
         self.do(self._adopt)
         self.follower = Follower(self.network, self.engine, self.topics, self.cell, self.clock.now)
-        self.tell(self.tree.trunk)
+        if told:
+            self.tell(self.tree.trunk)
 
     # -- the worker ---------------------------------------------------------------------------------------------------
 

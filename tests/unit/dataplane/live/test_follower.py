@@ -371,6 +371,21 @@ def test_clients_whose_first_block_was_abandoned_before_it_was_fetched_are_told_
     assert client.sink.closed == [(1012, RESTARTED)]
 
 
+@pytest.mark.parametrize("kind", ["ethereum", "harmony"])
+def test_clients_that_come_before_any_node_told_its_head_are_sent_what_is_new_from_then_on(kind: str) -> None:
+    world = LiveWorld(kind, told=False)
+    clients = [world.come(HEADS), world.come(LOGS)]
+    world.calm()
+    serve(world, world.tree.trunk)
+    world.calm()
+    assert [received(client) for client in clients] == [[], []]
+    tip = advance(world)
+    world.calm()
+    assert received(clients[0]) == [tip]
+    assert {log["blockHash"] for log in received(clients[1])} == {tip}
+    world.close()
+
+
 def test_a_resumed_client_that_does_not_read_is_waited_for(world: LiveWorld) -> None:
     world.come(HEADS)
     world.calm()
