@@ -101,14 +101,18 @@ class Resumption:
             if not isinstance(error, NotFetched):
                 told = {"message": "resuming a subscription", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
-            cut(self._to.session, self._context.cell, CutReason.LATE, FAILED)
+            if self._to.open:  # else the client has unsubscribed, and keeps its connection
+                cut(self._to.session, self._context.cell, CutReason.LATE, FAILED)
 
     async def _reach(self) -> None:
         """Wait until the branch has come to the head that was served when the client came, and until its window holds
-        everything that may still be replaced. Before that, the tip may be of a branch that the client has left."""
-        branch, source = self._branch, self._context.source
-        await self._until(lambda: self._arrived or branch.reached(branch.aimed))
-        if not (self._arrived or branch.reached(self._came)):
+        everything that may still be replaced. Before that, the tip may be of a branch that the client has left. Where
+        the served head is below that one now, because nodes are gone, it is not left: it may be served again."""
+        branch, source, came = self._branch, self._context.source, self._came
+        await self._until(
+            lambda: self._arrived or (branch.aimed.number >= came.number and branch.reached(branch.aimed))
+        )
+        if not (self._arrived or branch.reached(came)):
             raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
         await self._until(lambda: branch.tip.number >= self._number - 1)
         if not source.final_at_once:

@@ -345,6 +345,43 @@ def test_a_resumed_subscription_that_no_node_can_serve_is_closed(world: LiveWorl
     assert client.sink.closed == [(1012, FAILED)]
 
 
+@pytest.mark.parametrize("kind", ["ethereum", "harmony"])
+def test_a_client_that_resumes_at_a_head_that_is_gone_before_it_is_known_is_sent_it_when_it_is_back(kind: str) -> None:
+    world = LiveWorld(kind)
+    world.come(HEADS)
+    world.calm()
+    tip = world.tree.grow(world.tree.trunk, 17)
+    world.tell(tip)
+    client = world.come(HEADS, first=world.tree.blocks[tip].number)
+    world.tell(world.tree.trunk)
+    world.calm()
+    assert (received(client), client.sink.closed) == ([], [])
+    serve(world, tip)
+    world.calm()
+    assert received(client) == [tip]
+    assert received(client) == wanted(world, client)
+    world.close()
+
+
+def test_a_client_that_unsubscribes_before_it_has_resumed_keeps_its_connection() -> None:
+    world = LiveWorld("harmony")
+    world.come(HEADS)
+    world.calm()
+    sink = FakeSink()
+    other = world.come(HEADS, sink=sink)
+    client = world.come(HEADS, first=20, sink=sink)
+    assert world.do(client.subscription.session.end, client.subscription.id)
+    for _ in range(600):
+        for call in world.sent:
+            call.lose()
+        world.wait(0.5)
+    assert sink.closed == []
+    tip = advance(world)
+    world.calm()
+    assert received(other)[-1:] == [tip]
+    world.close()
+
+
 def test_the_block_after_the_first_is_sent_though_a_node_lacked_the_first_when_the_head_moved_on(
     world: LiveWorld,
 ) -> None:
