@@ -8,7 +8,7 @@ above the fork are abandoned, oldest first, and those of the path are appended. 
 - A block more than one below the aim is fetched by number, CHUNK at once. It is used only if it is on the path.
 - When a block of the path is missing, it is fetched by its hash. This is how a reorganisation is followed down.
 - Where the hash of the aim is not known, a block by number that links to the tip is the next block. If it does not
-  link, its own hash becomes the aim, so that the path is walked down from there.
+  link, the path is walked down from the hash of the highest one that was fetched with it.
 - Where blocks are final at once, a block that does not link is a node's fault: it is asked for again, TRIES times.
 - A header that a node pushed takes the place of a fetch only while nothing speaks against it. What was fetched comes
   first: where it differs, or where the parent that was pushed cannot be had, the block itself is fetched. No block is
@@ -291,8 +291,9 @@ class FollowedBranch:
                 return []
             if linked and (self._final_at_once or linked[-1].number == target.number):
                 return self._go(self.tip.number, linked)
-            if clash and target == self._goal and target.number in self._numbered:
-                self._goal = Want(target.number, self._numbered[target.number])
+            highest = min(self.tip.number + CHUNK, target.number)
+            if clash and target == self._goal and highest in self._numbered:
+                self._goal = Want(highest, self._numbered[highest])
                 return self._moves_to(self._goal)
             return []
         fork, path = self._walk(target)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,10 +165,12 @@ def test_without_a_hash_a_block_that_links_is_the_next() -> None:
     assert said(branch.moves()) == ["101a", "102a"]
 
 
-def test_without_a_hash_a_block_that_does_not_link_is_walked_down_from() -> None:
+@pytest.mark.parametrize("above", [1, CHUNK, CHUNK + 1, FAR, FAR + 1])
+def test_without_a_hash_a_head_that_does_not_link_is_walked_down_from(above: int) -> None:
     branch = begun()
     followed(branch, 101, "101a", block(101))
-    assert followed(branch, 102, "", block(102, "b"), block(101, "b", "100a")) == ["-101a", "101b", "102b"]
+    blocks = [block(101, "b", "100a"), *(block(number, "b") for number in range(102, 102 + above))]
+    assert followed(branch, 101 + above, "", *blocks) == ["-101a", *(one.hash for one in blocks)]
 
 
 def test_a_far_head_is_approached_in_chunks() -> None:
