@@ -86,12 +86,14 @@ class BlockSource:
 
     async def block(self, number: int, block_hash: str = "", tries: int = 0) -> LiveBlock:
         """The block of this number; with a hash, this very block. Raises NotFetched."""
-        live = self.network.chain.live
+        live, at_least = self.network.chain.live, number
         if block_hash:
+            # Where the served head is lower now, nodes below this block may have it as one of another branch.
+            at_least = max(0, min(number, self.network.view.head))
             method, params = live.block_by_hash, b'["%b",false]' % block_hash.encode()
         else:
             method, params = live.block, b'["0x%x",false]' % number
-        asked = [self._call(method, params, number, tries)]
+        asked = [self._call(method, params, at_least, tries)]
         if live.extra is not None:
             named = live.extra.params.replace("{block}", str(number)).encode()
             asked.append(self._call(live.extra.method, named, number, tries))

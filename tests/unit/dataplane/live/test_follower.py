@@ -350,6 +350,8 @@ def test_a_client_that_resumes_at_a_head_that_is_gone_before_it_is_known_is_sent
     world = LiveWorld(kind)
     world.come(HEADS)
     world.calm()
+    for node in world.nodes:
+        node.forgets = True
     tip = world.tree.grow(world.tree.trunk, 17)
     world.tell(tip)
     client = world.come(HEADS, first=world.tree.blocks[tip].number)
@@ -393,6 +395,16 @@ def test_the_block_after_the_first_is_sent_though_a_node_lacked_the_first_when_t
     tip = advance(world)
     world.calm()
     assert received(client) == wanted(world, client) == [tip]
+
+
+def test_a_first_block_that_was_lost_is_fetched_though_the_head_is_lower_now(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    for call in world.sent:
+        call.lose()
+    reorganise(world, 3, 2)
+    world.calm()
+    assert received(client) == wanted(world, client)
+    assert len(received(client)) == 2
 
 
 def test_clients_whose_first_block_was_abandoned_before_it_was_fetched_are_told_to_come_back(world: LiveWorld) -> None:
