@@ -229,15 +229,16 @@ class FollowedBranch:
 
     def failed(self, want: Want, *, lacked: bool) -> None:
         """Note that a block could not be had; `lacked`: a node answered that it has no such block, or another one."""
-        if self._goal != self._aim and self.begun:
-            self._choose()
         for block in [one for one in self._announced if one.parent == want.hash]:
             self._doubt(block.hash)  # nobody has the parent that was pushed
-        root = not self.begun or want == self._root
-        if lacked and root:
-            self._lacked += 1
-            if not self.begun and self._lacked >= 2 * TRIES:
-                self.lost = RESTARTED
+        if not lacked:
+            return
+        if self.begun and want != self._root:
+            self._choose()
+            return
+        self._lacked += 1
+        if not self.begun and self._lacked >= 2 * TRIES:
+            self.lost = RESTARTED
 
     # -- what follows -------------------------------------------------------------------------------------------------
 

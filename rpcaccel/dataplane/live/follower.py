@@ -354,8 +354,9 @@ class Follower:
         for want in self._fetches.keys() - set(wants):
             self._fetches.pop(want).cancel()
         for want in self._tries.keys() - set(wants):
-            del self._tries[want]
-            self._rests.pop(want, None)
+            if now >= self._rests.get(want, 0.0):  # else it may be wanted again before its pause has ended
+                del self._tries[want]
+                self._rests.pop(want, None)
         for want in wants[: 2 * CHUNK]:
             if want not in self._fetches and now >= self._rests.get(want, 0.0):
                 self._fetches[want] = self._spawn(self._get(branch, want))

@@ -185,6 +185,20 @@ def test_a_far_head_is_approached_in_chunks() -> None:
     assert len(followed(branch, far, f"{far}a", *everything)) == 3 * FAR - CHUNK
 
 
+def test_a_far_head_is_pursued_though_a_node_lacks_a_block_below_the_first_one() -> None:
+    branch = begun()
+    far = 100 + 2 * FAR
+    branch.aim(far, f"{far}b")
+    give(branch, *(block(number, "b") for number in range(101, 101 + CHUNK)))
+    branch.moves()
+    give(branch, block(100, "b"))
+    branch.moves()
+    (below,) = branch.wants()
+    assert below == Want(99, "99a")
+    branch.failed(below, lacked=True)
+    assert branch.wants() == [below]
+
+
 def test_an_older_head_is_not_given_up_for_a_newer_one() -> None:
     branch = begun()
     branch.aim(101, "101a")
@@ -201,6 +215,14 @@ def test_an_older_head_that_fails_is_given_up() -> None:
     branch.aim(102, "102a")
     branch.failed(Want(101, "101b"), lacked=True)
     assert Want(101, "101b") not in branch.wants()
+
+
+def test_an_older_head_is_not_given_up_because_no_node_can_be_reached() -> None:
+    branch = begun()
+    branch.aim(101, "101b")
+    branch.aim(102, "102a")
+    branch.failed(Want(101, "101b"), lacked=False)
+    assert Want(101, "101b") in branch.wants()
 
 
 def test_a_pushed_header_takes_the_place_of_a_fetch() -> None:

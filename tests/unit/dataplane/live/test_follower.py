@@ -384,6 +384,25 @@ def test_a_client_that_unsubscribes_before_it_has_resumed_keeps_its_connection()
     world.close()
 
 
+def test_blocks_that_link_to_one_that_no_node_has_are_asked_for_again(world: LiveWorld) -> None:
+    client = world.come(HEADS)
+    world.calm()
+    low = world.tree.at(world.tree.trunk, 50)
+    assert low is not None
+    other = world.tree.grow(low.hash, 60)
+    for node in world.nodes:
+        node.lies, node.forgets = other, True
+    advance(world, 70)
+    while all(call.method == "eth_getBlockByNumber" for call in world.sent):
+        for call in world.sent:
+            call.deliver()
+        world.settle()
+    for node in world.nodes:
+        node.lies = ""
+    world.calm()
+    assert received(client) == wanted(world, client)
+
+
 def test_the_block_after_the_first_is_sent_though_a_node_lacked_the_first_when_the_head_moved_on(
     world: LiveWorld,
 ) -> None:
