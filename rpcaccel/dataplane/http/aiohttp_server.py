@@ -79,10 +79,10 @@ def _last(request: web.BaseRequest) -> bool:
 
 async def _answer(front: RequestHandler, request: web.BaseRequest) -> HttpAnswer:
     named = request.headers
-    if request.method != "POST":
-        return front.other(request.method, request.path, named)
     if sum(len(name) + len(value) for name, value in request.raw_headers) > front.settings.max_header:
         return front.header_too_large(named)
+    if request.method != "POST":
+        return front.other(request.method, request.path, named)
     visit = front.enter(RequestHead(request.path, named), request.remote)
     if isinstance(visit, HttpAnswer):
         return visit

@@ -25,7 +25,7 @@ from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.http.aiohttp_protocol import SERVER, SharedTransport
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler, Visit
 from rpcaccel.dataplane.http.hit_path import Shortcut
-from rpcaccel.dataplane.http.request_head import NO_HEADERS, RequestHead
+from rpcaccel.dataplane.http.request_head import NO_HEADERS, Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.rpc.calls import Answered
 from rpcaccel.dataplane.rpc.response_headers import DateHeader
@@ -232,7 +232,7 @@ class FastProtocol(asyncio.Protocol):
             return
         end += len(END)
         if data.startswith(_GET) and (handshake := read_handshake(data[:end])) is not None:
-            self._upgrade(handshake, data[end:])
+            self._upgrade(handshake, data, end)
             return
         asked = self._connections.head(data[:end])
         if asked is None:
@@ -366,15 +366,19 @@ class FastProtocol(asyncio.Protocol):
         if reply.close:
             transport.close()
 
-    def _upgrade(self, handshake: Handshake, behind: bytes) -> None:
-        """Make the connection a WebSocket, or turn it away; `behind` came after the handshake."""
-        transport, paused = self.transport, self.writing_paused
+    def _upgrade(self, handshake: Handshake, data: bytes, end: int) -> None:
+        """Make the connection a WebSocket, or turn it away; the head of the handshake is `data` up to `end`."""
+        transport, paused, front = self.transport, self.writing_paused, self._connections.front
         if transport is None:
             return
         if self._ended:
             transport.close()
             return
-        taken = self._connections.websockets.take(handshake, self._peer)
+        taken: asyncio.Protocol | HttpAnswer
+        if end > front.settings.max_header:
+            taken = front.header_too_large(Named(handshake.headers))
+        else:
+            taken = self._connections.websockets.take(handshake, self._peer)
         if isinstance(taken, HttpAnswer):
             self.state, self._buffer, self.head_since = NEXT[self.state]["whole"], b"", 0.0
             self._write(replace(taken, close=True))
@@ -385,8 +389,8 @@ class FastProtocol(asyncio.Protocol):
         transport.write(accepted(handshake, SERVER))
         if paused:
             taken.pause_writing()
-        if behind:
-            taken.data_received(behind)
+        if len(data) > end:
+            taken.data_received(data[end:])
 
     # -- aiohttp --------------------------------------------------------------------------------------------------
 
