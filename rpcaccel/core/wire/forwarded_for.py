@@ -10,11 +10,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 HeaderName = Literal["x-forwarded-for", "forwarded"]
+FORWARDED_HEADERS: tuple[HeaderName, ...] = get_args(HeaderName)
 
 LONGEST = 4096
 """Characters of a header that are read: the last ones of X-Forwarded-For. A longer Forwarded is ignored."""

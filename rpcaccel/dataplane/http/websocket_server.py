@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
+from rpcaccel.core.wire import traceparent
+from rpcaccel.core.wire.forwarded_for import FORWARDED_HEADERS
 from rpcaccel.core.wire.websocket_handshake import Handshake
 from rpcaccel.dataplane.http.handler import HttpAnswer, RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
@@ -12,14 +14,18 @@ from rpcaccel.dataplane.http.request_head import Named, RequestHead
 from rpcaccel.dataplane.http.slow_clients import SlowClients
 from rpcaccel.dataplane.http.websocket import TURN, WebSocket
 from rpcaccel.dataplane.http.websocket_writer import WebSocketWriter
+from rpcaccel.dataplane.rpc import access_log, response_headers
+from rpcaccel.dataplane.rpc.admission import KEY_HEADERS
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks at all WebSockets, or a quarter of the shortest limit if that is less."""
 _LINE_EVERY = 1.0
 """Seconds between two lines in the log, at the least."""
-_NEEDLESS = ("sec-websocket-", "cookie", "accept")
-"""The beginnings of the names of headers that nobody reads once the WebSocket is open. Accept-Encoding is about HTTP
-answers: messages are compressed as the handshake says."""
+READ_LATER = frozenset({*KEY_HEADERS, *FORWARDED_HEADERS, response_headers.TIMEOUT.lower(), access_log.HEADER.lower(),
+                        traceparent.HEADER, "origin"})  # fmt: skip
+"""The headers of a handshake that are kept for as long as the WebSocket is open: those that say whose its messages are,
+how long they may take and what their calls are named. All others are read before it opens or by nobody, and their
+memory would be held for each WebSocket."""
 
 
 class WebSocketServer:
@@ -46,7 +52,7 @@ class WebSocketServer:
 
     def take(self, handshake: Handshake, peer: str) -> WebSocket | HttpAnswer:
         """The protocol for a connection that becomes a WebSocket, or the answer with which it is turned away."""
-        kept = {name: value for name, value in handshake.headers.items() if not name.startswith(_NEEDLESS)}
+        kept = {name: value for name, value in handshake.headers.items() if name in READ_LATER}
         head = RequestHead(handshake.path, Named(kept))
         holder = self.front.invite(head, peer, len(self.open), self._by_holder)
         if isinstance(holder, HttpAnswer):

@@ -22,6 +22,7 @@ from rpcaccel.core.wire.forwarded_for import Trust, holder
 from rpcaccel.dataplane.live.live_session import MessageTurn
 
 PATH = "/key/"
+KEY_HEADERS = _API_KEY, _AUTHORIZATION = "x-api-key", "authorization"
 MOST_ADDRESSES = 10_000
 """The number of addresses that are remembered; the one that called longest ago is forgotten first, and starts anew."""
 
@@ -171,8 +172,8 @@ def _holder(address: str) -> str:
 
 
 def _key_in(headers: Headers) -> str:
-    key = headers.get("x-api-key", "").strip()
+    key = headers.get(_API_KEY, "").strip()
     if key:
         return key
-    scheme, _, token = headers.get("authorization", "").partition(" ")
+    scheme, _, token = headers.get(_AUTHORIZATION, "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,13 +1,35 @@
-"""The headers of a handshake: how many bytes they may have."""
+"""The headers of a handshake: how many bytes they may have, and what is kept of them."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
+from rpcaccel.core.client_limits import hashed
+from rpcaccel.dataplane.http.websocket_server import READ_LATER
+from rpcaccel.dataplane.rpc.admission import Headers
 from rpcaccel.simnode.server.factories import harmony_nodes
-from tests.support.dataplane.raw_socket import RawSocket, handshake
+from tests.support.dataplane.raw_socket import RawSocket, frame, handshake
 from tests.support.proxy import Proxy, proxying
 from tests.support.waiting import until
+
+CHAIN = b'{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}'
+
+
+class Asked:
+    """Headers that note which of them are read."""
+
+    def __init__(self, headers: Headers) -> None:
+        self.names: set[str] = set()
+        self._headers = headers
+
+    def get(self, key: str, default: str) -> str:
+        self.names.add(key)
+        return self._headers.get(key, default)
+
+    def getall(self, key: str, default: list[str]) -> list[str]:
+        self.names.add(key)
+        return self._headers.getall(key, default)
 
 
 def junk(lines: int) -> dict[str, str | None]:
@@ -38,3 +60,23 @@ async def test_a_handshake_over_the_limit_of_a_header_is_refused_however_it_come
         assert await status_of(proxy, short) == 101
         assert await status_of(proxy, short[:1500], short[1500:]) == 101
         assert proxy.worker.report().tally.refusals == {"header-too-large": 3}
+
+
+async def test_of_a_handshake_is_kept_what_its_messages_are_read_by() -> None:
+    clients = {"keys": {"shop": {"hashes": [hashed("k" * 20)]}}, "trusted_proxies": ["127.0.0.1"]}
+    kept = {"X_Request_ID": "mine", "Forwarded": "for=1.2.3.4"}
+    async with (
+        harmony_nodes(1) as nodes,
+        proxying(nodes, clients=clients, log={"access": True}) as proxy,
+        RawSocket.open(proxy.worker.port, **kept, Cookie="c", X_Junk="j" * 9000) as client,
+    ):
+        (socket,) = proxy.worker._lanes.websockets.open
+        found = {name: socket.head.headers.get(name, "") for name in ("x-request-id", "forwarded", "cookie", "x-junk")}
+        assert found == {"x-request-id": "mine", "forwarded": "for=1.2.3.4", "cookie": "", "x-junk": ""}
+        socket.head.headers = cast(Headers, asked := Asked(socket.head.headers))
+        socket.head.under = None  # as after a change of the settings
+        assert (await client.call(CHAIN))["result"]
+        client.send(frame(b'{"jsonrpc":"2.0","id":1,"method":"eth_noSuchMethod"}'))
+        await client.got()
+        assert asked.names - {"accept-encoding"} <= READ_LATER, "what is read must be kept"
+        assert asked.names >= READ_LATER - {"traceparent", "forwarded"}, "what nobody reads need not be kept"
