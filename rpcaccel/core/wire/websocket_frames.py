@@ -11,6 +11,8 @@ import zlib
 from enum import IntEnum
 from typing import NamedTuple
 
+from rpcaccel.core.wire.json_text import is_utf8
+
 
 class Opcode(IntEnum):
     """What a frame is (section 5.2)."""
@@ -140,6 +142,8 @@ class WebSocketReader:
             payload, self._message = bytes(self._message), None
         if self._compressed:
             payload = inflate(payload, min(most, MOST_INFLATED))
+        if self._opcode == _TEXT and not payload.isascii() and not is_utf8(payload):
+            raise FrameError(CloseCode.INVALID_DATA, "the text message is not UTF-8")
         return WebSocketFrame(self._opcode, payload)
 
     def _keep(self, payload: bytes) -> None:

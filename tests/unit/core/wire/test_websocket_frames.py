@@ -79,7 +79,7 @@ def test_single_bytes_mean_the_same() -> None:
 
 @given(st.binary(max_size=300), st.binary(min_size=4, max_size=4))
 def test_masks_come_off(payload: bytes, mask: bytes) -> None:
-    assert read(frame(payload, mask=mask)) == [WebSocketFrame(Opcode.TEXT, payload)]
+    assert read(frame(payload, Opcode.BINARY, mask=mask)) == [WebSocketFrame(Opcode.BINARY, payload)]
 
 
 PROTOCOL, TOO_BIG, INVALID = CloseCode.PROTOCOL_ERROR, CloseCode.TOO_BIG, CloseCode.INVALID_DATA
@@ -109,6 +109,23 @@ def test_broken_rules_are_refused(sent: bytes, code: int, words: str) -> None:
     with pytest.raises(FrameError, match=words) as refused:
         read(sent)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("payload", [b'{"id":"\xff"}', b"\xed\xa0\x80", "é".encode()[:1], b"x" * 700 + b"\xc0\x80"])
+def test_a_text_that_is_not_utf8_fails_the_connection_and_binary_data_may_be_anything(payload: bytes) -> None:
+    halves = frame(payload[:1], fin=False) + frame(payload[1:], Opcode.CONTINUATION)
+    for sent in (frame(payload), halves, squeezed(payload)):
+        with pytest.raises(FrameError, match="the text message is not UTF-8") as refused:
+            read(sent, deflates=True)
+        assert refused.value.code == INVALID
+    assert read(frame(payload, Opcode.BINARY)) == [WebSocketFrame(Opcode.BINARY, payload)]
+
+
+def test_a_character_may_be_cut_by_fragments() -> None:
+    text = "é€😀".encode()
+    for at in range(len(text)):
+        halves = frame(text[:at], fin=False) + frame(text[at:], Opcode.CONTINUATION)
+        assert read(halves, frame(text)) == [WebSocketFrame(Opcode.TEXT, text)] * 2
 
 
 def test_the_largest_message_is_taken_and_may_have_a_ping_within() -> None:

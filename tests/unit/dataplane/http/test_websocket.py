@@ -41,7 +41,6 @@ BODIES = [
     b" ",
     b"{",
     b"hello",
-    b'{"id":"\xff","method":"eth_chainId"}',
     b'{"id":1,"method":""}',
     b'{"id":1,"method":"hmyv2_setNodeToBackupMode","params":[true]}',
     b'{"id":1,"method":"hmyv2_getBalance","params":["zzz"]}',
@@ -65,6 +64,14 @@ async def test_an_answer_is_what_a_post_would_have_got(body: bytes) -> None:
         posted = await proxy.post(body)
         client.send(frame(body))
         assert await client.got() == (TEXT, posted.body, False)
+        client.send(frame(body, BINARY))
+        assert await client.got() == (TEXT, posted.body, False)
+
+
+async def test_binary_data_that_is_no_text_is_answered_as_a_post_is() -> None:
+    body = b'{"id":"\xff","method":"eth_chainId"}'
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
+        posted = await proxy.post(body)
         client.send(frame(body, BINARY))
         assert await client.got() == (TEXT, posted.body, False)
 
@@ -288,6 +295,7 @@ async def test_pings_are_answered_with_what_they_say() -> None:
         (frame(b"\x03\xed", CLOSE), 1002),
         (frame(b"\x03", CLOSE), 1002),
         (frame(b"\x03\xe8\xff", CLOSE), 1007),
+        (frame(b'{"id":"\xff","method":"eth_chainId"}'), 1007),
         (frame(b"x" * 1001)[:20], 1009),
     ],
 )
