@@ -95,6 +95,8 @@ class SlowClients:
         first."""
         self._parting = 0
         """The sum of these."""
+        self._spared: _Taking | None = None
+        """The client that held most when all were compared last; None once it has taken everything, or left."""
 
     def waits(self, connection: Watched, now: float, max_unsent: int, *, timed: bool = True) -> None:
         """Watch a connection to which more was written than its client takes at once. Others are closed where that
@@ -105,7 +107,7 @@ class SlowClients:
         self.no_longer(connection)
         taking = self._taking[connection] = _Taking(transport, transport.get_write_buffer_size(), now, timed=timed)
         self._held += taking.held
-        if self._held + self._parting > max_unsent:
+        if self._too_much(max_unsent):
             self._make_room(now, max_unsent, newest=taking)
 
     def grew(self, connection: Watched, size: int, now: float, max_unsent: int) -> None:
@@ -118,7 +120,7 @@ class SlowClients:
         taking.left += size
         self._held += held - taking.held
         taking.held = held
-        if self._held + self._parting > max_unsent:
+        if self._too_much(max_unsent):
             self._make_room(now, max_unsent, newest=taking)
 
     def no_longer(self, connection: Watched) -> None:
@@ -126,6 +128,8 @@ class SlowClients:
         taking = self._taking.pop(connection, None)
         if taking is not None:
             self._held -= taking.held
+            if taking is self._spared:
+                self._spared = None
         self._parting -= self._leaving.pop(connection, 0)
 
     def leaves(self, connection: Watched, max_unsent: int) -> None:
@@ -154,19 +158,26 @@ class SlowClients:
             taking.look(now)
             if taking.timed and now - taking.since > write_timeout:
                 self._let_go(connection, taking.transport, "slow-reader")
-        if self._taking and self._held + self._parting > max_unsent:
+        if self._too_much(max_unsent):
             self._make_room(now, max_unsent)
 
-    def _make_room(self, now: float, max_unsent: int, newest: _Taking | None = None) -> None:
-        """Close connections until a part of the bound is free.
+    def _too_much(self, max_unsent: int) -> bool:
+        """Is more held than the bound allows? That is said without a look at every connection.
 
         The largest answer does not count: it may be larger than the bound, and is let through while its client takes
-        it in time. The newest goes last, because its client had no time yet.
+        it in time. Of those that were compared last the largest is known, and none that is larger now makes it more.
+        Those that were told count for their part in ROOM, because closing others makes that no less.
         """
+        spared = 0 if self._spared is None else self._spared.held
+        return self._held + min(self._parting, max_unsent // ROOM) - spared > max_unsent
+
+    def _make_room(self, now: float, max_unsent: int, newest: _Taking | None = None) -> None:
+        """Compare all connections, and close some until a part of the bound is free, where there is still too much. The
+        newest goes last, because its client had no time yet."""
         for taking in self._taking.values():
             taking.look(now)
-        spared = max(self._taking.values(), key=lambda one: (one.held, one.moved, one.since))
-        if self._held + self._parting - spared.held <= max_unsent:
+        spared = self._spared = max(self._taking.values(), key=lambda one: (one.held, one.moved, one.since))
+        if not self._too_much(max_unsent):
             return
         order = sorted(self._taking.items(), key=lambda item: (item[1] is newest, *item[1].patience(now)))
         for connection, taking in order:

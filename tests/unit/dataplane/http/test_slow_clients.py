@@ -13,8 +13,10 @@ class Transport:
     def __init__(self) -> None:
         self.unsent = 0
         self.aborted = False
+        self.looks = 0
 
     def get_write_buffer_size(self) -> int:
+        self.looks += 1
         return self.unsent
 
     def abort(self) -> None:
@@ -63,6 +65,10 @@ class Watch:
         """A message follows others, and the client takes so many bytes."""
         connection.wire.unsent += size - takes
         self._patience.grew(connection, size, now, self.max_unsent)
+
+    def leaves(self, connection: Connection) -> None:
+        """The client is told that it is given up."""
+        self._patience.leaves(connection, self.max_unsent)
 
     def takes_all(self, connection: Connection) -> None:
         connection.wire.unsent = 0
@@ -225,3 +231,55 @@ def test_those_that_are_told_hold_no_more_than_their_part_and_the_bound_is_kept(
     leaving = len(watch.lost) - (600 - len(kept))
     assert 0 < leaving <= 40 // ROOM, "those that were told first are broken off first"
     assert kept == clients[-len(kept) :]
+
+
+def looks(connections: list[Connection]) -> int:
+    """How often the connections were looked at."""
+    return sum(connection.wire.looks for connection in connections)
+
+
+def test_all_are_not_compared_for_each_message_while_the_largest_alone_makes_it_too_much() -> None:
+    many, large = [Connection() for _ in range(100)], Connection()
+    watch = Watch(max_unsent=256 * MIB)
+    watch.writes(large, 64 * MIB)
+    for connection in many:
+        watch.writes(connection, 2 * MIB)
+    before = looks(many)
+    for turn in range(500):
+        watch.adds(many[turn % 100], 1000, takes=0, now=0.0)
+    assert looks(many) - before <= 500 + 2 * 100
+    assert watch.lost == []
+    while not watch.lost:
+        watch.adds(many[0], MIB, takes=0, now=0.0)
+    held = sum(connection.wire.unsent for connection in many if not connection.wire.aborted)
+    assert held <= (256 - 256 // ROOM) * MIB, "the bound holds nevertheless, at once"
+
+
+def test_all_are_not_compared_for_each_message_while_one_that_was_told_holds_more_than_its_part() -> None:
+    many, told = [Connection(told=True) for _ in range(100)], Connection(told=True)
+    watch = Watch(max_unsent=256 * MIB)
+    watch.leaves(watch.writes(told, 64 * MIB))
+    for connection in many:
+        watch.writes(connection, 222 * MIB // 100)
+    before = looks(many)
+    for turn in range(500):
+        watch.adds(many[turn % 100], 1000, takes=0, now=0.0)
+    assert looks(many) - before <= 500 + 2 * 100
+    assert watch.lost == []
+
+
+def test_another_is_spared_once_it_holds_more_or_the_one_that_did_has_taken_all() -> None:
+    first, second, third = (Connection() for _ in range(3))
+    watch = Watch(max_unsent=10 * MIB)
+    for connection, size in ((first, 8), (second, 4), (third, 4)):
+        watch.writes(connection, size * MIB)
+    assert watch.lost == []
+    watch.adds(second, 20 * MIB, takes=0, now=1.0)
+    assert [one.wire.aborted for one in (first, second, third)] == [True, False, False]
+    watch.takes_all(second)
+    watch.writes(Connection(), 5 * MIB, 2.0)
+    assert len(watch.lost) == 1
+    watch.writes(Connection(), 7 * MIB, 3.0)
+    assert len(watch.lost) == 1
+    watch.writes(Connection(), 2 * MIB, 4.0)
+    assert len(watch.lost) == 2, "4, 5 and 2 MiB wait beside the largest"
