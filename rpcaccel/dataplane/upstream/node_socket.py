@@ -7,7 +7,9 @@ call that is written here. Answers come out of order and are matched by id alone
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import aiohttp
@@ -17,6 +19,7 @@ from msgspec import Raw, Struct
 from yarl import URL
 
 from rpcaccel.chains.chain import LiveTable
+from rpcaccel.core.nodes.inflow import Inflow
 from rpcaccel.core.replies.answer import Answer, error_parts
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.wire.json_text import UNREADABLE
@@ -32,6 +35,11 @@ _QUIET = 20.0
 """Seconds without a frame after which the node is sent a ping; half as long may pass until its pong."""
 _CLOSING = 1.0
 """Seconds that a node may take to answer our close frame."""
+MOST, MOST_BYTES = 20_000, 2 * LARGEST
+"""Messages and bytes (characters of a text) that a node may send within a second; beyond that the connection is ended.
+The pending transactions of a busy chain that were held back for a moment come by the thousand."""
+TURN, TURN_BYTES = 64, 1 << 20
+"""Messages and bytes that are read one after the other before everything else in the process gets its turn."""
 _SHOWN = 120
 """Characters of a node's error message that are shown."""
 
@@ -68,6 +76,7 @@ class _Frame(Struct, gc=False):
     params: _Params | None = None
 
 
+_COUNTED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG})
 _FRAME = msgspec.json.Decoder(_Frame)
 
 
@@ -100,9 +109,10 @@ def places(node: SocketEndpoint, rule: str, live: LiveTable) -> tuple[str, ...]:
 class NodeSocket:
     """A WebSocket to one node, from `open` to `close`. Nothing raises for what the node does."""
 
-    def __init__(self, node: SocketEndpoint, address: str) -> None:
+    def __init__(self, node: SocketEndpoint, address: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`address`: one of `places`; it is shown nowhere."""
         self._node = node
+        self._clock = clock
         url = URL(address, encoded="%" in address)
         self._url = url.with_user(None)
         self._shown = f"{url.scheme}://{url.host_port_subcomponent}"
@@ -117,8 +127,8 @@ class NodeSocket:
         """The calls under way by id; those that subscribe with what is called for each notification."""
         self._next_id = 1
         self._heard: dict[str, Heard] = {}
-        self.odd = 0
-        """Frames that were not understood."""
+        self._flooded = False
+        """Was the connection ended because the node sent too much?"""
 
     def __repr__(self) -> str:
         return f"<NodeSocket {self._node.id} {self._shown} {len(self._heard)} subscriptions>"
@@ -135,7 +145,12 @@ class NodeSocket:
         try:
             async with asyncio.timeout(within):
                 self._socket = await session.ws_connect(
-                    self._url, heartbeat=_QUIET, max_msg_size=LARGEST, timeout=limits, autoclose=False
+                    self._url,
+                    heartbeat=_QUIET,
+                    max_msg_size=LARGEST,
+                    timeout=limits,
+                    autoclose=False,
+                    autoping=False,
                 )
         except (*TROUBLE, ValueError) as error:  # ValueError: a header cannot be sent
             return not_upgraded(error, within)
@@ -171,8 +186,12 @@ class NodeSocket:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
+        if self._flooded and self._session is not None:
+            await self._session.close()  # before the handshake of closing, which reads all that the node still sends
         if self._socket is not None and not self._socket.closed:
-            await self._socket.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSING):
+                    await self._socket.close()
         if self._session is not None:
             await self._session.close()
 
@@ -199,32 +218,38 @@ class NodeSocket:
         return answer.result() if answer.done() else "broke off"
 
     async def _read(self, socket: ClientWebSocketResponse) -> str:
-        """Read until the connection ends; returns why it did."""
+        """Read until the connection ends, or the node sends too much; returns why it ended."""
+        inflow, messages, size = Inflow("messages", MOST, MOST_BYTES), 0, 0
         while True:
             message = await socket.receive()
-            if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            kind = message.type
+            if kind not in _COUNTED:
+                return _end(message)
+            if why := inflow.take(len(message.data), self._clock()):
+                self._flooded = True
+                return f"sends {why}"
+            if kind is WSMsgType.PING:
+                try:
+                    await socket.pong(message.data)
+                except TROUBLE:
+                    return "broke off"
+            elif kind is not WSMsgType.PONG:
                 self._hear(message.data)
-            elif message.type is WSMsgType.ERROR:
-                too_long = isinstance(message.data, aiohttp.WebSocketError) and message.data.code == 1009
-                dead = isinstance(message.data, TimeoutError)
-                return "sent too long a message" if too_long else "fell silent" if dead else "broke off"
-            elif message.type is WSMsgType.CLOSE:
-                return f"was closed by the node ({message.data})"
-            elif message.type in (WSMsgType.CLOSED, WSMsgType.CLOSING):
-                return "broke off"
+            messages, size = messages + 1, size + len(message.data)
+            if messages >= TURN or size >= TURN_BYTES:
+                messages = size = 0
+                await asyncio.sleep(0)
 
     def _hear(self, data: str | bytes) -> None:
         try:
             frame = _FRAME.decode(data)
         except UNREADABLE:
-            self.odd += 1
             return
         if frame.params is not None:
             self._tell(self._heard.get(frame.params.subscription), bytes(frame.params.result))
             return
         answer, heard = self._asked.get(frame.id, (None, None)) if isinstance(frame.id, int) else (None, None)
         if answer is None or answer.done():
-            self.odd += 1
             return
         answer.set_result(frame)
         if heard is not None and (name := _subscription(frame)):  # at once: its notification may be the next frame
@@ -238,6 +263,18 @@ class NodeSocket:
         except Exception as error:  # a bug of the listener is no reason to stop reading
             told = {"message": "what a node pushed is not passed on", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
+
+
+def _end(message: aiohttp.WSMessage) -> str:
+    """Why a connection ended, by the last message of it."""
+    if message.type is WSMsgType.CLOSE:
+        return f"was closed by the node ({message.data})"
+    if message.type is WSMsgType.ERROR:
+        if isinstance(message.data, aiohttp.WebSocketError) and message.data.code == 1009:
+            return "sent too long a message"
+        if isinstance(message.data, TimeoutError):
+            return "fell silent"
+    return "broke off"
 
 
 def _subscription(frame: _Frame) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ from rpcaccel import chains
 from rpcaccel.config.model import NodeSettings
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure
-from rpcaccel.dataplane.upstream.node_socket import NodeSocket, places
+from rpcaccel.dataplane.upstream.node_socket import MOST, TURN, NodeSocket, places
+from tests.support.dataplane.raw_socket import PING, PONG
 from tests.support.waiting import until
 
 KEY = "aVerySecretKeyOf32Characters0123"
@@ -37,7 +40,9 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(script: Script | None = None, answer: web.Response | None = None) -> AsyncIterator[Listening]:
+async def listening(
+    script: Script | None = None, answer: web.Response | None = None, *, autoping: bool = True
+) -> AsyncIterator[Listening]:
     """A node whose WebSocket runs `script`, or that answers the upgrade with `answer`."""
     seen = Listening()
 
@@ -45,7 +50,7 @@ async def listening(script: Script | None = None, answer: web.Response | None = 
         seen.headers, seen.path = dict(request.headers), request.path
         if answer is not None:
             return answer
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoping=autoping)
         await socket.prepare(request)
         if script is not None:
             assert isinstance(request.transport, asyncio.Transport)
@@ -128,7 +133,7 @@ async def test_a_notification_right_behind_its_subscribe_is_heard_and_those_of_s
     assert heard == [b'{"number": "0x1"}', b'"last"']
 
 
-async def test_fragments_are_joined_and_odd_frames_are_dropped_and_counted() -> None:
+async def test_fragments_are_joined_and_odd_frames_are_dropped() -> None:
     async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
         call = json.loads((await socket.receive()).data)
         await socket.send_json({"id": call["id"], "result": "0x51"})
@@ -143,7 +148,6 @@ async def test_fragments_are_joined_and_odd_frames_are_dropped_and_counted() -> 
     async with listening(script) as served, opened(served.url) as socket:
         assert await socket.follow("eth", "newHeads", heard.append) == ""
         await until(lambda: heard)
-        assert socket.odd == 8
     assert heard == [b'"0x%b"' % (b"ab" * 600)]
 
 
@@ -168,6 +172,107 @@ async def test_the_end_of_a_connection_is_told_however_it_ends(how: str) -> None
         )
         said = await socket.send("eth_chainId", b"[]")
         assert isinstance(said, Failure)
+
+
+NOTIFICATION = json.dumps(pushed("0x" + "ab" * 32)).encode()
+
+
+def node_frame(payload: bytes, opcode: int = 1) -> bytes:
+    """A frame as a node sends it."""
+    size = len(payload)
+    head = bytes((0x80 | opcode, size)) if size < 126 else bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big")
+    return head + payload
+
+
+@pytest.mark.parametrize(
+    ("sent", "times", "why"),
+    [
+        (node_frame(b"{}"), MOST, ""),
+        (node_frame(b"{}"), MOST + 1, "sends more than 20000 messages a second"),
+        (node_frame(b"", PING), MOST + 1, "sends more than 20000 messages a second"),
+        (node_frame(b"", PONG), MOST + 1, "sends more than 20000 messages a second"),
+        (node_frame(NOTIFICATION), MOST + 1, "sends more than 20000 messages a second"),
+        (node_frame(b'"%b"' % (b"x" * (4 << 20))), 7, ""),
+        (node_frame(b'"%b"' % (b"x" * (4 << 20))), 8, "sends more than 32 MiB of messages a second"),
+    ],
+)
+async def test_a_node_that_sends_too_much_within_a_second_is_left(sent: bytes, times: int, why: str) -> None:
+    async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
+        transport.write(sent * times)
+        await socket.close(code=1000)
+
+    async with listening(script) as served:
+        socket = NodeSocket(node(), served.url, clock=lambda: 7.0)
+        assert await socket.open() == ""
+        assert await socket.ended() == (why or "was closed by the node (1000)")
+        await socket.close()
+
+
+async def test_all_others_get_their_turn_between_the_messages_of_a_node() -> None:
+    turns, runs = 0, Counter[int]()
+
+    async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
+        call = json.loads((await socket.receive()).data)
+        await socket.send_json({"id": call["id"], "result": "0x51"})
+        transport.write(node_frame(NOTIFICATION) * 2000)
+        await socket.receive()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with listening(script) as served, opened(served.url) as socket:
+        busy = asyncio.create_task(others())
+        assert await socket.follow("eth", "newHeads", lambda _: runs.update([turns])) == ""
+        await until(lambda: runs.total() == 2000)
+        busy.cancel()
+    assert max(runs.values()) <= TURN
+
+
+async def test_the_pings_of_a_node_are_answered() -> None:
+    answered: list[web.WSMessage] = []
+
+    async def script(socket: web.WebSocketResponse, _transport: asyncio.Transport) -> None:
+        await socket.ping(b"who?")
+        answered.append(await socket.receive())
+
+    async with listening(script, autoping=False) as served, opened(served.url):
+        await until(lambda: answered)
+    assert [(one.type, one.data) for one in answered] == [(web.WSMsgType.PONG, b"who?")]
+
+
+async def test_a_node_that_floods_is_left_without_a_handshake_that_reads_the_rest() -> None:
+    told: list[web.WSMsgType] = []
+
+    async def script(socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
+        transport.write(node_frame(b"{}") * (2 * MOST))
+        told.append((await socket.receive()).type)
+
+    async with listening(script) as served:
+        socket = NodeSocket(node(), served.url, clock=lambda: 7.0)
+        assert await socket.open() == ""
+        assert await socket.ended() == "sends more than 20000 messages a second"
+        await socket.close()
+        await until(lambda: told)
+    assert told != [web.WSMsgType.CLOSE]
+
+
+async def test_a_node_that_never_stops_sending_cannot_keep_its_connection_from_being_closed() -> None:
+    gone = asyncio.Event()
+
+    async def script(_socket: web.WebSocketResponse, transport: asyncio.Transport) -> None:
+        while not transport.is_closing():
+            transport.write(node_frame(b"{}") * 1000)
+            await asyncio.sleep(0)
+        gone.set()
+
+    async with listening(script) as served:
+        socket = NodeSocket(node(), served.url, clock=map(float, count()).__next__)  # each message has its own second
+        assert await socket.open() == ""
+        await socket.close()
+        await gone.wait()
 
 
 async def test_a_node_that_never_answers_is_not_waited_for_without_end() -> None:
