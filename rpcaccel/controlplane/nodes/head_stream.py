@@ -15,6 +15,7 @@ from rpcaccel.controlplane.nodes.probes import Asker, Questions, block_hash
 from rpcaccel.core.heads.chain_view import Sighting
 from rpcaccel.core.heads.identity import Claims, ExpectedIdentity, judge
 from rpcaccel.core.live.block import LONGEST_HEADER
+from rpcaccel.core.nodes.inflow import Inflow
 from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.dataplane.upstream.node_socket import PATIENCE, Heard
@@ -31,8 +32,8 @@ _SILENT = 3.0
 """Block times for which a node may have a block that it did not push."""
 _LEAST = 2.0
 """Seconds of that at the least."""
-_MOST = 1000
-"""Blocks that a node may push within a second: more would keep every worker busy."""
+_MOST, _MOST_BYTES = 1000, 4 << 20
+"""Blocks that a node may push within a second, and bytes of their headers: more would keep every worker busy."""
 
 
 class HeadSocket(Asker, Protocol):
@@ -105,8 +106,7 @@ class HeadStream:
         self._named = named
         self._questions = Questions(identity, PATIENCE)
         self._clock = clock
-        self._second, self._pushes = 0.0, 0
-        """When the second began in which the pushes are counted, and how many there were."""
+        self._inflow = Inflow("blocks", _MOST, _MOST_BYTES)
         self._sleep = sleep
         self._rng = rng
         self._subscribed, self._stalled = asyncio.Event(), asyncio.Event()
@@ -201,17 +201,13 @@ class HeadStream:
             await socket.close()
 
     def _hear(self, result: bytes) -> None:
+        if why := self._inflow.take(len(result), self._clock()):
+            self._cut(f"pushes {why}")
+            return
         head = read_header(result)
         if head is None:
             return
         self.number, self._works, self.note = head.sighting.number, True, ""
-        now = self._clock()
-        if now - self._second > 1.0:
-            self._second, self._pushes = now, 0
-        self._pushes += 1
-        if self._pushes > _MOST:
-            self._cut(f"pushes more than {_MOST} blocks a second")
-            return
         begins, self.pushes = not self.pushes, True
         self._hooks.pushed(head)
         if begins:

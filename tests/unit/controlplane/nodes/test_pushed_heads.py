@@ -354,6 +354,36 @@ async def test_a_node_that_floods_its_stream_is_asked_instead(world: PushedWorld
     assert not world.node.pushes
 
 
+@pytest.mark.parametrize(
+    ("pushed", "times"),
+    [(b"{}", 1001), (b"7", 1001), (b'{"x":"%b"}' % (b"x" * LONGEST_HEADER), 17), (b'"%b"' % (b"x" * 250_000), 17)],
+)
+async def test_what_is_no_head_floods_a_stream_as_well(world: PushedWorld, pushed: bytes, times: int) -> None:
+    await world.start()
+    await world.push(101)
+    world.clock.advance(1.0)
+    flooded = world.sockets["a"]
+    for _ in range(times):
+        assert flooded.heard is not None
+        flooded.heard(pushed)
+    await world.settle()
+    assert flooded.closed == 1
+    assert not world.node.pushes
+
+
+async def test_heads_within_the_bounds_of_each_second_are_no_flood(world: PushedWorld) -> None:
+    await world.start()
+    await world.push(101)
+    flooded = world.sockets["a"]
+    for _ in range(4):
+        world.clock.advance(1.0)
+        assert flooded.heard is not None
+        for _ in range(1000):
+            flooded.heard(b"{}")
+        await world.settle()
+    assert flooded.closed == 0
+
+
 async def test_a_chain_that_stands_is_no_silent_stream(world: PushedWorld) -> None:
     await world.start()
     await world.push(101)
