@@ -25,8 +25,8 @@ AT_ONCE = 16
 ANSWERS, ANSWERS_TO_A_GUESS = 4, 2
 """Times that nodes must say that there are no logs where the block's bloom says that there are, or that there may be:
 a node, or a machine behind it, may be a block behind what is known of it."""
-_DOUBTED = 256
-"""Answers without logs that are remembered."""
+_DOUBTED = 4096
+"""Blocks and filters for which answers without logs are remembered."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds until what could not be had is asked for again; the pause doubles each time."""
 
@@ -64,8 +64,9 @@ class BlockSource:
     def __init__(self, network: Network, engine: Engine) -> None:
         self.network = network
         self._engine = engine
-        self._doubted: dict[tuple[str, LogFilter], list[str]] = {}
-        """The nodes that said of a block that it has no logs for a filter, though its bloom says that it may."""
+        self._doubted: dict[tuple[str, int], tuple[str, ...]] = {}
+        """The nodes that said of a block that it has no logs for a filter, though its bloom says that it may. The key
+        holds the hash of the filter, because the filter itself may be large."""
 
     @property
     def final_at_once(self) -> bool:
@@ -123,11 +124,12 @@ class BlockSource:
         """The logs of one block that match a filter. Raises NotFetched, also when they are those of another block."""
         at = hex(block.number)
         where = {"fromBlock": at, "toBlock": at} if self._by_number else {"blockHash": block.hash}
-        told = self._doubted.get((block.hash, wanted), ())
-        text, node = await self._logs(wanted, where, block.number, tries, told)
+        told = self._doubted.get((block.hash, hash(wanted)), ())
+        believed = len(told) >= self._answers(wanted)
+        text, node = await self._logs(wanted, where, block.number, tries, () if believed else told)
         placed = _placed(text)
-        if not placed:
-            self._doubt(block, wanted, node)
+        if not (placed or believed):
+            self._doubt(block, wanted, node, told)
         for place, _ in placed:
             if self._by_number and place != (block.number, place[1]):
                 raise NotFetched(f"logs of block {block.number}: a node gave those of {place[0]}", lacked=True)
@@ -135,16 +137,24 @@ class BlockSource:
                 raise NotFetched(f"logs of block {block.number}: a node gave those of {place[1]}", lacked=True)
         return _read(text, block.hash)
 
-    def _doubt(self, block: LiveBlock, wanted: LogFilter, node: str) -> None:
-        """Raise NotFetched when a node's word that a block has no logs is not to be taken yet."""
-        asked = (block.hash, wanted)
-        nodes = [*self._doubted.pop(asked, ()), node]
-        if len(nodes) >= self._answers(wanted) or not may_match(block.header, wanted):
+    def _doubt(self, block: LiveBlock, wanted: LogFilter, node: str, told: Sequence[str]) -> None:
+        """Raise NotFetched when a node's word that a block has no logs is not to be taken yet.
+
+        Args:
+            told: the nodes that had said so when this one was asked. Where more have said so since, this answer counts
+                for nothing, because it may be one of theirs: calls for the same logs share an answer.
+        """
+        if not may_match(block.header, wanted):
             return
-        self._doubted[asked] = nodes
+        asked = (block.hash, hash(wanted))
+        nodes = self._doubted.pop(asked, ())
+        if len(nodes) == len(told):
+            nodes = (*nodes, node)
+        self._doubted[asked] = nodes  # also once they are believed: others may ask for the same logs
         if len(self._doubted) > _DOUBTED:
             del self._doubted[next(iter(self._doubted))]
-        raise NotFetched(f"logs of block {block.number}: a node gave none, and its bloom has some", lacked=True)
+        if len(nodes) < self._answers(wanted):
+            raise NotFetched(f"logs of block {block.number}: a node gave none, and its bloom has some", lacked=True)
 
     def _answers(self, wanted: LogFilter) -> int:
         """How many nodes must say that a block has no logs, although its bloom may match a filter.

@@ -201,3 +201,25 @@ def test_blocks_are_final_at_once_unless_the_operator_set_a_depth(depth: int | N
         build.make(Settings.model_validate({"networks": {"other": settings}}))
         other = BlockSource(build.networks["other"], world.engine)
         assert other.final_at_once is final_at_once
+
+
+def everybody_lacks(world: LiveWorld) -> LiveBlock:
+    """The machines behind all nodes are a block behind, though the nodes are known to have it."""
+    return hide(world, "n0", "n1", "n2")
+
+
+def test_an_answer_that_several_share_is_the_word_of_one_node(final: LiveWorld) -> None:
+    block, blocks = everybody_lacks(final), source(final)
+    tasks = [start(final, blocks.logs(block, EVERYTHING)) for _ in range(ANSWERS + 1)]
+    assert len(final.sent) == 1
+    arrive(final, 1.0)
+    assert all(isinstance(task.exception(), NotFetched) for task in tasks)
+
+
+def test_no_logs_that_were_believed_are_believed_of_the_next_who_asks(final: LiveWorld) -> None:
+    block, blocks = everybody_lacks(final), source(final)
+    said = [say(final, blocks, block, EVERYTHING, tries)[1] for tries in range(ANSWERS)]
+    assert said == [-1] * (ANSWERS - 1) + [0]
+    again = start(final, blocks.logs(block, EVERYTHING))
+    arrive(final, 1.0)
+    assert again.result() == ()
