@@ -19,7 +19,7 @@ log = structlog.get_logger("rpcaccel.heads")
 
 def _made_from(settings: NetworkSettings) -> object:
     """The settings that a running prober cannot take over."""
-    return (settings.chain, settings.finality_depth, settings.block_time)
+    return (settings.chain, settings.shard, settings.chain_id, settings.finality_depth, settings.block_time)
 
 
 class Probers:
