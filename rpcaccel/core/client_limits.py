@@ -226,6 +226,11 @@ class Client:
         refusal = self._charged(method, heavy, now)
         return None if refusal is None else self._refused(refusal)
 
+    def pay(self, method: str, heavy: bool, now: float, calls: int) -> LimitRefusal | None:
+        """Take the tokens of so many further calls that a counted call stands for, or refuse it."""
+        refusal = self._charged(method, heavy, now, calls)
+        return None if refusal is None else self._refused(refusal)
+
     def passes(self, method: str, heavy: bool, now: float) -> bool:
         """Do `enter`, `call` and `leave` in one step, for a request of one call that is answered at once.
 
@@ -237,15 +242,15 @@ class Client:
         self.seen_at = self.cell.seen_at = now
         return True
 
-    def _charged(self, method: str, heavy: bool, now: float) -> LimitRefusal | None:
-        """Take the tokens of one call; the refusal, with nothing taken, of a call that the client may not make now."""
+    def _charged(self, method: str, heavy: bool, now: float, calls: int = 1) -> LimitRefusal | None:
+        """Take the tokens of calls; the refusal, with nothing taken, of those that the client may not make now."""
         if self._permission is not None and not self._permission.allows(method):
             message = f"the method {method} is not allowed for you"
             return LimitRefusal("method", message, jsonrpc.METHOD_NOT_FOUND, 200)
         bucket = self._bucket
         if bucket is None:
             return None
-        tokens = self.limits.heavy_cost if heavy else 1
+        tokens = (self.limits.heavy_cost if heavy else 1) * calls
         wait = bucket.take(tokens, now)
         if not wait:
             self.spent += tokens

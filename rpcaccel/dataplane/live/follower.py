@@ -45,7 +45,9 @@ LONGEST_HEADER = 256 * 1024
 RESUMING = 16
 """Resumed subscriptions that fetch at once."""
 FALLEN = 30.0
-"""Seconds that the served head may stay far (ROOTS) below the window of a chain whose blocks are final at once."""
+"""Seconds that the served head may stay below the first block before that is known, or far (ROOTS) below the window of
+a chain whose blocks are final at once."""
+REREAD = "other blocks are final now by the settings: subscribe again from the last block that you saw"
 BROKEN = "the proxy stumbled over a block: subscribe again from the last block that you saw"
 
 
@@ -83,7 +85,7 @@ class Follower:
         self._heads: deque[tuple[LiveBlock, float] | LiveSubscription] = deque()
         """Heads that are to be sent, and subscriptions that join behind them."""
         self._sending = False
-        self._waiting: deque[tuple[LiveSubscription, Want]] = deque()
+        self._waiting: dict[LiveSubscription, Want] = {}
         """Subscriptions that began before the first block was known, each with the head that was served then."""
         self._resuming: dict[LiveSubscription, tuple[Resumption, asyncio.Task[None]]] = {}
         self._gate = asyncio.Semaphore(RESUMING)
@@ -103,10 +105,14 @@ class Follower:
 
     def adopt(self, network: Network) -> None:
         """Go on with the network of a new revision of the settings."""
-        same = same_chain(self._source.network.settings, network.settings)
+        before, final_at_once = self._source.network, self._source.final_at_once
         self._source.network = network
-        if not same:
+        if not same_chain(before.settings, network.settings):
+            self._served = Served()
+            self._looks.clear()
             self._lose(RESTARTED)
+        elif self._source.final_at_once is not final_at_once:
+            self._lose(REREAD)
         self._woken.set()
 
     def begin(self, subscription: LiveSubscription) -> None:
@@ -118,13 +124,19 @@ class Follower:
             self._start()
         came = self._head()
         if self._branch is None or not self._branch.begun:
-            self._waiting.append((subscription, came))
+            self._waiting[subscription] = came
         else:
             self._let_in(self._branch, subscription, came)
         self._woken.set()
 
-    def changed(self) -> None:
-        """Stop when nobody subscribes any more."""
+    def ended(self, subscription: LiveSubscription) -> None:
+        """Send a subscription nothing more, and stop when nobody subscribes any more."""
+        self._waiting.pop(subscription, None)
+        if (resuming := self._resuming.pop(subscription, None)) is not None:
+            self._end(resuming[1])
+        self._stop_if_alone()
+
+    def _stop_if_alone(self) -> None:
         if self._tasks and not self._anybody():
             self._stop()
 
@@ -136,12 +148,16 @@ class Follower:
             self._rests.clear()
         self._served = served
         branch = self._branch
-        if branch is not None and branch.begun:
-            if doubted and served.head < branch.first.number:
+        if branch is not None:
+            if doubted and served.head < branch.lowest:
                 self._lose(RESTARTED)
-            elif self._source.final_at_once and 0 <= served.head < branch.tip.number and not self._comparing:
+            elif self._fell(branch) and not self._comparing:
                 self._comparing = self._spawn(self._guarded(self._compare(branch)))
         self._woken.set()
+
+    def _fell(self, branch: FollowedBranch) -> bool:
+        """Is the served head below the followed branch, where no hash of the head can tell why?"""
+        return 0 <= self._served.head < branch.highest and (self._source.final_at_once or not branch.begun)
 
     def announced(self, header: Announced) -> None:
         """Take a header that a node pushed."""
@@ -160,13 +176,11 @@ class Follower:
     # -- who is there -------------------------------------------------------------------------------------------------
 
     def _anybody(self) -> bool:
-        while self._waiting and not self._waiting[0][0].open:
-            self._waiting.popleft()
         return bool(
             self._waiting
+            or self._resuming
             or self._topics.heads_wanted
             or self._topics.logs_wanted is not None
-            or any(one.open for one in self._resuming)
             or any(one.open for one in self._heads if isinstance(one, LiveSubscription))
             or self._logs.joining
         )
@@ -175,10 +189,11 @@ class Follower:
         """Let a subscription join, for which `came` was the served head when it began.
 
         Where the served head has fallen below the tip, because nodes are gone, the blocks between are new to the client
-        and will be served again: it is sent them first.
+        and will be served again: it is sent them first. Below the window it is not known yet whether that head is on
+        the branch.
         """
-        first = subscription.topic.from_block
-        if first is None and came.number < branch.tip.number and branch.reached(came):
+        first, lower = subscription.topic.from_block, came.number < branch.tip.number
+        if first is None and lower and (came.number < branch.lowest or branch.reached(came)):
             first = came.number + 1
         self._aim(branch)
         if first is None:
@@ -202,7 +217,7 @@ class Follower:
 
     def _resumed(self, subscription: LiveSubscription, _task: asyncio.Task[None]) -> None:
         self._resuming.pop(subscription, None)
-        self.changed()
+        self._stop_if_alone()
 
     def _join(self, subscription: LiveSubscription, own: Own) -> None:
         """Let a subscription join behind the tip."""
@@ -215,8 +230,7 @@ class Follower:
 
     def _lose(self, words: str) -> None:
         """Close the connections of all subscribers of blocks and logs: the branch is not the one that they follow."""
-        waiting = (one for one, _ in self._waiting)
-        left = [*waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
+        left = [*self._waiting, *self._resuming, *(one for one in self._heads if isinstance(one, LiveSubscription))]
         self._logs.cut(words, CutReason.RESTARTED)
         self._topics.cut(HEADS, CutReason.RESTARTED, CloseCode.RESTART, words)
         for subscription in left:
@@ -239,7 +253,7 @@ class Follower:
         if head.number >= 0:
             self._branch = FollowedBranch(head.number, head.hash, final_at_once=self._source.final_at_once)
             # To those who came before there was a head, it is the one at which they came.
-            self._waiting = deque((one, came if came.number >= 0 else head) for one, came in self._waiting)
+            self._waiting = {one: came if came.number >= 0 else head for one, came in self._waiting.items()}
 
     def _head(self) -> Want:
         """The served head; its number is -1 while there is none."""
@@ -256,11 +270,15 @@ class Follower:
         self._logs.clear()
         self._heads.clear()
         self._waiting.clear()
+        self._resuming.clear()
         self._fetches, self._tries, self._rests = {}, {}, {}
         for task in tasks:
-            task.cancel()
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._end(task)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     @staticmethod
     def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -294,8 +312,8 @@ class Follower:
     def _advance(self, branch: FollowedBranch) -> bool:
         """Take the branch as far as is known, and fetch what is wanted next; False when it is lost."""
         if branch.begun:
-            while self._waiting:
-                subscription, came = self._waiting.popleft()
+            waiting, self._waiting = self._waiting, {}
+            for subscription, came in waiting.items():
                 if subscription.open:
                     self._let_in(branch, subscription, came)
             self._aim(branch)
@@ -378,19 +396,20 @@ class Follower:
         self._woken.set()
 
     async def _compare(self, branch: FollowedBranch) -> None:
-        """See whether a chain whose blocks are final at once began anew, after the served head fell below the tip:
-        nodes are gone, or their blocks are others now. Blocks below the window cannot be compared."""
+        """See whether the chain began anew, after the served head fell below the tip, or below the first block before
+        that was known: nodes are gone, or their blocks are others now. Blocks below the window cannot be compared."""
         fell_at, tries, others = self._clock(), 0, 0
-        while branch is self._branch and 0 <= (head := self._served.head) < branch.tip.number:
-            below = branch.first.number - head
-            tries += 1
-            if below <= 1:
+        while branch is self._branch and self._fell(branch):
+            head, tries = self._served.head, tries + 1
+            below = branch.lowest - head
+            if branch.begun and below <= 1:
                 with suppress(NotFetched):
                     same = branch.holds(head, (await self._source.block(head, tries=tries)).hash)
                     if same and head == self._served.head:
                         break
                     others = 0 if same else others + 1
-            if others >= TRIES or (below > ROOTS and self._clock() - fell_at >= FALLEN):
+            far = below > ROOTS or not branch.begun
+            if others >= TRIES or (far and self._clock() - fell_at >= FALLEN):
                 self._lose(RESTARTED)
                 return
             await self._sleep(pause(tries))

@@ -31,12 +31,17 @@ from rpcaccel.core.wire.jsonrpc import Invalid
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.live_session import LiveSession, MessageTurn
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
+from rpcaccel.dataplane.networks.build import same_chain
 from rpcaccel.dataplane.networks.network import Network
 
 MOST_FILTERS = 64 << 20
 """Bytes that the different filters of logs of a worker may take."""
 PART_OF_FILTERS = 4
 """One part in so many of these bytes is what the filters of one client may take."""
+MOST_BEHIND = 2000
+"""Subscriptions of one client that are still sent what they missed."""
+HEADS_OF_A_CALL, LOGS_OF_A_CALL = 16, 256
+"""Blocks that are sent again for the price of one call."""
 GONE = "the network is no longer served here"
 _ID_BYTES = 16
 
@@ -52,8 +57,8 @@ class HeadFollower(Protocol):
         """Let a subscription join the topics, at once or after what it missed was sent to it."""
         ...
 
-    def changed(self) -> None:
-        """Subscriptions have ended: stop when nobody is left."""
+    def ended(self, subscription: LiveSubscription) -> None:
+        """Send a subscription nothing more; stop when nobody is left."""
         ...
 
     def look(self, served: Served) -> None:
@@ -89,6 +94,8 @@ class PendingFollower(Protocol):
         ...
 
 
+Pay = Callable[[str, int], Outcome | None]
+"""Has a client pay for so many calls of a method; the refusal where it may not make them."""
 Follow = Callable[[Network, Topics, NetworkCell], HeadFollower]
 Listen = Callable[[Network, Topics], PendingFollower]
 
@@ -143,7 +150,14 @@ class _Followed:
     """A network that is followed for the subscriptions of this worker."""
 
     def __init__(
-        self, network: Network, cell: NetworkCell, filters: _Filters, topics: Topics, follow: Follow, listen: Listen
+        self,
+        network: Network,
+        cell: NetworkCell,
+        filters: _Filters,
+        behind: Counter[str],
+        topics: Topics,
+        follow: Follow,
+        listen: Listen,
     ) -> None:
         self.cell = cell
         self.topics = topics
@@ -152,13 +166,16 @@ class _Followed:
         self.held: dict[LiveSubscription, None] = {}
         """All subscriptions, also those that have not joined the topics yet."""
         self._filters = filters
+        self._behind = behind
 
     def open(self, subscription_id: str, topic: Topic, session: LiveSession) -> LiveSubscription:
         """A new subscription, which is counted until it ends."""
         opened = LiveSubscription(subscription_id, topic, session, self)
         self.held[opened] = None
         self._count(topic.kind, 1)
-        self.cell.resumed += topic.from_block is not None
+        if topic.from_block is not None:
+            self.cell.resumed += 1
+            self._behind[session.holder] += 1
         return opened
 
     def begin(self, subscription: LiveSubscription) -> None:
@@ -175,15 +192,28 @@ class _Followed:
         else:
             self._follower.begin(subscription)
 
+    def joined(self, subscription: LiveSubscription) -> None:
+        """Note that a subscription was sent all that it missed."""
+        if subscription.topic.from_block is not None:
+            self._caught_up(subscription)
+
+    def _caught_up(self, subscription: LiveSubscription) -> None:
+        holder = subscription.session.holder
+        self._behind[holder] -= 1
+        if not self._behind[holder]:
+            del self._behind[holder]
+
     def ended(self, subscription: LiveSubscription) -> None:
         """Forget a subscription that has ended."""
         del self.held[subscription]
+        if subscription.topic.from_block is not None and not subscription.number:
+            self._caught_up(subscription)
         self._count(subscription.topic.kind, -1)
         if subscription.topic.filter is not None:
             self._filters.drop(subscription.topic.filter)
         self.topics.remove(subscription)
         self._pending.want(wanted=self.topics.pending_wanted)
-        self._follower.changed()
+        self._follower.ended(subscription)
 
     def see(self, heads: NetworkHeads) -> None:
         """Take the heads of the network."""
@@ -236,6 +266,8 @@ class Hub:
         self._listen = listen
         self._token = token
         self._filters = _Filters(most_filters)
+        self._behind: Counter[str] = Counter()
+        """By client: the subscriptions that are still sent what they missed."""
         self._networks: Mapping[str, Network] = {}
         self._followed: dict[str, _Followed] = {}
         self._heads: dict[str, NetworkHeads] = {}
@@ -244,8 +276,13 @@ class Hub:
     def __repr__(self) -> str:
         return f"<Hub {' '.join(self._followed)}>"
 
-    def answer(self, network: Network, plan: Plan, turn: MessageTurn | None) -> Outcome:
-        """The answer to a subscribe or an unsubscribe. `turn`: the message that it came in; None over HTTP."""
+    def answer(self, network: Network, plan: Plan, turn: MessageTurn | None, pay: Pay) -> Outcome:
+        """The answer to a subscribe or an unsubscribe.
+
+        Args:
+            turn: the message that it came in; None over HTTP.
+            pay: called when blocks are to be sent again, with the method by which the client could have got them.
+        """
         namespace, _, verb = plan.method.rpartition("_")
         if verb == subscriptions.UNSUBSCRIBE:
             return self._unsubscribe(network, plan, turn)
@@ -258,12 +295,17 @@ class Hub:
         topic = subscriptions.subscribed(namespace, plan.params, network.chain.live, replay)
         if isinstance(topic, Invalid):
             return _refused(network, topic, FailureKind.INVALID_PARAMS)
-        return self._subscribe(network, topic, turn)
+        return self._subscribe(network, topic, turn, pay)
 
-    def _subscribe(self, network: Network, topic: Topic, turn: MessageTurn) -> Outcome:
+    def _subscribe(self, network: Network, topic: Topic, turn: MessageTurn, pay: Pay) -> Outcome:
         session = turn.session
         if session.count >= session.most:
             return _too_much(network, f"{session.most} subscriptions on one connection (http.websocket.subscriptions)")
+        if topic.from_block is not None:
+            if self._behind[session.holder] >= MOST_BEHIND:
+                return _too_much(network, f"{MOST_BEHIND} of one client that are still sent what they missed")
+            if (refused := pay(*_stands_for(topic, topic.from_block, network.view.head))) is not None:
+                return refused
         if topic.filter is not None:
             held = self._filters.take(topic.filter, session.holder)
             if isinstance(held, str):
@@ -288,7 +330,8 @@ class Hub:
         if found is None:
             cell = self._tally.network(name)
             topics = Topics(cell, self._clock)
-            found = _Followed(self._networks[name], cell, self._filters, topics, self._follow, self._listen)
+            network = self._networks[name]
+            found = _Followed(network, cell, self._filters, self._behind, topics, self._follow, self._listen)
             self._followed[name] = found
             if name in self._heads:
                 found.see(self._heads[name])
@@ -307,9 +350,11 @@ class Hub:
 
     def adopt(self, networks: Mapping[str, Network], settings: WebSocketSettings) -> None:
         """Take the networks of a new revision. The subscribers of one that is gone are told so and closed."""
-        self.settings, self._networks = settings, networks
-        for name in self._heads.keys() - networks.keys():
-            del self._heads[name]
+        before, self.settings, self._networks = self._networks, settings, networks
+        for name in list(self._heads):
+            known = before.get(name)
+            if name not in networks or (known and not same_chain(known.settings, networks[name].settings)):
+                del self._heads[name]
         for name in list(self._followed):
             if name in networks:
                 self._followed[name].adopt(networks[name])
@@ -326,6 +371,12 @@ class Hub:
         for one in followed.values():
             await one.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def _stands_for(topic: Topic, first: int, head: int) -> tuple[str, int]:
+    """The method by which a client gets the blocks that it wants to be sent again, and the number of its calls."""
+    name, blocks = ("getLogs", LOGS_OF_A_CALL) if topic.filter is not None else ("getBlockByNumber", HEADS_OF_A_CALL)
+    return f"{topic.namespace}_{name}", 1 + max(0, head - first) // blocks
 
 
 def _refused(network: Network, error: Invalid, kind: FailureKind) -> Outcome:

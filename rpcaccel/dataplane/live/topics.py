@@ -40,6 +40,10 @@ class Feed(Protocol):
         """Send what the subscription wants from now on: the answer to its subscribe is written."""
         ...
 
+    def joined(self, subscription: LiveSubscription) -> None:
+        """Note that a subscription gets what comes from now on."""
+        ...
+
     def ended(self, subscription: LiveSubscription) -> None:
         """Forget a subscription that has ended."""
         ...
@@ -72,6 +76,11 @@ class LiveSubscription:
     def begin(self) -> None:
         """Begin: the answer to the subscribe is written."""
         self._feed.begin(self)
+
+    def join(self, number: int) -> None:
+        """Be sent what comes from now on, as the subscription of this number that joined."""
+        self.number = number
+        self._feed.joined(self)
 
     def end(self) -> None:
         """End: from now on the client is sent nothing more of it."""
@@ -161,7 +170,7 @@ class Topics:
     def add(self, subscription: LiveSubscription) -> None:
         """Let a subscription join: every delivery that begins from now on is for it as well."""
         self._joined += 1
-        subscription.number = self._joined
+        subscription.join(self._joined)
         wanted = subscription.topic.filter
         if wanted is None:
             self._plain.setdefault(_plain_kind(subscription), {})[subscription] = None

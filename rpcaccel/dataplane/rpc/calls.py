@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from rpcaccel.config.model import HttpSettings
-from rpcaccel.core.client_limits import Client
+from rpcaccel.core.client_limits import Client, LimitRefusal
 from rpcaccel.core.dispatch.outcome import Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import full_method
@@ -24,6 +24,7 @@ from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.results import miss_reason, out_of_time
 from rpcaccel.dataplane.engine.single_flight import Pending
 from rpcaccel.dataplane.live.hub import Hub
+from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.rpc.admission import NOBODY, Caller
 from rpcaccel.dataplane.rpc.error_notes import ErrorNotes
 from rpcaccel.dataplane.rpc.hit_memo import NO_HIT
@@ -191,7 +192,7 @@ class Calls:
             plan = network.planner.unread(method, call.params)
         elif rule.kind == "subscribe":
             plan = network.planner.unread(method, call.params)
-            outcome = self._live.answer(network, plan, caller.turn)
+            outcome = self._live.answer(network, plan, caller.turn, partial(self._replay, network, guest, started))
         else:
             plan = network.planner.plan(method, call.params, network.sight.view)
             outcome = engine.answer_now(network, plan)
@@ -202,6 +203,13 @@ class Calls:
             elif not rule.known:
                 self.errors.called(plan.network, method)
         return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
+
+    def _replay(self, network: Network, guest: Client | None, now: float, method: str, calls: int) -> Outcome | None:
+        """Have a guest pay for the calls that sending old blocks again stands for; the refusal where they are not
+        allowed."""
+        rule = network.planner.rule(method)
+        refusal = None if guest is None else guest.pay(method, rule.heavy, now, calls)
+        return self._engine.refused(network, method, rule) if refusal is None else _outcome(refusal)
 
     def fetch(self, taken: _Taken, route: PathRoute) -> Pending[Outcome]:
         """The outcome of a call that misses.
@@ -394,6 +402,8 @@ class _Batch:
 
 def _refused(guest: Client, method: str, heavy: bool, now: float) -> Outcome | None:
     refusal = guest.call(method, heavy, now)
-    if refusal is None:
-        return None
+    return None if refusal is None else _outcome(refusal)
+
+
+def _outcome(refusal: LimitRefusal) -> Outcome:
     return Outcome(source=AnswerSource.REFUSED, error=refusal.error, http=refusal.http, retry_after=refusal.retry_after)

@@ -36,7 +36,7 @@ class FakeFollower:
         self.context = copy_context()
         self.topics.add(subscription)
 
-    def changed(self) -> None:
+    def ended(self, subscription: LiveSubscription) -> None:
         self.changes += 1
 
     def look(self, served: Served) -> None:

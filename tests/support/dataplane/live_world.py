@@ -302,6 +302,9 @@ class LiveWorld:
     def begin(self, subscription: LiveSubscription) -> None:
         self.follower.begin(subscription)
 
+    def joined(self, subscription: LiveSubscription) -> None:
+        """Do nothing."""
+
     def ended(self, subscription: LiveSubscription) -> None:
         self.topics.remove(subscription)
-        self.follower.changed()
+        self.follower.ended(subscription)

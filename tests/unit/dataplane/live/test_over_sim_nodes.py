@@ -63,9 +63,12 @@ class Followed:
     def begin(self, subscription: LiveSubscription) -> None:
         self.follower.begin(subscription)
 
+    def joined(self, subscription: LiveSubscription) -> None:
+        """Do nothing."""
+
     def ended(self, subscription: LiveSubscription) -> None:
         self.topics.remove(subscription)
-        self.follower.changed()
+        self.follower.ended(subscription)
 
     def truth(self, first: int) -> list[Any]:
         """The logs from this block on, as a truthful node tells them."""

@@ -41,6 +41,9 @@ class Clients:
     def begin(self, subscription: LiveSubscription) -> None:
         self.topics.add(subscription)
 
+    def joined(self, subscription: LiveSubscription) -> None:
+        """Do nothing."""
+
     def ended(self, subscription: LiveSubscription) -> None:
         self.topics.remove(subscription)
 
