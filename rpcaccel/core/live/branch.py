@@ -167,6 +167,16 @@ class FollowedBranch:
         return self._window[-1]
 
     @property
+    def lowest(self) -> int:
+        """The number of the oldest block of the window, or of the first block before that is known."""
+        return self.first.number if self.begun else self._start.number
+
+    @property
+    def highest(self) -> int:
+        """The number of the newest block of the branch, or of the first block before that is known."""
+        return self.tip.number if self.begun else self._start.number
+
+    @property
     def aimed(self) -> Want:
         """The served head that was told last."""
         return self._aim
@@ -199,8 +209,11 @@ class FollowedBranch:
     def aim(self, number: int, block_hash: str = "") -> None:
         """Take the served head."""
         self._aim = Want(number, block_hash)
-        if self.begun and self.reached(self._goal):
-            self._choose()
+        if self.begun:
+            if self._comparable(self._aim):
+                self._floor = min(self._floor, number)
+            if self.reached(self._goal):
+                self._choose()
 
     def announce(self, block: LiveBlock) -> None:
         """Take a header that a node pushed."""
@@ -276,11 +289,19 @@ class FollowedBranch:
         self._goal = goal
 
     def reached(self, target: Want) -> bool:
-        """Is the target on the branch? A lower number is, unless its hash says otherwise."""
+        """Is the target on the branch? A lower number is, unless its hash says otherwise. A block below the window is
+        taken for one of the branch when the window cannot be extended down to it."""
         if target.hash and not self._final_at_once:
-            below = target.number < self.first.number - 1
-            return below or self.holds(target.number, target.hash)
+            if target.number < self.first.number - 1:
+                return not self._comparable(target)
+            return self.holds(target.number, target.hash)
         return target.number <= self.tip.number
+
+    def _comparable(self, target: Want) -> bool:
+        """Can the window be extended down to a target, to see by its hash whether it is on the branch?"""
+        if not target.hash or self._final_at_once or self._root is None or self._lacked >= TRIES:
+            return False
+        return self.tip.number - target.number < self._most
 
     def _moves_to(self, target: Want) -> list[Move]:
         """The moves to a target that is linked to the window; [] when it is reached, or a block is missing."""
@@ -376,6 +397,9 @@ class FollowedBranch:
             if not isinstance(missing, Want):
                 return
             yield missing
+            if missing == self._root:
+                yield from self._roots()
+                return
             below = missing.number - 1
         first = self.tip.number + len(linked) + 1
         for number in range(first, min(first + CHUNK - 1, below) + 1):

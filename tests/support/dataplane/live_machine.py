@@ -127,6 +127,15 @@ class Streams(RuleBasedStateMachine):
         if told:
             self.world.tell(self.tip)
 
+    @precondition(lambda self: self.kind == "ethereum")
+    @rule(far=st.integers(17, 50), blocks=st.integers(0, 3))
+    def set_back_far(self, far: int, blocks: int) -> None:
+        tree = self.world.tree
+        low = tree.at(self.tip, max(1, tree.blocks[self.tip].number - far))
+        assert low is not None
+        self._moved(tree.grow(low.hash, blocks) if blocks else low.hash, {0, 1, 2})
+        self.world.tell(self.tip)
+
     @rule(which=st.integers(0, 2), tip=WHICH, lag=st.integers(0, 2))
     def a_node_moves(self, which: int, tip: int, lag: int) -> None:
         tree, to = self.world.tree, self.tips[tip % len(self.tips)]
@@ -200,7 +209,7 @@ class Streams(RuleBasedStateMachine):
 
     @rule(wanted=WANTED, missed=st.integers(0, 40))
     def a_client_resumes(self, wanted: tuple[str, LogFilter | None], missed: int) -> None:
-        self.world.come(*wanted, first=self.world.network.view.head - missed)
+        self.world.come(*wanted, first=max(0, self.world.network.view.head - missed))
 
     @precondition(lambda self: self.world.clients)
     @rule(which=WHICH, back=st.booleans())
