@@ -1,10 +1,10 @@
 """Sends a subscription what it missed since an older block, and lets it join the live ones without a seam.
 
-Blocks below the window of the followed branch cannot be replaced any more (the window is extended down to the last
-final block first). They are fetched by number, in chunks. What is in the window is compared by hash, because the branch
-goes on meanwhile, and may reorganise: logs of blocks that were sent and are abandoned are taken back before others
-follow. The last step waits for nothing: it sees that the subscription was sent everything up to the tip, and lets it
-join behind the tip.
+Blocks below the window of the followed branch cannot be replaced any more: the window is extended down to the last
+final block first, and holds the newest blocks at least. They are fetched by number, in chunks. What is in the window is
+compared by hash, because the branch goes on meanwhile, and may reorganise: logs of blocks that were sent and are
+abandoned are taken back before others follow. The last step waits for nothing: it sees that the subscription was sent
+everything up to the tip, and lets it join behind the tip.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.branch import CHUNK, WINDOW, Appended, FollowedBranch, Move, Want
+from rpcaccel.core.live.branch import CHUNK, ROOTS, WINDOW, Appended, FollowedBranch, Move, Want
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
@@ -107,7 +107,12 @@ class Resumption:
     async def _reach(self) -> None:
         """Wait until the branch has come to the head that was served when the client came, and until its window holds
         everything that may still be replaced. Before that, the tip may be of a branch that the client has left. Where
-        the served head is below that one now, because nodes are gone, it is not left: it may be served again."""
+        the served head is below that one now, because nodes are gone, it is not left: it may be served again.
+
+        The window holds the newest blocks in any case, also where they are final: their logs are asked for block by
+        block, and held against what each block says of them. A node that is a little behind answers a range without
+        the logs that it lacks, and without an error.
+        """
         branch, source, came = self._branch, self._context.source, self._came
         await self._until(
             lambda: self._arrived or (branch.aimed.number >= came.number and branch.reached(branch.aimed))
@@ -115,11 +120,10 @@ class Resumption:
         if not (self._arrived or branch.reached(came)):
             raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
         await self._until(lambda: branch.tip.number >= self._number - 1)
-        if not source.final_at_once:
-            floor = max(self._number, source.network.view.final + 1)
-            if not branch.reach(floor):
-                self._context.wake()
-                await self._until(lambda: branch.reach(floor))
+        floor = max(self._number, min(source.network.view.final + 1, branch.tip.number - ROOTS))
+        if not branch.reach(floor):
+            self._context.wake()
+            await self._until(lambda: branch.reach(floor))
 
     async def _until(self, reached: Callable[[], bool]) -> None:
         ends = self._context.clock() + PATIENCE
