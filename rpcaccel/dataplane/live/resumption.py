@@ -10,6 +10,7 @@ everything up to the tip, and lets it join behind the tip.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -119,19 +120,19 @@ class Resumption:
         )
         if not (self._arrived or branch.reached(came)):
             raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
-        await self._until(lambda: branch.tip.number >= self._number - 1)
+        await self._until(lambda: branch.tip.number >= self._number - 1, math.inf)  # the chain takes its time
         floor = max(self._number, min(source.network.view.final + 1, branch.tip.number - ROOTS))
         if not branch.reach(floor):
             self._context.wake()
             await self._until(lambda: branch.reach(floor))
 
-    async def _until(self, reached: Callable[[], bool]) -> None:
-        ends = self._context.clock() + PATIENCE
+    async def _until(self, reached: Callable[[], bool], patience: float = PATIENCE) -> None:
+        ends = self._context.clock() + patience
         while self._to.open and not reached():
             left = ends - self._context.clock()
             if left <= 0:
                 raise NotFetched("the branch does not go on", lacked=False)
-            await self._context.step(left)
+            await self._context.step(min(left, PATIENCE))
 
     async def _room(self) -> bool:
         """Wait until the client has read what it was sent; False when the subscription has ended. A client that does

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
+import pytest
+
 from rpcaccel.core.live.branch import ROOTS
-from rpcaccel.core.live.subscription import HEADS, LOGS
+from rpcaccel.core.live.subscription import HEADS, LOGS, MOST_AHEAD
+from rpcaccel.dataplane.live.resumption import PATIENCE
 from tests.support.dataplane.live_observer import notifications, perfect, received
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
 
@@ -11,6 +17,15 @@ from tests.support.dataplane.live_world import LiveClient, LiveWorld
 def wanted(world: LiveWorld, client: LiveClient) -> list[object]:
     """What a perfect observer sends who begins when the client came."""
     return notifications(perfect(world.tree, world.served, client.joined_at, client.first), client)
+
+
+def advance(world: LiveWorld, blocks: int = 1) -> str:
+    """All nodes go on by some blocks, and the last one becomes the served head."""
+    tip = world.tree.grow(world.nodes[0].tip, blocks)
+    for node in world.nodes:
+        node.tip = tip
+    world.tell(tip)
+    return tip
 
 
 def logs_asked_for(world: LiveWorld) -> list[tuple[int, int]]:
@@ -31,3 +46,29 @@ def test_logs_of_the_newest_blocks_are_asked_for_one_by_one_also_where_blocks_ar
     assert ranges
     assert max(last for _, last in ranges) < head - ROOTS
     world.close()
+
+
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_a_client_that_is_ahead_is_waited_for_as_long_as_the_chain_takes(world: LiveWorld, kind: str) -> None:
+    world.come(HEADS)
+    world.calm()
+    first = world.network.view.head + MOST_AHEAD
+    client = world.come(kind, first=first)
+    for _ in range(MOST_AHEAD // 16):
+        world.wait(2 * PATIENCE)
+        assert not client.sink.closed
+        assert received(client) == []
+        advance(world, 16)
+        world.calm()
+    assert received(client) == notifications([(False, world.tree.blocks[world.served[-1]])], client)
+
+
+def test_who_leaves_while_it_is_waited_for_is_forgotten_at_once(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    client = world.come(HEADS, first=world.network.view.head + MOST_AHEAD)
+    left = weakref.ref(client.subscription.session.sink)
+    world.go(client)
+    del client
+    gc.collect()
+    assert left() is None
