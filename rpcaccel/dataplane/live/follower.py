@@ -132,6 +132,7 @@ class Follower:
     def ended(self, subscription: LiveSubscription) -> None:
         """Send a subscription nothing more, and stop when nobody subscribes any more."""
         self._waiting.pop(subscription, None)
+        self._logs.ended(subscription)
         if (resuming := self._resuming.pop(subscription, None)) is not None:
             self._end(resuming[1])
         self._stop_if_alone()

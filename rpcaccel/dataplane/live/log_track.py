@@ -126,11 +126,12 @@ class _Remembered:
 
 
 class _OwnBlocks:
-    """The blocks that resumed subscriptions were sent by themselves, as long as they are in the window."""
+    """The blocks that resumed subscriptions were sent by themselves, as long as they are in the window and the
+    subscriptions last."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, list[tuple[str, LiveSubscription, Sequence[Log] | None]]] = {}
-        """By number: the hash of a block, and the logs of it that a subscription was sent; None: forgotten."""
+        self._blocks: dict[str, tuple[int, dict[LiveSubscription, Sequence[Log] | None]]] = {}
+        """By hash: the number of a block, and the logs of it that each subscription was sent; None: forgotten."""
         self._bytes = 0
 
     def add(self, subscription: LiveSubscription, own: Own) -> None:
@@ -138,21 +139,25 @@ class _OwnBlocks:
             if logs:
                 kept = logs if self._bytes + _size(logs) <= REMEMBERED_BYTES else None
                 self._bytes += _size(kept or ())
-                self._blocks.setdefault(block.number, []).append((block.hash, subscription, kept))
+                self._blocks.setdefault(block.hash, (block.number, {}))[1][subscription] = kept
 
-    def pop(self, block: LiveBlock) -> list[tuple[LiveSubscription, Sequence[Log] | None]]:
+    def pop(self, block_hash: str) -> dict[LiveSubscription, Sequence[Log] | None]:
         """Who was sent this block, and what of it."""
-        held = self._blocks.get(block.number, [])
-        gone = [one for one in held if one[0] == block.hash]
-        if gone:
-            self._blocks[block.number] = [one for one in held if one[0] != block.hash]
-            self._bytes -= sum(_size(logs or ()) for _, _, logs in gone)
-        return [(subscription, logs) for _, subscription, logs in gone]
+        _, held = self._blocks.pop(block_hash, (0, {}))
+        self._bytes -= sum(_size(logs or ()) for logs in held.values())
+        return held
 
     def prune(self, number: int) -> None:
         """Forget the blocks up to this number."""
-        for old in [one for one in self._blocks if one <= number]:
-            self._bytes -= sum(_size(logs or ()) for _, _, logs in self._blocks.pop(old))
+        for block_hash in [one for one, (old, _) in self._blocks.items() if old <= number]:
+            self.pop(block_hash)
+
+    def drop(self, subscription: LiveSubscription) -> None:
+        """Forget what a subscription was sent: it has ended."""
+        for block_hash, (_, held) in list(self._blocks.items()):
+            self._bytes -= _size(held.pop(subscription, None) or ())
+            if not held:
+                del self._blocks[block_hash]
 
 
 class LogTrack:
@@ -208,7 +213,7 @@ class LogTrack:
                 self.cut(FORGOTTEN, CutReason.RESTARTED)
             elif logs:
                 self._items.append(_Gone(logs, joined, since))
-        for subscription, own in self._own.pop(block):
+        for subscription, own in self._own.pop(block.hash).items():
             if own is None:
                 cut(subscription.session, self._cell, CutReason.RESTARTED, FORGOTTEN)
             else:
@@ -224,6 +229,10 @@ class LogTrack:
             self._woken.set()
         else:
             self._topics.add(subscription)
+
+    def ended(self, subscription: LiveSubscription) -> None:
+        """Forget a subscription that has ended."""
+        self._own.drop(subscription)
 
     @property
     def full(self) -> bool:

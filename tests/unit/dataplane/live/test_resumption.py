@@ -72,3 +72,18 @@ def test_who_leaves_while_it_is_waited_for_is_forgotten_at_once(world: LiveWorld
     del client
     gc.collect()
     assert left() is None
+
+
+def test_nothing_is_kept_of_a_subscription_that_resumed_and_has_ended(world: LiveWorld) -> None:
+    world.come(LOGS)
+    world.calm()
+    advance(world, 10)
+    world.calm()
+    client = world.come(LOGS, first=world.network.view.head - 12)
+    world.calm()
+    assert received(client) == wanted(world, client)
+    left = weakref.ref(client.subscription.session.sink)
+    world.go(client)
+    del client
+    gc.collect()
+    assert left() is None
