@@ -63,7 +63,8 @@ class WebSocketWriter:
         self._judge = around
         self.head = head
         self.holder = holder
-        self.session = LiveSession(self, around.front.settings.websocket.subscriptions, holder)
+        limits = around.front.settings.websocket
+        self.session = LiveSession(self, limits.subscriptions, holder, limits.queue)
         self.state = _OPEN
         self.transport: asyncio.Transport | None = None
         """None before the connection is made and after it is lost."""

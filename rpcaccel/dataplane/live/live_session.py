@@ -44,17 +44,19 @@ class Held(Protocol):
 class LiveSession:
     """The subscriptions of one connection."""
 
-    __slots__ = ("_held", "closed", "holder", "most", "sink")
+    __slots__ = ("_held", "closed", "holder", "most", "queue", "sink")
 
-    def __init__(self, sink: Sink, most: int, holder: str = "") -> None:
+    def __init__(self, sink: Sink, most: int, holder: str = "", queue: int = 4 << 20) -> None:
         """
         Args:
             most: how many subscriptions there may be.
             holder: the name under which the connections of one client are counted.
+            queue: bytes of notifications that the client may leave unread.
         """
         self.sink = sink
         self.most = most
         self.holder = holder
+        self.queue = queue
         self.closed = False
         self._held: dict[str, Held] = {}
 

@@ -1,10 +1,10 @@
 """Sends a subscription what it missed since an older block, and lets it join the live ones without a seam.
 
 Blocks below the window of the followed branch cannot be replaced any more: the window is extended down to the last
-final block first, and holds the newest blocks at least. They are fetched by number, in chunks. What is in the window is
-compared by hash, because the branch goes on meanwhile, and may reorganise: logs of blocks that were sent and are
-abandoned are taken back before others follow. The last step waits for nothing: it sees that the subscription was sent
-everything up to the tip, and lets it join behind the tip.
+final block first, and holds the newest blocks at least. They are fetched by number, in chunks. What is in the window
+may be replaced meanwhile: logs of blocks that were sent and are abandoned are taken back before others follow. All that
+is sent waits for the client to read what came before. The last step waits for nothing: it sees that the subscription
+was sent everything up to the tip, and lets it join behind the tip.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from rpcaccel.core.live.block import LiveBlock, Log
-from rpcaccel.core.live.branch import CHUNK, ROOTS, WINDOW, Appended, FollowedBranch, Move, Want
+from rpcaccel.core.live.branch import CHUNK, ROOTS, Appended, FollowedBranch, Move, Want
 from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
@@ -27,12 +27,13 @@ from rpcaccel.dataplane.live.log_track import Own
 from rpcaccel.dataplane.live.topics import LiveSubscription
 
 ROOM = 256 * 1024
-"""Bytes that a client may leave unread while it is sent what it missed."""
+"""Bytes that a client may leave unread while it is sent what it missed; or half of what it may leave unread at all,
+when that is less."""
 TRIES = 6
 """Times in a row that blocks are asked for."""
 PATIENCE = 60.0
 """Seconds that a subscription waits for a client to read, or for the followed branch."""
-SHORTEST, LONGEST = 16, 256
+LONGEST = 256
 """Blocks of one range of logs."""
 _AHEAD = 4
 _LOOK_EVERY = 0.05
@@ -79,6 +80,17 @@ class Resumption:
         """Has the branch been at the head that was served when the client came?"""
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
+        self._room_bytes = min(ROOM, subscription.session.queue // 2)
+        self._own: list[tuple[LiveBlock, Sequence[Log]]] = []
+        """Blocks of the window that were sent, with their logs where logs are wanted."""
+        self._gone: list[tuple[LiveBlock, Sequence[Log]]] = []
+        """Blocks that were sent, at least in part, and abandoned: what was sent of them is to be taken back."""
+        self._sending = ""
+        """The hash of the block whose logs are being sent, until it is abandoned."""
+        self._length = LONGEST
+        """Blocks of the next range of logs."""
+        self._failures = 0
+        """Times in a row that logs could not be had."""
 
     def followed(self, move: Move) -> None:
         """Note a move of the branch. What replaces blocks that were served after the client came is sent from the fork
@@ -87,8 +99,16 @@ class Resumption:
         if isinstance(move, Appended):
             same = block.hash == self._came.hash if self._came.hash else block.number >= self._came.number
             self._arrived = self._arrived or same
-        elif self._arrived and not self._ahead:
+            return
+        if self._arrived and not self._ahead:
             self._number = min(self._number, block.number)
+        if block.hash == self._sending:
+            self._sending = ""
+        for place, (sent, _) in enumerate(self._own):
+            if sent.hash == block.hash:
+                self._gone.append(self._own.pop(place))
+                self._number = min(self._number, block.number)
+                break
 
     async def run(self) -> None:
         """Send what was missed and let the subscription join; close its connection when that cannot be done."""
@@ -138,7 +158,7 @@ class Resumption:
         """Wait until the client has read what it was sent; False when the subscription has ended. A client that does
         not read for long is closed."""
         ends = self._context.clock() + PATIENCE
-        while self._to.open and self._to.unread > ROOM:
+        while self._to.open and self._to.unread > self._room_bytes:
             if self._context.clock() >= ends:
                 words = f"too slow: {self._to.unread} bytes unread"
                 cut(self._to.session, self._context.cell, CutReason.SLOW, words, CloseCode.TRY_LATER)
@@ -164,28 +184,32 @@ class Resumption:
     async def _send_heads(self) -> None:
         branch, last = self._branch, ""
         while await self._room():
-            if self._number >= branch.first.number:
+            await self._take_back()
+            if self._number > branch.tip.number:
+                self._context.join(self._to, ())
+                return
+            if self._number < branch.first.number:
+                last = await self._send_old_heads(last)
+                continue
+            if last and not branch.holds(self._number - 1, last):
+                raise NotFetched("a block that was sent is not on the branch", lacked=True)
+            last = ""
+            for block in branch.after(self._number - 1, 1):
+                self._to.head(block)
+                self._own.append((block, ()))
+                self._went(1)
+
+    async def _send_old_heads(self, last: str) -> str:
+        """Send the next blocks below the window, of which the one before has the hash `last`; the hash of the newest
+        one that was sent."""
+        numbers = range(self._number, min(self._number + CHUNK, self._branch.first.number))
+        for block in await self._fetch(partial(self._linked, numbers, last)):
+            if not await self._room():
                 break
-            numbers = range(self._number, min(self._number + CHUNK, branch.first.number))
-            blocks = await self._fetch(partial(self._linked, numbers, last))
-            if not await self._room():  # other subscriptions of the client may have been sent something meanwhile
-                return
-            for block in blocks:
-                if not self._to.head(block):
-                    return
-                last = block.hash
-            self._went(len(numbers))
-        if not self._to.open:
-            return
-        # From here on nothing is awaited, so that the branch stands still.
-        if last and not branch.holds(self._number - 1, last):
-            raise NotFetched("a block that was sent is not on the branch", lacked=True)
-        missed = branch.after(self._number - 1, WINDOW)
-        for block in missed:
-            if not self._to.head(block):
-                return
-        self._went(len(missed))
-        self._context.join(self._to, ())
+            self._to.head(block)
+            self._went(1)
+            last = block.hash
+        return last
 
     async def _linked(self, numbers: Sequence[int], last: str, tries: int) -> list[LiveBlock]:
         """Final blocks, each linked to the one before and the first to the block with the hash `last`."""
@@ -204,83 +228,89 @@ class Resumption:
 
     async def _send_logs(self) -> None:
         branch = self._branch
-        own: list[tuple[LiveBlock, Sequence[Log]]] = []
-        failures = 0
         while await self._room():
-            self._take_back(own)
-            if self._number < branch.first.number:
-                await self._send_range()
-                continue
-            blocks = branch.after(self._number - 1, _AHEAD)
-            if not blocks:
-                self._context.join(self._to, own)
+            await self._take_back()
+            if not self._to.open:
+                return
+            if self._number > branch.tip.number:
+                self._context.join(self._to, self._own)
                 return
             try:
-                async with self._context.gate:
-                    each = await self._logs_of(blocks, failures)
-            except NotFetched:  # perhaps because the block was abandoned
-                failures += 1
-                if failures >= TRIES:
+                await (self._send_range() if self._number < branch.first.number else self._send_blocks())
+                self._failures = 0
+            except NotFetched:  # perhaps because a block was abandoned
+                self._failures += 1
+                if self._failures >= TRIES:
                     raise
-                await self._context.sleep(pause(failures))
-                continue
-            failures = 0
-            self._send_blocks(own, blocks, each)
+                await self._context.sleep(pause(self._failures))
 
-    async def _logs_of(self, blocks: Sequence[LiveBlock], tries: int) -> list[tuple[Log, ...]]:
+    async def _write(
+        self, logs: Sequence[Log], stand: Callable[[], bool] = lambda: True, *, removed: bool = False
+    ) -> int:
+        """Send logs as the client reads them; how many of them were sent before the subscription ended, or they did not
+        `stand` any more."""
+        unlooked = 0
+        for place, log in enumerate(logs):
+            if not place or unlooked > self._room_bytes // 2:
+                unlooked = 0
+                if place:
+                    await asyncio.sleep(0)
+                if not await self._room() or not stand():
+                    return place
+            unlooked += len(log.text)
+            self._to.logs((log,), removed=removed)
+        return len(logs)
+
+    async def _take_back(self) -> None:
+        """Take back the logs of blocks that are no longer on the branch, the oldest first."""
+        while self._gone and self._to.open:
+            _, logs = self._gone.pop(0)
+            await self._write(logs, removed=True)
+        while self._own and self._own[0][0].number < self._branch.first.number - 1:
+            del self._own[0]
+
+    async def _send_blocks(self) -> None:
+        """Send the logs of the next blocks of the window."""
+        blocks = self._branch.after(self._number - 1, _AHEAD)
+        each = await self._logs_of(blocks)
+        for block, logs in zip(blocks, each, strict=True):
+            if self._number != block.number or not self._branch.holds(block.number, block.hash):
+                break  # a reorganisation began at it, or below
+            if not await self._send_block(block, logs):
+                break
+
+    async def _logs_of(self, blocks: Sequence[LiveBlock]) -> list[tuple[Log, ...]]:
         wanted = self._to.topic.filter
         assert wanted is not None
-        return await asyncio.gather(*(self._context.source.logs(block, wanted, tries) for block in blocks))
+        asked = (self._context.source.logs(block, wanted, self._failures) for block in blocks)
+        async with self._context.gate:
+            return await asyncio.gather(*asked)
 
-    def _send_blocks(
-        self, own: list[tuple[LiveBlock, Sequence[Log]]], blocks: Sequence[LiveBlock], each: Sequence[Sequence[Log]]
-    ) -> None:
-        """Send the logs of blocks, as far as they and what was sent before are still on the branch."""
-        if own and not self._branch.holds(own[-1][0].number, own[-1][0].hash):
-            return
-        if blocks[0].number != self._number:  # a reorganisation began below them
-            return
-        for block, logs in zip(blocks, each, strict=True):
-            if not self._branch.holds(block.number, block.hash):
-                return
-            self._to.logs(logs)
-            own.append((block, logs))
-            self._went(1)
-
-    def _take_back(self, own: list[tuple[LiveBlock, Sequence[Log]]]) -> None:
-        """Take back the logs of blocks that are no longer on the branch, the oldest first."""
-        lowest = self._branch.first.number
-        while own and own[0][0].number < lowest - 1:
-            del own[0]
-        kept = len(own)
-        while kept and not self._branch.holds(own[kept - 1][0].number, own[kept - 1][0].hash):
-            kept -= 1
-        gone = own[kept:]
-        del own[kept:]
-        for block, logs in gone:
-            self._to.logs(logs, removed=True)
-            self._number = min(self._number, block.number)
+    async def _send_block(self, block: LiveBlock, logs: Sequence[Log]) -> bool:
+        """Send the logs of one block of the branch; False when it was abandoned meanwhile, or the subscription has
+        ended."""
+        self._sending = block.hash
+        sent = await self._write(logs, lambda: bool(self._sending))
+        if not self._sending:
+            self._gone.append((block, logs[:sent]))
+            return False
+        self._sending = ""
+        self._own.append((block, logs))
+        self._went(1)
+        return self._to.open
 
     async def _send_range(self) -> None:
-        """Send the logs of the next blocks below the window."""
-        wanted, source = self._to.topic.filter, self._context.source
+        """Send the logs of the next blocks below the window. They are final: the branch may go on meanwhile."""
+        wanted, source, first = self._to.topic.filter, self._context.source, self._number
         assert wanted is not None
-        first, length = self._number, min(LONGEST, source.longest)
-        while True:
-            last = min(first + length, self._branch.first.number) - 1
-            try:
-                logs = await self._fetch(partial(source.logs_between, first, last, wanted))
-                break
-            except NotFetched:
-                if length <= SHORTEST:
-                    raise
-                length = SHORTEST
-        sent = ROOM  # other subscriptions of the client may have been sent something meanwhile
-        for log in logs:  # these blocks are final: the branch may go on between two of them
-            sent += len(log.text)
-            if sent > ROOM:
-                sent = 0
-                if not await self._room():
-                    return
-            self._to.logs((log,))
-        self._went(last - first + 1)
+        last = min(first + min(self._length, source.longest), self._branch.first.number) - 1
+        try:
+            async with self._context.gate:
+                logs = await source.logs_between(first, last, wanted, self._failures)
+        except NotFetched:  # perhaps because they are too many for one answer
+            self._length = max(1, (last + 1 - first) // 4)
+            raise
+        self._length = LONGEST
+        await self._write(logs)
+        if self._to.open:
+            self._went(last + 1 - first)

@@ -75,15 +75,22 @@ class FakePending:
 class FakeSink:
     """Keeps what is sent to a client."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: int = 4 << 20) -> None:
+        """`queue`: bytes that the client may leave unread."""
+        self.queue = queue
         self.sent: list[bytes] = []
         self.closed: list[tuple[int, str]] = []
         self.unread = 0
+        self.stalls_in = 0
+        """Notifications after which the client reads no more; 0: it goes on."""
         self.alive = True
 
     def notify(self, *parts: bytes) -> bool:
         if self.alive:
             self.sent.append(b"".join(parts))
+            if self.stalls_in == 1:
+                self.unread = 1 << 20
+            self.stalls_in = max(0, self.stalls_in - 1)
         return self.alive
 
     def close(self, code: int, reason: str) -> None:

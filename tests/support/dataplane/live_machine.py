@@ -30,7 +30,7 @@ class Streams(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = LiveWorld(self.kind)
+        self.world = LiveWorld(self.kind, queue=0)
         self.tip = self.world.tree.trunk
         self.tips = [self.tip]
         self.dead: set[int] = set()
@@ -228,6 +228,11 @@ class Streams(RuleBasedStateMachine):
         sink = self.world.clients[which % len(self.world.clients)].sink
         sink.unread = 0 if sink.unread else ROOM + 1
 
+    @precondition(lambda self: self.world.clients)
+    @rule(which=WHICH, more=st.integers(1, 9))
+    def a_client_will_read_only_a_little_more(self, which: int, more: int) -> None:
+        self.world.clients[which % len(self.world.clients)].sink.stalls_in = more
+
     @rule()
     def everything_arrives(self) -> None:
         self.dead.clear()
@@ -235,7 +240,7 @@ class Streams(RuleBasedStateMachine):
         for node in self.world.nodes:
             node.lies, node.tip = "", self.tip
         for client in self.world.clients:
-            client.sink.unread = 0
+            client.sink.unread = client.sink.stalls_in = 0
         self.world.tell(self.tip)
         self.world.calm()
         for client in list(self.world.clients):

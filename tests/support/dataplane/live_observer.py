@@ -82,7 +82,7 @@ class Judge:
 
     def look(self, *, at_rest: bool) -> None:
         """Raise AssertionError when something is wrong. `at_rest`: everything has been sent."""
-        blocks = self._heads() if self.client.kind == HEADS else self._logs()
+        blocks = self._heads() if self.client.kind == HEADS else self._logs(at_rest=at_rest)
         if at_rest:
             self._complete(blocks)
 
@@ -102,33 +102,52 @@ class Judge:
             have.append(head)
         return have
 
-    def _logs(self) -> list[str]:
-        """The blocks whose logs the client was sent and that were not taken back."""
-        have: list[str] = []
+    def _logs(self, *, at_rest: bool) -> list[str]:
+        """The blocks whose logs the client was sent and that were not taken back. Of the last one before some are taken
+        back, or before the end, there may be a part: the client did not read on."""
+        have: dict[str, int] = {}
+        """How many logs of each block it was sent."""
         results, at = received(self.client), 0
         while at < len(results):
             first, head, back = at == 0, results[at]["blockHash"], results[at]["removed"]
             block = self.tree.blocks[head]
             if back:
                 assert head in have, f"block {block.number} is taken back twice, or was not sent"
-                gone = have[have.index(head) :]
-                wanted = notifications([(True, self.tree.blocks[one]) for one in gone], self.client)
-                del have[have.index(head) :]
+                gone = list(have)[list(have).index(head) :]
+                each = [notifications([(True, self.tree.blocks[one])], self.client)[: have.pop(one)] for one in gone]
+                wanted = [log for logs in each for log in logs]
             else:
                 self._was_served(block)
                 assert head not in have, f"block {block.number} comes twice"
                 wanted = notifications([(False, block)], self.client)
                 if have:
-                    assert self.tree.has(head, have[-1]), f"block {block.number} is on another branch than the last"
-                    between = self.tree.between(have[-1], head)[:-1]
+                    last = list(have)[-1]
+                    assert self.tree.has(head, last), f"block {block.number} is on another branch than the last"
+                    between = self.tree.between(last, head)[:-1]
                     skipped = notifications([(False, one) for one in between], self.client)
                     assert not skipped, f"a gap before block {block.number}"
+                    assert self._whole(have, last), f"a gap before block {block.number}: a part of the last one"
                 elif first:
                     self._first(block)
-                have.append(head)
-            assert results[at : at + len(wanted)] == wanted, f"the logs from block {block.number} on are not those"
+                wanted = wanted[: self._run(results, at)]
+                have[head] = len(wanted)
+            rest = results[at : at + len(wanted)]
+            assert rest == wanted[: len(rest)], f"the logs from block {block.number} on are not those"
+            assert len(rest) == len(wanted) or not at_rest, f"the logs from block {block.number} on are not all there"
             at += len(wanted)
-        return have
+        assert not at_rest or all(self._whole(have, head) for head in have), "a part of the last block is missing"
+        return list(have)
+
+    def _whole(self, have: dict[str, int], head: str) -> bool:
+        return have[head] == len(notifications([(False, self.tree.blocks[head])], self.client))
+
+    @staticmethod
+    def _run(results: Sequence[Any], at: int) -> int:
+        """How many logs of one block follow on one another."""
+        ends = at
+        while ends < len(results) and all(results[ends][one] == results[at][one] for one in ("blockHash", "removed")):
+            ends += 1
+        return ends - at
 
     def _was_served(self, block: TreeBlock) -> None:
         assert any(self.tree.has(head, block.hash) for head in self.lives), f"block {block.number} was never served"

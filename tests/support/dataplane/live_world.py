@@ -117,12 +117,20 @@ class LiveWorld:
     """One worker's subscriptions, and everything around them."""
 
     def __init__(
-        self, kind: str = "ethereum", *, head: int = 60, nodes: int = 3, final: int = 20, told: bool = True
+        self,
+        kind: str = "ethereum",
+        *,
+        head: int = 60,
+        nodes: int = 3,
+        final: int = 20,
+        told: bool = True,
+        queue: int = 4 << 20,
     ) -> None:
         """
         Args:
             final: blocks below the head that are not final, where the chain can reorganise.
             told: has a node told its head?
+            queue: bytes that a client may leave unread.
         """
         self.clock = ManualClock()
         self.loop = ManualLoop(self.clock)
@@ -139,7 +147,7 @@ class LiveWorld:
         self.errors: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _loop, told: self.errors.append(told))
         self._epoch, self._depth, self._ids = 0, 0 if self.harmony else final, 0
-        self._kind = kind
+        self._kind, self._queue = kind, queue
         tally, rng = Tally(), random.Random(1)
         self.state = WorkerState(tally, self.clock.now, rng, connect=self._connect)
         self.engine = Engine(MemoryTier(1 << 20, 1 << 18), NoStore(), tally, self.clock.now, rng)
@@ -284,8 +292,8 @@ class LiveWorld:
         """The same within the loop."""
         self._ids += 1
         wanted = (wanted or LogFilter()) if kind == LOGS else None
-        sink = sink or FakeSink()
-        session = LiveSession(sink, 10)
+        sink = sink or FakeSink(self._queue)
+        session = LiveSession(sink, 10, queue=sink.queue)
         subscription = LiveSubscription(hex(self._ids), Topic(kind, "eth", wanted, from_block=first), session, self)
         session.hold(subscription)
         now = self.clock.now()

@@ -10,13 +10,26 @@ import pytest
 from rpcaccel.core.live.branch import ROOTS
 from rpcaccel.core.live.subscription import HEADS, LOGS, MOST_AHEAD
 from rpcaccel.dataplane.live.resumption import PATIENCE
-from tests.support.dataplane.live_observer import notifications, perfect, received
+from tests.support.dataplane.fake_live import FakeSink
+from tests.support.dataplane.live_observer import Judge, notifications, perfect, received
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
 
 
 def wanted(world: LiveWorld, client: LiveClient) -> list[object]:
     """What a perfect observer sends who begins when the client came."""
     return notifications(perfect(world.tree, world.served, client.joined_at, client.first), client)
+
+
+class SlowSink(FakeSink):
+    """A client that reads only when it is told to."""
+
+    most = 0
+    """The most bytes that were ever unread."""
+
+    def notify(self, *parts: bytes) -> bool:
+        self.unread += sum(map(len, parts))
+        self.most = max(self.most, self.unread)
+        return super().notify(*parts)
 
 
 def advance(world: LiveWorld, blocks: int = 1) -> str:
@@ -26,6 +39,20 @@ def advance(world: LiveWorld, blocks: int = 1) -> str:
         node.tip = tip
     world.tell(tip)
     return tip
+
+
+def reorganise(world: LiveWorld, low: str, blocks: int) -> str:
+    """All nodes go to blocks that are put on a lower one, and the last one becomes the served head."""
+    for node in world.nodes:
+        node.tip = low
+    return advance(world, blocks)
+
+
+def hash_at(world: LiveWorld, number: int) -> str:
+    """The hash of a block of the branch that is served."""
+    block = world.tree.at(world.served[-1], number)
+    assert block is not None
+    return block.hash
 
 
 def logs_asked_for(world: LiveWorld) -> list[tuple[int, int]]:
@@ -87,3 +114,81 @@ def test_nothing_is_kept_of_a_subscription_that_resumed_and_has_ended(world: Liv
     del client
     gc.collect()
     assert left() is None
+
+
+@pytest.mark.parametrize("kind", [HEADS, LOGS])
+def test_what_is_replayed_never_fills_the_queue_of_a_client_by_itself(world: LiveWorld, kind: str) -> None:
+    world.come(HEADS)
+    world.calm()
+    advance(world, 40)
+    world.calm()
+    client = world.come(kind, first=5, sink=SlowSink(queue=2048))
+    while len(received(client)) < len(wanted(world, client)):
+        before = len(client.sink.sent)
+        world.calm()
+        assert len(client.sink.sent) > before
+        client.sink.unread = 0
+    assert received(client) == wanted(world, client)
+    assert isinstance(client.sink, SlowSink)
+    assert 0 < client.sink.most <= 2048
+
+
+def test_what_is_taken_back_never_fills_the_queue_of_a_client_by_itself(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    head = world.network.view.head
+    client = world.come(LOGS, first=head - 15, sink=SlowSink(queue=2048))
+    low = hash_at(world, head - 16)
+    for _ in range(4):  # some blocks have been sent, and others not
+        world.calm()
+        client.sink.unread = 0
+    world.calm()
+    reorganise(world, low, 18)
+    for _ in range(60):
+        world.calm()
+        client.sink.unread = 0
+    Judge(world.tree, world.served, client).look(at_rest=True)
+    assert sum(log["removed"] for log in client.results) > 4
+    assert isinstance(client.sink, SlowSink)
+    assert 0 < client.sink.most <= 2048
+
+
+def test_a_block_that_is_abandoned_while_its_logs_are_sent_is_taken_back_as_far_as_it_was_sent(
+    world: LiveWorld,
+) -> None:
+    world.come(HEADS)
+    world.calm()
+    tip = world.served[-1]
+    full = next(n for n in range(world.network.view.head, 0, -1) if len(world.tree.blocks[hash_at(world, n)].logs) == 3)
+    sink = FakeSink(queue=0)
+    sink.stalls_in = 2
+    client = world.come(LOGS, first=full, sink=sink)
+    world.calm()
+    assert [log["logIndex"] for log in client.results] == ["0x0", "0x1"]
+    reorganise(world, hash_at(world, full - 1), world.network.view.head - full + 2)
+    world.calm()
+    assert len(client.results) == 2
+    sink.unread = 0
+    world.calm()
+    assert client.results[2:4] == [{**log, "removed": True} for log in client.results[:2]]
+    new = [(False, world.tree.blocks[hash_at(world, n)]) for n in range(full, world.network.view.head + 1)]
+    assert client.results[4:] == notifications(new, client)
+    assert not world.tree.has(world.served[-1], tip)
+
+
+def test_a_branch_that_was_left_and_come_back_to_while_a_client_did_not_read_is_sent_once(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    head, tip = world.network.view.head, world.served[-1]
+    sink = FakeSink(queue=0)
+    client = world.come(LOGS, first=head - 8, sink=sink)
+    sink.stalls_in = 6
+    world.calm()
+    low = hash_at(world, head - 8)
+    reorganise(world, low, 9)
+    world.calm()
+    reorganise(world, tip, 3)
+    world.calm()
+    sink.unread = 0
+    world.calm()
+    Judge(world.tree, world.served, client).look(at_rest=True)
