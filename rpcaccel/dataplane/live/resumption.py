@@ -272,19 +272,31 @@ class Resumption:
     async def _send_blocks(self) -> None:
         """Send the logs of the next blocks of the window."""
         blocks = self._branch.after(self._number - 1, _AHEAD)
-        each = await self._logs_of(blocks)
-        for block, logs in zip(blocks, each, strict=True):
+        each, failed = await self._logs_of(blocks)
+        for block, logs in zip(blocks, each, strict=False):
             if self._number != block.number or not self._branch.holds(block.number, block.hash):
                 break  # a reorganisation began at it, or below
             if not await self._send_block(block, logs):
                 break
+            self._failures = 0
+        if failed is not None:
+            raise failed
 
-    async def _logs_of(self, blocks: Sequence[LiveBlock]) -> list[tuple[Log, ...]]:
+    async def _logs_of(self, blocks: Sequence[LiveBlock]) -> tuple[list[tuple[Log, ...]], NotFetched | None]:
+        """The logs of each block up to the first one whose logs could not be had, and why."""
         wanted = self._to.topic.filter
         assert wanted is not None
         asked = (self._context.source.logs(block, wanted, self._failures) for block in blocks)
         async with self._context.gate:
-            return await asyncio.gather(*asked)
+            found = await asyncio.gather(*asked, return_exceptions=True)
+        each: list[tuple[Log, ...]] = []
+        for logs in found:
+            if isinstance(logs, NotFetched):
+                return each, logs
+            if isinstance(logs, BaseException):
+                raise logs
+            each.append(logs)
+        return each, None
 
     async def _send_block(self, block: LiveBlock, logs: Sequence[Log]) -> bool:
         """Send the logs of one block of the branch; False when it was abandoned meanwhile, or the subscription has

@@ -192,3 +192,21 @@ def test_a_branch_that_was_left_and_come_back_to_while_a_client_did_not_read_is_
     sink.unread = 0
     world.calm()
     Judge(world.tree, world.served, client).look(at_rest=True)
+
+
+def test_logs_that_could_be_had_are_sent_though_those_of_a_later_block_could_not(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    head = world.network.view.head
+    client = world.come(LOGS, first=head - 3)
+    lacked = hash_at(world, head - 1)
+    for _ in range(20):
+        for call in world.sent:
+            call.lose() if lacked.encode() in call.params else call.deliver()
+        world.settle()
+    assert received(client) == wanted(world, client)[: len(received(client))]
+    assert {int(log["blockNumber"], 16) for log in received(client)} == {
+        number for number in (head - 3, head - 2) if world.tree.blocks[hash_at(world, number)].logs
+    }
+    world.calm()
+    assert received(client) == wanted(world, client)
