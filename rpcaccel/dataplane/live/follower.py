@@ -33,6 +33,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
+from rpcaccel.dataplane.live.held_logs import HeldLogs
 from rpcaccel.dataplane.live.live_session import cut
 from rpcaccel.dataplane.live.log_track import LogTrack, Own
 from rpcaccel.dataplane.live.resumption import Resumption, ResumptionContext
@@ -69,6 +70,7 @@ class Follower:
         cell: NetworkCell,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        held: HeldLogs | None = None,
     ) -> None:
         self._source = BlockSource(network, engine)
         self._topics = topics
@@ -89,6 +91,7 @@ class Follower:
         """Subscriptions that began before the first block was known, each with the head that was served then."""
         self._resuming: dict[LiveSubscription, tuple[Resumption, asyncio.Task[None]]] = {}
         self._gate = asyncio.Semaphore(RESUMING)
+        self._held = held or HeldLogs()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._ending: set[asyncio.Task[None]] = set()
         self._comparing: asyncio.Task[None] | None = None
@@ -207,6 +210,7 @@ class Follower:
             wake=self._woken.set,
             step=self._step,
             gate=self._gate,
+            held=self._held,
             cell=self._cell,
             clock=self._clock,
             sleep=self._sleep,

@@ -27,6 +27,7 @@ from rpcaccel.core.live.subscription import LOGS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
+from rpcaccel.dataplane.live.held_logs import size_of
 from rpcaccel.dataplane.live.live_session import cut
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 
@@ -45,8 +46,9 @@ _OFTEN = 3
 LATE = "the logs of a block could not be had from any node: subscribe again from the last block that you saw"
 FORGOTTEN = "more logs were taken back than are remembered: subscribe again"
 
-Own = Sequence[tuple[LiveBlock, Sequence[Log]]]
-"""Blocks of the branch, with the logs of each that one subscription was sent by itself."""
+Own = Sequence[tuple[LiveBlock, Sequence[Log] | None]]
+"""Blocks of the branch, with the logs of each that one subscription was sent by itself; None: they were too many to
+remember."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,20 +110,20 @@ class _Remembered:
 
     def add(self, block_hash: str, logs: Sequence[Log], joined: int) -> None:
         self._blocks[block_hash] = logs, joined
-        self._bytes += _size(logs)
+        self._bytes += size_of(logs)
         if len(self._blocks) > WINDOW:
             self.pop(next(iter(self._blocks)))
         for other, (held, number) in self._blocks.items():
             if self._bytes <= REMEMBERED_BYTES:
                 break
             if held:
-                self._bytes -= _size(held)
+                self._bytes -= size_of(held)
                 self._blocks[other] = None, number
 
     def pop(self, block_hash: str) -> tuple[Sequence[Log] | None, int] | None:
         found = self._blocks.pop(block_hash, None)
         if found is not None and found[0]:
-            self._bytes -= _size(found[0])
+            self._bytes -= size_of(found[0])
         return found
 
 
@@ -136,15 +138,15 @@ class _OwnBlocks:
 
     def add(self, subscription: LiveSubscription, own: Own) -> None:
         for block, logs in own:
-            if logs:
-                kept = logs if self._bytes + _size(logs) <= REMEMBERED_BYTES else None
-                self._bytes += _size(kept or ())
+            if logs or logs is None:
+                kept = logs if logs and self._bytes + size_of(logs) <= REMEMBERED_BYTES else None
+                self._bytes += size_of(kept or ())
                 self._blocks.setdefault(block.hash, (block.number, {}))[1][subscription] = kept
 
     def pop(self, block_hash: str) -> dict[LiveSubscription, Sequence[Log] | None]:
         """Who was sent this block, and what of it."""
         _, held = self._blocks.pop(block_hash, (0, {}))
-        self._bytes -= sum(_size(logs or ()) for logs in held.values())
+        self._bytes -= sum(size_of(logs or ()) for logs in held.values())
         return held
 
     def prune(self, number: int) -> None:
@@ -155,7 +157,7 @@ class _OwnBlocks:
     def drop(self, subscription: LiveSubscription) -> None:
         """Forget what a subscription was sent: it has ended."""
         for block_hash, (_, held) in list(self._blocks.items()):
-            self._bytes -= _size(held.pop(subscription, None) or ())
+            self._bytes -= size_of(held.pop(subscription, None) or ())
             if not held:
                 del self._blocks[block_hash]
 
@@ -353,7 +355,3 @@ class LogTrack:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
-
-
-def _size(logs: Sequence[Log]) -> int:
-    return sum(len(log.text) for log in logs)

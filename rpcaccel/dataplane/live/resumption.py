@@ -22,8 +22,9 @@ from rpcaccel.core.live.subscription import HEADS
 from rpcaccel.core.stats.counters import CutReason, NetworkCell
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live.block_source import BlockSource, NotFetched, pause
+from rpcaccel.dataplane.live.held_logs import HeldLogs, Portion, size_of
 from rpcaccel.dataplane.live.live_session import cut
-from rpcaccel.dataplane.live.log_track import Own
+from rpcaccel.dataplane.live.log_track import FORGOTTEN, Own
 from rpcaccel.dataplane.live.topics import LiveSubscription
 
 ROOM = 256 * 1024
@@ -33,8 +34,10 @@ TRIES = 6
 """Times in a row that blocks are asked for."""
 PATIENCE = 60.0
 """Seconds that a subscription waits for a client to read, or for the followed branch."""
-LONGEST = 256
-"""Blocks of one range of logs."""
+FIRST, LONGEST = 16, 256
+"""Blocks of the first range of logs, and of the longest one. The length follows from what the last one came to."""
+FASTER = 4
+"""Times that a range may be as long as the one before; and the part of it that is tried next when it fails."""
 _AHEAD = 4
 _LOOK_EVERY = 0.05
 
@@ -56,6 +59,8 @@ class ResumptionContext:
     """Waits until the branch has been looked at, or so many seconds."""
     gate: asyncio.Semaphore
     """Bounds how many fetch at once."""
+    held: HeldLogs
+    """Bounds the logs that they hold."""
     cell: NetworkCell
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
@@ -81,14 +86,17 @@ class Resumption:
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
         self._room_bytes = min(ROOM, subscription.session.queue // 2)
-        self._own: list[tuple[LiveBlock, Sequence[Log]]] = []
-        """Blocks of the window that were sent, with their logs where logs are wanted."""
-        self._gone: list[tuple[LiveBlock, Sequence[Log]]] = []
+        self._own: list[tuple[LiveBlock, Sequence[Log] | None]] = []
+        """Blocks of the window that were sent, with their logs where logs are wanted; None: they were too many to
+        remember."""
+        self._gone: list[tuple[LiveBlock, Sequence[Log] | None]] = []
         """Blocks that were sent, at least in part, and abandoned: what was sent of them is to be taken back."""
         self._sending = ""
         """The hash of the block whose logs are being sent, until it is abandoned."""
-        self._length = LONGEST
+        self._length = FIRST
         """Blocks of the next range of logs."""
+        self._portion = context.held.portion
+        """Bytes that the next portion of logs is thought to come to."""
         self._failures = 0
         """Times in a row that logs could not be had."""
 
@@ -124,6 +132,9 @@ class Resumption:
                 asyncio.get_running_loop().call_exception_handler(told)
             if self._to.open:  # else the client has unsubscribed, and keeps its connection
                 cut(self._to.session, self._context.cell, CutReason.LATE, FAILED)
+        finally:
+            for kept in (*self._own, *self._gone):
+                self._drop(kept)
 
     async def _reach(self) -> None:
         """Wait until the branch has come to the head that was served when the client came, and until its window holds
@@ -236,7 +247,8 @@ class Resumption:
                 self._context.join(self._to, self._own)
                 return
             try:
-                await (self._send_range() if self._number < branch.first.number else self._send_blocks())
+                with await self._context.held.reserve(self._portion) as portion:
+                    await self._send_portion(portion)
                 self._failures = 0
             except NotFetched:  # perhaps because a block was abandoned
                 self._failures += 1
@@ -264,21 +276,45 @@ class Resumption:
     async def _take_back(self) -> None:
         """Take back the logs of blocks that are no longer on the branch, the oldest first."""
         while self._gone and self._to.open:
-            _, logs = self._gone.pop(0)
+            _, logs = self._gone[0]
+            if logs is None:
+                cut(self._to.session, self._context.cell, CutReason.RESTARTED, FORGOTTEN)
+                return
             await self._write(logs, removed=True)
+            self._drop(self._gone.pop(0))
         while self._own and self._own[0][0].number < self._branch.first.number - 1:
-            del self._own[0]
+            self._drop(self._own.pop(0))
 
-    async def _send_blocks(self) -> None:
+    def _kept(self, block: LiveBlock, logs: Sequence[Log]) -> tuple[LiveBlock, Sequence[Log] | None]:
+        """A block with the logs of it that were sent, if they can be remembered. Where blocks are final, they need not
+        be."""
+        if not self._context.source.final_at_once and self._context.held.keep(size_of(logs)):
+            return block, logs
+        return block, None
+
+    def _drop(self, kept: tuple[LiveBlock, Sequence[Log] | None]) -> None:
+        """Remember the logs of a block no longer."""
+        self._context.held.forget(size_of(kept[1] or ()))
+
+    async def _send_portion(self, portion: Portion) -> None:
+        """Send the logs of the next blocks, below the window or in it."""
+        if self._number < self._branch.first.number:
+            await self._send_range(portion)
+        else:
+            await self._send_blocks(portion)
+
+    async def _send_blocks(self, portion: Portion) -> None:
         """Send the logs of the next blocks of the window."""
         blocks = self._branch.after(self._number - 1, _AHEAD)
         each, failed = await self._logs_of(blocks)
+        while each and not portion.takes(sum(map(size_of, each))):
+            self._portion = size_of(each.pop())
         for block, logs in zip(blocks, each, strict=False):
             if self._number != block.number or not self._branch.holds(block.number, block.hash):
                 break  # a reorganisation began at it, or below
             if not await self._send_block(block, logs):
                 break
-            self._failures = 0
+            self._failures, self._portion = 0, self._context.held.portion
         if failed is not None:
             raise failed
 
@@ -304,25 +340,30 @@ class Resumption:
         self._sending = block.hash
         sent = await self._write(logs, lambda: bool(self._sending))
         if not self._sending:
-            self._gone.append((block, logs[:sent]))
+            self._gone.append(self._kept(block, logs[:sent]))
             return False
         self._sending = ""
-        self._own.append((block, logs))
+        self._own.append(self._kept(block, logs))
         self._went(1)
         return self._to.open
 
-    async def _send_range(self) -> None:
+    async def _send_range(self, portion: Portion) -> None:
         """Send the logs of the next blocks below the window. They are final: the branch may go on meanwhile."""
         wanted, source, first = self._to.topic.filter, self._context.source, self._number
         assert wanted is not None
-        last = min(first + min(self._length, source.longest), self._branch.first.number) - 1
+        blocks = min(self._length, source.longest, self._branch.first.number - first)
         try:
             async with self._context.gate:
-                logs = await source.logs_between(first, last, wanted, self._failures)
+                logs = await source.logs_between(first, first + blocks - 1, wanted, self._failures)
         except NotFetched:  # perhaps because they are too many for one answer
-            self._length = max(1, (last + 1 - first) // 4)
+            self._length = max(1, blocks // FASTER)
             raise
-        self._length = LONGEST
+        size, most = size_of(logs), self._context.held.portion
+        self._length = max(1, min(LONGEST, FASTER * blocks, blocks * most // max(1, size)))
+        if not portion.takes(size):
+            self._portion = most if blocks > 1 else size
+            return
+        self._portion = most
         await self._write(logs)
         if self._to.open:
-            self._went(last + 1 - first)
+            self._went(blocks)

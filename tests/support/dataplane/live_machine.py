@@ -11,6 +11,7 @@ from rpcaccel.core.live.subscription import HEADS, LOGS
 from rpcaccel.core.wire.websocket_frames import CloseCode
 from rpcaccel.dataplane.live import log_track, resumption
 from rpcaccel.dataplane.live.follower import FALLEN
+from rpcaccel.dataplane.live.held_logs import HeldLogs
 from rpcaccel.dataplane.live.log_track import LATE
 from rpcaccel.dataplane.live.resumption import FAILED, ROOM
 from tests.support.dataplane.live_observer import Judge
@@ -30,7 +31,7 @@ class Streams(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = LiveWorld(self.kind, queue=0)
+        self.world = LiveWorld(self.kind, queue=0, held=HeldLogs(most=3000, portion=600))
         self.tip = self.world.tree.trunk
         self.tips = [self.tip]
         self.dead: set[int] = set()
@@ -42,6 +43,7 @@ class Streams(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.everything_arrives()
+            assert self.world.held.bytes == 0
         finally:
             self.world.close()
 

@@ -23,6 +23,7 @@ from rpcaccel.core.stats.counters import NodeCell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.live.follower import Follower
+from rpcaccel.dataplane.live.held_logs import HeldLogs
 from rpcaccel.dataplane.live.live_session import LiveSession
 from rpcaccel.dataplane.live.topics import LiveSubscription, Topics
 from rpcaccel.dataplane.networks.worker_state import WorkerState
@@ -125,12 +126,14 @@ class LiveWorld:
         final: int = 20,
         told: bool = True,
         queue: int = 4 << 20,
+        held: HeldLogs | None = None,
     ) -> None:
         """
         Args:
             final: blocks below the head that are not final, where the chain can reorganise.
             told: has a node told its head?
             queue: bytes that a client may leave unread.
+            held: what resuming subscriptions may hold.
         """
         self.clock = ManualClock()
         self.loop = ManualLoop(self.clock)
@@ -154,7 +157,8 @@ class LiveWorld:
         self.cell = tally.network(NETWORK)
         self.topics = Topics(self.cell, self.clock.now)
         self.do(self._adopt)
-        self.follower = Follower(self.network, self.engine, self.topics, self.cell, self.clock.now)
+        self.held = held or HeldLogs()
+        self.follower = Follower(self.network, self.engine, self.topics, self.cell, self.clock.now, held=self.held)
         if told:
             self.tell(self.tree.trunk)
 

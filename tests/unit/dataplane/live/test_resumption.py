@@ -8,8 +8,11 @@ import weakref
 import pytest
 
 from rpcaccel.core.live.branch import ROOTS
+from rpcaccel.core.live.log_filter import LogFilter
 from rpcaccel.core.live.subscription import HEADS, LOGS, MOST_AHEAD
-from rpcaccel.dataplane.live.resumption import PATIENCE
+from rpcaccel.dataplane.live.held_logs import HeldLogs
+from rpcaccel.dataplane.live.log_track import FORGOTTEN
+from rpcaccel.dataplane.live.resumption import FIRST, LONGEST, PATIENCE
 from tests.support.dataplane.fake_live import FakeSink
 from tests.support.dataplane.live_observer import Judge, notifications, perfect, received
 from tests.support.dataplane.live_world import LiveClient, LiveWorld
@@ -210,3 +213,93 @@ def test_logs_that_could_be_had_are_sent_though_those_of_a_later_block_could_not
     }
     world.calm()
     assert received(client) == wanted(world, client)
+
+
+def resumed_past(world: LiveWorld, wanted: LogFilter | None = None) -> list[int]:
+    """How many blocks each call for a range of logs had while a client resumed from block 1 on."""
+    world.come(HEADS)
+    world.calm()
+    client = world.come(LOGS, wanted, first=1)
+    world.calm()
+    assert received(client) == notifications(perfect(world.tree, world.served, client.joined_at, 1), client)
+    return [last + 1 - first for first, last in sorted(logs_asked_for(world)) if first != last]
+
+
+def test_the_next_range_of_logs_is_as_long_as_the_last_one_lets_expect() -> None:
+    world = LiveWorld(head=1400)
+    lengths = resumed_past(world, LogFilter.of(["0x" + "c" * 40]))
+    assert lengths[0] == FIRST
+    assert FIRST < max(lengths) <= LONGEST
+    world.close()
+    world = LiveWorld(head=200, held=HeldLogs(portion=2000))  # four blocks or so
+    lengths = resumed_past(world)
+    assert lengths[0] == FIRST
+    assert max(lengths[1:]) <= 8
+    assert sum(lengths) > 150
+    world.close()
+
+
+def test_clients_that_do_not_read_hold_no_more_than_there_is_room_for() -> None:
+    world = LiveWorld(head=200, queue=0, held=HeldLogs(most=40_000, portion=10_000))
+    world.come(HEADS)
+    world.calm()
+    sinks = [FakeSink(queue=0) for _ in range(12)]
+    for sink in sinks:
+        sink.stalls_in = 1
+    clients = [world.come(LOGS, first=10, sink=sink) for sink in sinks]
+    world.calm()
+    assert 4 <= sum(bool(sink.sent) for sink in sinks) < 12
+    assert 0 < world.held.bytes <= 40_000
+    while stalled := [sink for sink in sinks if sink.unread]:
+        for sink in stalled:
+            sink.unread = 0
+        world.calm()
+    assert all(received(client) == wanted(world, client) for client in clients)
+    assert world.held.bytes == 0
+    world.close()
+
+
+@pytest.mark.parametrize("below", [0, 100])
+def test_a_block_with_more_logs_than_there_is_room_for_gets_through(below: int) -> None:
+    world = LiveWorld(head=200, held=HeldLogs(most=100, portion=10))
+    world.come(HEADS)
+    world.calm()
+    first = world.network.view.head - 4 - below
+    clients = [world.come(LOGS, first=first) for _ in range(5)]
+    for _ in range(40):
+        world.calm()
+    assert all(received(client) == wanted(world, client) for client in clients)
+    assert world.held.bytes == 0
+    world.close()
+
+
+def test_what_is_held_for_a_client_that_leaves_is_held_no_longer() -> None:
+    world = LiveWorld(head=200, queue=0)
+    world.come(HEADS)
+    world.calm()
+    sinks = [FakeSink(queue=0) for _ in range(2)]
+    for sink, first in zip(sinks, (10, 190), strict=True):
+        sink.stalls_in = 6
+        client = world.come(LOGS, first=first, sink=sink)
+        world.calm()
+        assert world.held.bytes > 0
+        world.go(client)
+        assert world.held.bytes == 0
+    world.close()
+
+
+@pytest.mark.parametrize("stalls", [True, False])
+def test_who_is_sent_more_than_is_remembered_is_closed_when_it_is_abandoned(stalls: bool) -> None:
+    world = LiveWorld(queue=0, held=HeldLogs(own=1000))
+    world.come(HEADS)
+    world.calm()
+    head = world.network.view.head
+    client = world.come(LOGS, first=head - 10)
+    client.sink.stalls_in = 8 if stalls else 0
+    world.calm()
+    assert len(client.results) >= 8
+    reorganise(world, hash_at(world, head - 10), 12)
+    client.sink.unread = 0
+    world.calm()
+    assert client.sink.closed == [(1012, FORGOTTEN)]
+    world.close()
