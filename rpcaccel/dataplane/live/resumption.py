@@ -83,6 +83,10 @@ class Resumption:
         self._came = came
         self._arrived = context.branch.reached(came)
         """Has the branch been at the head that was served when the client came?"""
+        self._left = False
+        """Has the branch another block in the place of that head?"""
+        self._fork: int | None = None
+        """The lowest block that was abandoned since one was appended."""
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
         self._room_bytes = min(ROOM, subscription.session.queue // 2)
@@ -105,11 +109,15 @@ class Resumption:
         on, also where the client wants to begin above."""
         block = move.block
         if isinstance(move, Appended):
-            same = block.hash == self._came.hash if self._came.hash else block.number >= self._came.number
-            self._arrived = self._arrived or same
+            came, self._fork = self._came, None
+            if block.number == came.number or (block.number > came.number and not came.hash):
+                self._left = block.hash != came.hash and bool(came.hash)
+                self._arrived = self._arrived or not self._left
             return
+        self._fork = block.number if self._fork is None else min(self._fork, block.number)
+        self._arrived = self._arrived or block.hash == self._came.hash  # it was below the window
         if self._arrived and not self._ahead:
-            self._number = min(self._number, block.number)
+            self._number = min(self._number, self._fork)
         if block.hash == self._sending:
             self._sending = ""
         for place, (sent, _) in enumerate(self._own):
@@ -146,16 +154,25 @@ class Resumption:
         the logs that it lacks, and without an error.
         """
         branch, source, came = self._branch, self._context.source, self._came
-        await self._until(
-            lambda: self._arrived or (branch.aimed.number >= came.number and branch.reached(branch.aimed))
-        )
-        if not (self._arrived or branch.reached(came)):
+        if came.number < branch.lowest and not branch.reach(came.number):
+            self._context.wake()
+        await self._until(self._placed)
+        self._arrived = self._arrived or (branch.reached(came) and not self._left)
+        if not self._arrived:
             raise NotFetched("the head that was served when the client came was left before it was known", lacked=True)
         await self._until(lambda: branch.tip.number >= self._number - 1, math.inf)  # the chain takes its time
         floor = max(self._number, min(source.network.view.final + 1, branch.tip.number - ROOTS))
         if not branch.reach(floor):
             self._context.wake()
             await self._until(lambda: branch.reach(floor))
+
+    def _placed(self) -> bool:
+        """Is it known whether the head that was served when the client came is on the branch?"""
+        branch, came = self._branch, self._came
+        if self._arrived or (branch.reached(came) and not self._left):
+            return True
+        compared = self._left or branch.lowest <= came.number
+        return compared and came.number <= branch.aimed.number and branch.reached(branch.aimed)
 
     async def _until(self, reached: Callable[[], bool], patience: float = PATIENCE) -> None:
         ends = self._context.clock() + patience
@@ -253,7 +270,9 @@ class Resumption:
             except NotFetched:  # perhaps because a block was abandoned
                 self._failures += 1
                 if self._failures >= TRIES:
-                    raise
+                    if self._number <= branch.aimed.number:
+                        raise
+                    self._failures = 1  # the nodes that have the block are gone: it is served again, or replaced
                 await self._context.sleep(pause(self._failures))
 
     async def _write(

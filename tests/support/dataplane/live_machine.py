@@ -129,15 +129,6 @@ class Streams(RuleBasedStateMachine):
         if told:
             self.world.tell(self.tip)
 
-    @precondition(lambda self: self.kind == "ethereum")
-    @rule(far=st.integers(17, 50), blocks=st.integers(0, 3))
-    def set_back_far(self, far: int, blocks: int) -> None:
-        tree = self.world.tree
-        low = tree.at(self.tip, max(1, tree.blocks[self.tip].number - far))
-        assert low is not None
-        self._moved(tree.grow(low.hash, blocks) if blocks else low.hash, {0, 1, 2})
-        self.world.tell(self.tip)
-
     @rule(which=st.integers(0, 2), tip=WHICH, lag=st.integers(0, 2))
     def a_node_moves(self, which: int, tip: int, lag: int) -> None:
         tree, to = self.world.tree, self.tips[tip % len(self.tips)]
@@ -205,13 +196,18 @@ class Streams(RuleBasedStateMachine):
 
     # -- the clients --------------------------------------------------------------------------------------------------
 
+    def _comes(self, kind: str, wanted: LogFilter | None, first: int | None = None) -> None:
+        if self.kind == "ethereum" and not self.world.last.hash:
+            self.world.tell(self.world.served[-1])  # a head without a hash cannot be told from one that replaces it
+        self.world.come(kind, wanted, first)
+
     @rule(wanted=WANTED)
     def a_client_comes(self, wanted: tuple[str, LogFilter | None]) -> None:
-        self.world.come(*wanted)
+        self._comes(*wanted)
 
     @rule(wanted=WANTED, missed=st.integers(0, 40))
     def a_client_resumes(self, wanted: tuple[str, LogFilter | None], missed: int) -> None:
-        self.world.come(*wanted, first=max(0, self.world.network.view.head - missed))
+        self._comes(*wanted, max(1, self.world.network.view.head - missed))
 
     @precondition(lambda self: self.world.clients)
     @rule(which=WHICH, back=st.booleans())
@@ -222,7 +218,7 @@ class Streams(RuleBasedStateMachine):
         seen = client.results[-1:]
         if back and seen and not seen[0].get("removed"):
             number = int(seen[0].get("blockNumber") or seen[0]["number"], 16)
-            self.world.come(client.kind, client.filter, first=min(head, number) + 1)
+            self._comes(client.kind, client.filter, min(head, number) + 1)
 
     @precondition(lambda self: self.world.clients)
     @rule(which=WHICH)
@@ -238,7 +234,10 @@ class Streams(RuleBasedStateMachine):
     @rule()
     def everything_arrives(self) -> None:
         self.dead.clear()
-        self.tip = self.world.tree.grow(self.tip)
+        blocks = self.world.tree.blocks
+        # A client waits for the block that was served when it came, unless another one of that number replaces it.
+        came = max((blocks[self.world.served[one.joined_at - 1]].number for one in self.world.clients), default=0)
+        self.tip = self.world.tree.grow(self.tip, max(1, came - blocks[self.tip].number))
         for node in self.world.nodes:
             node.lies, node.tip = "", self.tip
         for client in self.world.clients:

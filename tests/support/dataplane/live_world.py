@@ -205,9 +205,9 @@ class LiveWorld:
         self.settle()
 
     def calm(self) -> None:
-        """Everything under way arrives at once, until nothing has been asked for longer than any pause."""
+        """Everything under way arrives at once, until nothing has been asked for longer than any pause or deadline."""
         quiet = 0
-        while quiet < 4:
+        while quiet < 6:
             quiet += 1
             while self.sent:
                 quiet = 0
@@ -234,7 +234,7 @@ class LiveWorld:
     def tell(self, tip: str, *, hashed: bool = True) -> None:
         """This block becomes the served head; without `hashed`, nobody tells its hash."""
         before = self.served[-1] if self.served else tip
-        if not self.tree.has(tip, before) and not self.tree.has(before, tip):
+        if not self.tree.has(tip, before) and not (self.harmony and self.tree.has(before, tip)):
             self._epoch += 1
         self.served.append(tip)
         self._hashed = hashed and not self.harmony

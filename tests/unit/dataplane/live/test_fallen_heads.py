@@ -85,8 +85,7 @@ def test_a_first_block_that_is_served_again_soon_is_waited_for() -> None:
         assert received(client) == [world.served[-1]]
 
 
-@pytest.mark.parametrize("more", [0, 3])
-@pytest.mark.parametrize("kind", [HEADS, LOGS])
+@pytest.mark.parametrize(("kind", "more"), [(HEADS, 0), (HEADS, 3), (LOGS, 3)])
 def test_a_head_that_falls_far_below_what_is_remembered_is_compared_with_the_branch(
     world: LiveWorld, kind: str, more: int
 ) -> None:
@@ -99,6 +98,21 @@ def test_a_head_that_falls_far_below_what_is_remembered_is_compared_with_the_bra
     world.calm()
     assert received(first) == wanted(world, first)
     assert received(second) == wanted(world, second)
+
+
+def test_logs_of_blocks_whose_nodes_are_gone_are_waited_for(world: LiveWorld) -> None:
+    world.come(HEADS)
+    world.calm()
+    before = world.nodes[0].tip
+    set_back(world, 3, 0)
+    client = world.come(LOGS)
+    for _ in range(20):
+        world.calm()
+    assert not client.sink.closed
+    serve(world, before)
+    world.calm()
+    assert received(client) == wanted(world, client)
+    assert client.results
 
 
 def test_a_client_that_comes_while_the_head_falls_further_is_sent_the_new_branch(world: LiveWorld) -> None:
