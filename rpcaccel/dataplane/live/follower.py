@@ -19,6 +19,7 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
@@ -43,8 +44,8 @@ from rpcaccel.dataplane.networks.network import Network
 
 LONGEST_HEADER = 256 * 1024
 """Bytes of a pushed header; a longer one is ignored, and the block fetched."""
-RESUMING = 16
-"""Resumed subscriptions that fetch at once."""
+RESUMING, RESUMING_OF_ONE = 16, 8
+"""Resumed subscriptions that fetch at once, and those of one client: the others of that client wait for it alone."""
 FALLEN = 30.0
 """Seconds that the served head may stay below the first block before that is known, or far (ROOTS) below the window of
 a chain whose blocks are final at once."""
@@ -91,6 +92,8 @@ class Follower:
         """Subscriptions that began before the first block was known, each with the head that was served then."""
         self._resuming: dict[LiveSubscription, tuple[Resumption, asyncio.Task[None]]] = {}
         self._gate = asyncio.Semaphore(RESUMING)
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By client: bounds how many of its subscriptions fetch, or hold logs, at once."""
         self._held = held or HeldLogs()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._ending: set[asyncio.Task[None]] = set()
@@ -215,7 +218,9 @@ class Follower:
             clock=self._clock,
             sleep=self._sleep,
         )
-        resumption = Resumption(context, subscription, first, came)
+        holder = subscription.session.holder
+        turn = self._turns.setdefault(holder, asyncio.Semaphore(RESUMING_OF_ONE))
+        resumption = Resumption(context, subscription, first, came, turn)
         task = self._spawn(resumption.run())
         self._resuming[subscription] = resumption, task
         task.add_done_callback(partial(self._resumed, subscription))

@@ -256,9 +256,11 @@ class Hub:
         settings: WebSocketSettings,
         token: Callable[[int], str] = token_hex,
         most_filters: int = MOST_FILTERS,
+        most_behind: int = MOST_BEHIND,
     ) -> None:
         """`follow` and `listen` make what follows the blocks and the pending transactions of a network; `token` gives
-        so many random bytes in hex; `most_filters`: bytes that the different filters of logs may take."""
+        so many random bytes in hex; `most_filters`: bytes that the different filters of logs may take; `most_behind`:
+        subscriptions of one client that are still sent what they missed."""
         self.settings = settings
         self._tally = tally
         self._clock = clock
@@ -266,6 +268,7 @@ class Hub:
         self._listen = listen
         self._token = token
         self._filters = _Filters(most_filters)
+        self._most_behind = most_behind
         self._behind: Counter[str] = Counter()
         """By client: the subscriptions that are still sent what they missed."""
         self._networks: Mapping[str, Network] = {}
@@ -302,8 +305,8 @@ class Hub:
         if session.count >= session.most:
             return _too_much(network, f"{session.most} subscriptions on one connection (http.websocket.subscriptions)")
         if topic.from_block is not None:
-            if self._behind[session.holder] >= MOST_BEHIND:
-                return _too_much(network, f"{MOST_BEHIND} of one client that are still sent what they missed")
+            if self._behind[session.holder] >= self._most_behind:
+                return _too_much(network, f"{self._most_behind} of one client that are still sent what they missed")
             if (refused := pay(*_stands_for(topic, topic.from_block, network.view.head))) is not None:
                 return refused
         if topic.filter is not None:

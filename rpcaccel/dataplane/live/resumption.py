@@ -69,12 +69,21 @@ class ResumptionContext:
 class Resumption:
     """One subscription on its way to the tip."""
 
-    def __init__(self, context: ResumptionContext, subscription: LiveSubscription, first: int, came: Want) -> None:
+    def __init__(
+        self,
+        context: ResumptionContext,
+        subscription: LiveSubscription,
+        first: int,
+        came: Want,
+        turn: asyncio.Semaphore,
+    ) -> None:
         """
         Args:
             first: the first block that the subscription missed.
             came: the served head when the client came.
+            turn: bounds how many subscriptions of the client fetch, or hold logs, at once.
         """
+        self._turn = turn
         self._context = context
         self._branch = context.branch
         self._to = subscription
@@ -199,7 +208,7 @@ class Resumption:
         tries = 0
         while True:
             try:
-                async with self._context.gate:
+                async with self._turn, self._context.gate:
                     return await fetch(tries)
             except NotFetched:
                 tries += 1
@@ -264,8 +273,9 @@ class Resumption:
                 self._context.join(self._to, self._own)
                 return
             try:
-                with await self._context.held.reserve(self._portion) as portion:
-                    await self._send_portion(portion)
+                async with self._turn:
+                    with await self._context.held.reserve(self._portion) as portion:
+                        await self._send_portion(portion)
                 self._failures = 0
             except NotFetched:  # perhaps because a block was abandoned
                 self._failures += 1

@@ -27,6 +27,8 @@ class FakeFollower:
         self.seen: list[Served] = []
         self.told: list[Announced] = []
         self.closed = False
+        self.holds_back = False
+        """Do subscriptions that begin not join yet?"""
 
     def adopt(self, network: Network) -> None:
         self.network = network
@@ -34,7 +36,8 @@ class FakeFollower:
     def begin(self, subscription: LiveSubscription) -> None:
         self.begun.append(subscription)
         self.context = copy_context()
-        self.topics.add(subscription)
+        if not self.holds_back:
+            self.topics.add(subscription)
 
     def ended(self, subscription: LiveSubscription) -> None:
         self.changes += 1

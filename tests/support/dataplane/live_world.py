@@ -282,9 +282,10 @@ class LiveWorld:
         wanted: LogFilter | None = None,
         first: int | None = None,
         sink: FakeSink | None = None,
+        holder: str = "",
     ) -> LiveClient:
-        """A client subscribes."""
-        return self.do(self.join, kind, wanted, first, sink)
+        """A client subscribes. `holder`: the name under which its connections are counted."""
+        return self.do(self.join, kind, wanted, first, sink, holder)
 
     def join(
         self,
@@ -292,12 +293,13 @@ class LiveWorld:
         wanted: LogFilter | None = None,
         first: int | None = None,
         sink: FakeSink | None = None,
+        holder: str = "",
     ) -> LiveClient:
         """The same within the loop."""
         self._ids += 1
         wanted = (wanted or LogFilter()) if kind == LOGS else None
         sink = sink or FakeSink(self._queue)
-        session = LiveSession(sink, 10, queue=sink.queue)
+        session = LiveSession(sink, 10, holder, sink.queue)
         subscription = LiveSubscription(hex(self._ids), Topic(kind, "eth", wanted, from_block=first), session, self)
         session.hold(subscription)
         now = self.clock.now()

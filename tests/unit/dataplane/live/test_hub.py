@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextvars import ContextVar
+from copy import copy
 from typing import Any
 
 import pytest
@@ -40,7 +41,13 @@ def world() -> Iterator[World]:
 class Live:
     """A hub beside the engine of a host in the world, with followers that do what a test says."""
 
-    def __init__(self, world: World, most_filters: int = hub.MOST_FILTERS, **settings: Any) -> None:
+    def __init__(
+        self,
+        world: World,
+        most_filters: int = hub.MOST_FILTERS,
+        most_behind: int = hub.MOST_BEHIND,
+        **settings: Any,
+    ) -> None:
         self.world = world
         self.host = world.hosts[0]
         self.tally = Tally()
@@ -56,6 +63,7 @@ class Live:
             self.settings,
             lambda size: f"{next(tokens):0{size * 2}x}",
             most_filters,
+            most_behind,
         )
         self.hub.adopt(self.host.state.networks, self.settings)
         self.calls = Calls(self.host.engine, self.hub, world.clock.now, world.settings.http)
@@ -366,3 +374,53 @@ def test_a_subscribe_or_an_unsubscribe_is_no_answer_that_a_cache_has_given(live:
     live.ask("eth_unsubscribe", opened)
     live.ask("eth_subscribe", "nothing")
     assert [now - then for now, then in zip(counted(), before, strict=True)] == [0, 0, 0, 3]
+
+
+def test_a_client_has_only_so_many_subscriptions_that_still_catch_up(world: World) -> None:
+    live = Live(world, most_behind=2)
+
+    def resume(session: LiveSession | None = None) -> Any:
+        return live.ask("eth_subscribe", "newHeads", {"fromBlock": hex(HEAD - 1)}, session=session)
+
+    live.ask("eth_subscribe", "newHeads")
+    follower = live.followers["one"]
+    follower.holds_back = True
+    first, _ = resume(), resume()
+    code, message = resume()
+    assert (code, "still sent what they missed" in message) == (-32005, True)
+    assert isinstance(live.ask("eth_subscribe", "newHeads"), str), "others are not counted"
+    assert isinstance(resume(live.connect("another")[1]), str)
+    live.ask("eth_unsubscribe", first)
+    assert isinstance(resume(), str)
+    assert isinstance(resume(), list)
+    for one in follower.begun[1:]:
+        if one.open:
+            follower.topics.add(one)
+    assert isinstance(resume(), str)
+
+
+@pytest.mark.parametrize(("name", "blocks", "tokens"), [("newHeads", 0, 1), ("newHeads", 32, 3), ("logs", 40, 10)])
+def test_blocks_that_are_sent_again_are_paid_for(live: Live, name: str, blocks: int, tokens: int) -> None:
+    guest = Client("team", Limits(rate=1.0, burst=1000.0), ClientCell("team"), live.world.clock.now())
+    criteria = {"fromBlock": hex(HEAD - blocks)}
+    assert isinstance(live.ask("eth_subscribe", name, criteria, guest=guest), str)
+    assert guest.settle() == 1 + tokens
+
+
+@pytest.mark.parametrize(("name", "method"), [("newHeads", "eth_getBlockByNumber"), ("logs", "eth_getLogs")])
+def test_who_may_not_get_blocks_or_logs_is_not_sent_old_ones(live: Live, name: str, method: str) -> None:
+    guest = Client("team", Limits(deny=(method,)), ClientCell("team"), live.world.clock.now())
+    refused = live.ask("eth_subscribe", name, {"fromBlock": hex(HEAD - 1)}, guest=guest)
+    assert refused == [-32601, f"the method {method} is not allowed for you"]
+    assert isinstance(live.ask("eth_subscribe", name, *([{}] if name == "logs" else []), guest=guest), str)
+
+
+def test_the_heads_of_another_shard_are_forgotten(live: Live) -> None:
+    live.hub.see(NetworkHeads(network="one", served=Served(head=HEAD)))
+    other = live.host.state.networks["one"].settings.model_copy(update={"shard": 3})
+    networks = dict(live.host.state.networks)
+    networks["one"] = copy(networks["one"])
+    networks["one"].settings = other
+    live.hub.adopt(networks, live.settings)
+    live.ask("eth_subscribe", "newHeads")
+    assert live.followers["one"].seen == []

@@ -303,3 +303,18 @@ def test_who_is_sent_more_than_is_remembered_is_closed_when_it_is_abandoned(stal
     world.calm()
     assert client.sink.closed == [(1012, FORGOTTEN)]
     world.close()
+
+
+def test_a_client_that_resumes_much_and_reads_nothing_keeps_no_other_waiting() -> None:
+    world = LiveWorld("harmony", held=HeldLogs(most=80_000, portion=20_000))
+    world.come(HEADS)
+    world.calm()
+    for _ in range(12):
+        slow = SlowSink()
+        slow.queue = 400
+        world.come(LOGS, first=5, sink=slow, holder="many")
+    world.calm()
+    client = world.come(LOGS, first=5, holder="one")
+    world.calm()
+    assert received(client) == wanted(world, client)
+    world.close()
