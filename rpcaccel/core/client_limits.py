@@ -227,7 +227,11 @@ class Client:
         return None if refusal is None else self._refused(refusal)
 
     def pay(self, method: str, heavy: bool, now: float, calls: int) -> LimitRefusal | None:
-        """Take the tokens of so many further calls that a counted call stands for, or refuse it."""
+        """Take the tokens of so many further calls that a counted call stands for, or refuse it.
+
+        The tokens are at most what a full bucket has left after the counted call, so that no client is refused for
+        ever, or gets into debt.
+        """
         refusal = self._charged(method, heavy, now, calls)
         return None if refusal is None else self._refused(refusal)
 
@@ -242,15 +246,18 @@ class Client:
         self.seen_at = self.cell.seen_at = now
         return True
 
-    def _charged(self, method: str, heavy: bool, now: float, calls: int = 1) -> LimitRefusal | None:
-        """Take the tokens of calls; the refusal, with nothing taken, of those that the client may not make now."""
+    def _charged(self, method: str, heavy: bool, now: float, further: int = 0) -> LimitRefusal | None:
+        """Take the tokens of one call, or of so many `further` ones that it stands for. Returns the refusal, with
+        nothing taken, where the client may not make them now."""
         if self._permission is not None and not self._permission.allows(method):
             message = f"the method {method} is not allowed for you"
             return LimitRefusal("method", message, jsonrpc.METHOD_NOT_FOUND, 200)
         bucket = self._bucket
         if bucket is None:
             return None
-        tokens = (self.limits.heavy_cost if heavy else 1) * calls
+        tokens = self.limits.heavy_cost if heavy else 1
+        if further:
+            tokens = min(tokens * further, max(0, int(bucket.burst) - 1))
         wait = bucket.take(tokens, now)
         if not wait:
             self.spent += tokens

@@ -205,8 +205,8 @@ class Calls:
         return _Taken(call.id, plan, accepted[1], started, network.sight.view.fork_epoch, caller), outcome
 
     def _replay(self, network: Network, guest: Client | None, now: float, method: str, calls: int) -> Outcome | None:
-        """Have a guest pay for the calls that sending old blocks again stands for; the refusal where they are not
-        allowed."""
+        """Charge a guest for the calls by which it could get the old blocks that it subscribes to. Returns the refusal
+        where it may not make those calls."""
         rule = network.planner.rule(method)
         refusal = None if guest is None else guest.pay(method, rule.heavy, now, calls)
         return self._engine.refused(network, method, rule) if refusal is None else _outcome(refusal)

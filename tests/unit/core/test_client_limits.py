@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpcaccel.core.client_limits import UNKNOWN_KEY, Client, Limits
 from rpcaccel.core.stats.counters import ClientCell
@@ -118,3 +120,28 @@ def test_new_limits_give_no_new_burst() -> None:
 
 def test_a_wrong_key_is_a_401() -> None:
     assert (UNKNOWN_KEY.http, orjson.loads(UNKNOWN_KEY.error)["code"]) == (401, -32600)
+
+
+@given(
+    rate=st.floats(0.1, 100.0),
+    burst=st.sampled_from([0.0, 1.0, 2.5, 100.0]),
+    heavy=st.booleans(),
+    calls=st.integers(1, 700),
+)
+def test_further_calls_are_granted_to_a_client_that_waited_long_enough_and_leave_no_debt(
+    rate: float, burst: float, heavy: bool, calls: int
+) -> None:
+    paying = client(rate=rate, burst=burst, heavy_cost=10)
+    assert paying.call("eth_subscribe", False, 0.0) is None
+    assert paying.pay("eth_getLogs", heavy, 0.0, calls) is None
+    assert paying.settle() <= max(1.0, burst or rate)
+
+
+def test_further_calls_are_refused_when_the_bucket_is_empty() -> None:
+    paying = client(rate=5.0)
+    paying.call("eth_subscribe", False, 0.0)
+    paying.pay("eth_getLogs", True, 0.0, 1)
+    assert paying.call("eth_subscribe", False, 0.5) is None
+    refused = paying.pay("eth_getLogs", True, 0.5, 1)
+    assert refused is not None
+    assert (refused.reason, refused.http) == ("rate", 429)
