@@ -187,6 +187,7 @@ class HeadStream:
                 return why
             self._stalled.clear()
             self._first, self._lacks = True, None
+            self._inflow = Inflow("blocks", _MOST, _MOST_BYTES)
             if why := await socket.follow(self._namespace, "newHeads", self._hear):
                 return why
             self._subscribed.set()

@@ -165,8 +165,9 @@ class SlowClients:
         """Is more held than the bound allows? That is said without a look at every connection.
 
         The largest answer does not count: it may be larger than the bound, and is let through while its client takes
-        it in time. Of those that were compared last the largest is known, and none that is larger now makes it more.
-        Those that were told count for their part in ROOM, because closing others makes that no less.
+        it in time. Here it is the client that held most when all were compared last: where another one holds more by
+        now, too much is found too early, and the next comparison corrects that. Clients that were told to leave count
+        for one part in ROOM of the bound at the most: closing others does not make their share smaller.
         """
         spared = 0 if self._spared is None else self._spared.held
         return self._held + min(self._parting, max_unsent // ROOM) - spared > max_unsent

@@ -141,8 +141,8 @@ class BlockSource:
         """Raise NotFetched when a node's word that a block has no logs is not to be taken yet.
 
         Args:
-            told: the nodes that had said so when this one was asked. Where more have said so since, this answer counts
-                for nothing, because it may be one of theirs: calls for the same logs share an answer.
+            told: the nodes that had said so when this one was asked. Where another answer was counted since, this one
+                is not: calls for the same logs share an answer, so that both may be the same.
         """
         if not may_match(block.header, wanted):
             return

@@ -92,8 +92,8 @@ class Follower:
         """Subscriptions that began before the first block was known, each with the head that was served then."""
         self._resuming: dict[LiveSubscription, tuple[Resumption, asyncio.Task[None]]] = {}
         self._gate = asyncio.Semaphore(RESUMING)
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        """By client: bounds how many of its subscriptions fetch, or hold logs, at once."""
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
+        """By client and kind: bounds how many of its subscriptions fetch, or hold logs, at once."""
         self._held = held or HeldLogs()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._ending: set[asyncio.Task[None]] = set()
@@ -218,8 +218,8 @@ class Follower:
             clock=self._clock,
             sleep=self._sleep,
         )
-        holder = subscription.session.holder
-        turn = self._turns.setdefault(holder, asyncio.Semaphore(RESUMING_OF_ONE))
+        whose = subscription.session.holder, subscription.topic.kind
+        turn = self._turns.setdefault(whose, asyncio.Semaphore(RESUMING_OF_ONE))
         resumption = Resumption(context, subscription, first, came, turn)
         task = self._spawn(resumption.run())
         self._resuming[subscription] = resumption, task

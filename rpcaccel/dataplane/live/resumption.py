@@ -95,7 +95,7 @@ class Resumption:
         self._left = False
         """Has the branch another block in the place of that head?"""
         self._fork: int | None = None
-        """The lowest block that was abandoned since one was appended."""
+        """The lowest block of the reorganisation that is under way: none has been appended after it."""
         self._ahead = first > came.number + 1
         """Has the client seen blocks that were not served here yet? It may know of a reorganisation, too."""
         self._room_bytes = min(ROOM, subscription.session.queue // 2)
@@ -173,7 +173,7 @@ class Resumption:
         floor = max(self._number, min(source.network.view.final + 1, branch.tip.number - ROOTS))
         if not branch.reach(floor):
             self._context.wake()
-            await self._until(lambda: branch.reach(floor))
+            await self._until(lambda: branch.reach(floor), math.inf if source.final_at_once else PATIENCE)
 
     def _placed(self) -> bool:
         """Is it known whether the head that was served when the client came is on the branch?"""
