@@ -80,7 +80,7 @@ def watch(url: str, at: dict[int, float], stop: threading.Event) -> None:
         if why := await node.open() or await node.follow("eth", "newHeads", heard):
             raise SystemExit(f"its WebSocket {why}")
         while not stop.is_set():
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # between two looks at an event of another thread
         await node.close()
 
     asyncio.run(follow())

@@ -217,7 +217,7 @@ async def _until(holds: Callable[[], object], seconds: float = PATIENCE) -> None
     """Wait until it holds. Raises TimeoutError, which is an OSError."""
     async with asyncio.timeout(seconds):
         while not holds():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # between two looks: connections have no event for it
 
 
 async def _stage(name: str, heads: Heads, direct: Heads, crowd: Crowd) -> Stage:

@@ -120,5 +120,5 @@ async def test_a_client_of_one_byte_at_a_time_is_answered() -> None:
     async with harmony_nodes(1) as nodes, proxying(nodes) as proxy, RawSocket.open(proxy.worker.port) as client:
         for byte in frame(CHAIN) + frame(CHAIN, BINARY):
             client.send(bytes([byte]))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # the pace of the client: each byte arrives by itself
         assert [(await client.got()).json["id"] for _ in range(2)] == [7, 7]
