@@ -38,6 +38,8 @@ def demo(
     redis: options.Redis = None,
     balancer: options.Balancer = None,
     memory: options.Memory = None,
+    disk: options.Disk = None,
+    disk_size: options.DiskSize = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated chain and of the traffic.")] = 1,
     traffic: Annotated[
         float, typer.Option(min=0.0, max=1000.0, metavar="N", help="Built-in calls a second; 0 for none.")
@@ -54,7 +56,15 @@ def demo(
         # The nodes get names, since three ports of one address would tell the reader of the page nothing.
         named = tuple(f"{node.url},id={node.name}" for node in nodes)
         source = options.NodeSource([UrlNetwork("harmony-s0", "harmony", 0, named)])
-        given = {"listen": listen, "admin": admin, "redis": redis, "balancer": balancer, "memory": memory}
+        given = {
+            "listen": listen,
+            "admin": admin,
+            "redis": redis,
+            "balancer": balancer,
+            "memory": memory,
+            "disk": disk,
+            "disk_size": disk_size,
+        }
         return options.settings_from(source, **given)
 
     from rpcaccel.controlplane import run

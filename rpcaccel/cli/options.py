@@ -38,9 +38,13 @@ Shard = Annotated[
 ]
 Listen = Annotated[str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where calls are taken.")]
 Admin = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the page and /metrics are.")]
-Redis = Annotated[str | None, typer.Option(metavar="URL", help="Redis, the second cache tier.")]
+Redis = Annotated[str | None, typer.Option(metavar="URL", help="Redis, a cache tier that hosts share.")]
 Balancer = Annotated[str | None, typer.Option(metavar="NAME", help="How a node is chosen, in every network.")]
 Memory = Annotated[str | None, typer.Option(metavar="SIZE", help='The memory cache, such as "256MB".')]
+Disk = Annotated[
+    str | None, typer.Option(metavar="FOLDER", help="Keeps final answers on disk, so that they outlive a restart.")
+]
+DiskSize = Annotated[str | None, typer.Option(metavar="SIZE", help='What the folder may take, such as "50GB".')]
 Workers = Annotated[
     str | None, typer.Option(metavar="N|auto", help="Processes that serve calls; auto: one a processor.")
 ]
@@ -106,6 +110,8 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "--redis": ("redis", "url"),
     "--balancer": ("networks", "*", "balancer"),
     "--memory": ("memory", "size"),
+    "--disk": ("disk", "path"),
+    "--disk-size": ("disk", "size"),
     "--workers": ("workers",),
 }
 
@@ -123,7 +129,7 @@ def judged_from(source: NodeSource, **values: str | int | None) -> Loaded:
 
 
 def _loaded(source: NodeSource, values: Mapping[str, str | int | None], judge: Judge = lambda _settings: ()) -> Loaded:
-    given = {f"--{name}": value for name, value in values.items() if value is not None}
+    given = {f"--{name.replace('_', '-')}": value for name, value in values.items() if value is not None}
     flags = [Flag(_PATHS[name], value, name) for name, value in given.items()]
     flags = [*node_flags(source.networks), *flags]
     try:

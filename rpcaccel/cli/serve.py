@@ -27,6 +27,8 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     redis: options.Redis = None,
     balancer: options.Balancer = None,
     memory: options.Memory = None,
+    disk: options.Disk = None,
+    disk_size: options.DiskSize = None,
     workers: options.Workers = None,
     state: options.State = None,
 ) -> int:
@@ -41,6 +43,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     rpcaccel serve https://a.example,weight=3 https://b.example,id=backup
     rpcaccel serve https://api.s0.t.hmny.io https://api.s1.t.hmny.io
     rpcaccel serve --chain ethereum http://127.0.0.1:8545 --memory 1GB
+    rpcaccel serve https://a.example --disk /var/cache/rpcaccel --disk-size 50GB
     rpcaccel serve --config rpcaccel.toml
     """
 
@@ -50,6 +53,8 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
         "redis": redis,
         "balancer": balancer,
         "memory": memory,
+        "disk": disk,
+        "disk_size": disk_size,
         "workers": workers,
     }
     source = options.source(nodes or (), config, chain, shard, **given)

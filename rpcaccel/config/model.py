@@ -77,8 +77,29 @@ class MemorySettings(Section):
     )
 
 
+class DiskSettings(Section):
+    """The cache tier on this host's disk, shared by its workers: answers that are final, which outlive a restart."""
+
+    path: str = Field(
+        default="", max_length=4096, description="Folder of its files, made where it is missing; empty: no such tier."
+    )
+    size: Size = Field(
+        default=10_000_000_000,
+        ge=64 * MIB,
+        description="Bytes that its files may take together, what the engine wastes included.",
+    )
+    read_timeout: Duration = Field(
+        default=0.05, gt=0, le=10, description="Seconds a read may take before it counts as a miss."
+    )
+    queue: Size = Field(
+        default=32 * MIB,
+        ge=1 * MIB,
+        description="Bytes of answers that may wait to be written, per worker; more are dropped and counted.",
+    )
+
+
 class RedisSettings(Section):
-    """The second cache tier, shared by workers and hosts."""
+    """The last cache tier, shared by workers and hosts."""
 
     url: RedisUrl = Field(
         default=RedisUrl(""),
@@ -353,7 +374,8 @@ class Settings(ResilientProgram):
     )
     default_network: str = Field(default="", description="Network served on / as well; the first one when empty.")
     memory: MemorySettings = Field(default=MemorySettings(), description="The first cache tier.")
-    redis: RedisSettings = Field(default=RedisSettings(), description="The second cache tier.")
+    disk: DiskSettings = Field(default=DiskSettings(), description="The cache tier on disk.")
+    redis: RedisSettings = Field(default=RedisSettings(), description="The cache tier in Redis.")
     http: HttpSettings = Field(default=HttpSettings(), description="The HTTP front.")
     clients: ClientsSettings = Field(
         default=ClientsSettings(), description="Who may call: API keys, limits, proxies in front."

@@ -24,9 +24,13 @@ def fill_memory(tier: Tier, stats: MemoryStats, memos: Memos) -> None:
 
 
 def fill_store(tier: Tier, stats: StoreStats) -> None:
-    """The figures of the second tier."""
+    """The figures of the disk, or of Redis."""
     tier.up = stats.up
     tier.fault = stats.fault
+    tier.entries = stats.entries
+    tier.bytes = stats.bytes
+    tier.limit = stats.limit
+    tier.evicted = stats.evicted
     tier.hits = stats.hits
     tier.misses = stats.misses
     tier.stored = stats.writes

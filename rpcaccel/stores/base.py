@@ -85,6 +85,14 @@ class StoreStats(Struct, frozen=True, kw_only=True):
     queued: int = 0
     purged: int = 0
     """Entries that purges have removed."""
+    entries: int = 0
+    """Entries held; 0 of a store that does not say it."""
+    bytes: int = 0
+    """Bytes held, what the store wastes included; 0 of a store that does not say it."""
+    limit: int = 0
+    """The bound of `bytes`; 0 of a store that this program does not bound."""
+    evicted: int = 0
+    """Entries removed for room by this process."""
     leases: int = 0
     lease_waits: int = 0
     servers: tuple[ServerStats, ...] = ()

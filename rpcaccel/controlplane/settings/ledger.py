@@ -23,7 +23,7 @@ from rpcaccel.controlplane.settings.state_file import Earlier, StateDocument, St
 
 OF_THE_PROGRAM = ("listen", "admin.listen", "admin.tls_cert", "admin.tls_key", "workers")
 """Settings that only a restart of the program changes, since they are used once at the start."""
-OF_A_WORKER = ("redis", "http.keepalive", "http.max_header")
+OF_A_WORKER = ("disk.path", "disk.read_timeout", "disk.queue", "redis", "http.keepalive", "http.max_header")
 """Settings that only new workers take over, as SIGHUP starts them."""
 FIRST_REVISION = 1
 KEEP = 50

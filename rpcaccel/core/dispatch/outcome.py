@@ -99,7 +99,8 @@ def fault_of(plan: Plan, outcome: Outcome) -> Fault:
 
 
 _WAITED = {
-    Step.REDIS: "the second tier",
+    Step.DISK: "the disk",
+    Step.REDIS: "Redis",
     Step.FLIGHT: "the same call under way",
     Step.FORWARD: "the nodes",
 }

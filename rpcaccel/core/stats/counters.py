@@ -29,12 +29,13 @@ class AnswerSource(IntEnum):
 
     LOCAL = 0
     MEMORY = 1
-    REDIS = 2
-    FLIGHT = 3
-    NODE = 4
-    PARTIAL = 5
-    REFUSED = 6
-    LIVE = 7
+    DISK = 2
+    REDIS = 3
+    FLIGHT = 4
+    NODE = 5
+    PARTIAL = 6
+    REFUSED = 7
+    LIVE = 8
     """Subscribes and unsubscribes: no cache or node could have answered them, so they are neither hits nor misses."""
 
     @property
@@ -43,7 +44,7 @@ class AnswerSource(IntEnum):
         return self.name.lower()
 
 
-HITS = (AnswerSource.LOCAL, AnswerSource.MEMORY, AnswerSource.REDIS)
+HITS = (AnswerSource.LOCAL, AnswerSource.MEMORY, AnswerSource.DISK, AnswerSource.REDIS)
 """Sources that need no node. A flight saves a call to a node but waits for one, so it is no hit."""
 
 
@@ -55,6 +56,7 @@ class Step(StrEnum):
     """A step on the way of a call that is timed by itself."""
 
     PARSE = "parse"
+    DISK = "disk"
     REDIS = "redis"
     FLIGHT = "flight"
     FORWARD = "forward"
@@ -260,7 +262,7 @@ class Tier(Struct):
 
     name: str
     shared: bool = False
-    """All workers share the tier (Redis), so its entries and bytes are not added up."""
+    """All workers share the tier (the disk, Redis), so its entries and bytes are not added up."""
     up: bool = True
     fault: str = ""
     """Why the tier, or a part of it, is not reached; empty while all of it is."""
