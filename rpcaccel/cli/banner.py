@@ -49,7 +49,8 @@ def document(info: RunningInfo) -> dict[str, Any]:
         }
         for name, network in settings.networks.items()
     }
-    cache = {"memory": settings.memory.size, "redis": str(settings.redis.url) or None}
+    disk = {"path": settings.disk.path, "size": settings.disk.size} if settings.disk.path else None
+    cache = {"memory": settings.memory.size, "disk": disk, "redis": str(settings.redis.url) or None}
     return {"networks": networks, "page": _page(settings, info.admin), "cache": cache, "notes": list(info.notes)}
 
 
@@ -60,8 +61,9 @@ def lines(settings: Settings, listen: str, admin: str) -> list[str]:
         nodes = ", ".join(f"{node.id} (weight {node.weight})" for node in network.nodes)
         served.append(f"  {name:<14} {_url(settings, listen, name)}  <- {nodes}")
     memory = f"{format_size(settings.memory.size)} of memory" if settings.memory.size else "none in memory"
+    disk = f", then {format_size(settings.disk.size)} in {settings.disk.path}" if settings.disk.path else ""
     redis = f", then {settings.redis.url}" if settings.redis.url else ""
-    return [SERVES, *served, f"  page           {_page(settings, admin)}", f"  cache          {memory}{redis}"]
+    return [SERVES, *served, f"  page           {_page(settings, admin)}", f"  cache          {memory}{disk}{redis}"]
 
 
 def _url(settings: Settings, listen: str, network: str) -> str:

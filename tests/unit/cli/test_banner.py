@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rpcaccel.cli.banner import announce, lines, reachable, say
+from rpcaccel.cli.banner import announce, document, lines, reachable, say
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.supervisor import RunningInfo
 
@@ -28,6 +28,15 @@ def test_every_network_is_shown_with_its_address_and_no_secret() -> None:
     assert "hunter2" not in text
 
 
+def test_the_tiers_of_the_cache_are_told_in_the_order_in_which_they_are_asked() -> None:
+    disk = SETTINGS.disk.model_copy(update={"path": "/var/cache/rpcaccel", "size": 50_000_000_000})
+    settings = SETTINGS.model_copy(update={"disk": disk})
+    (line,) = (line for line in lines(settings, "127.0.0.1:1", "127.0.0.1:2") if line.startswith("  cache "))
+    assert line.split(maxsplit=1)[1] == "256MB of memory, then 50GB in /var/cache/rpcaccel, then redis://cache:6379"
+    told = document(RunningInfo(settings, "127.0.0.1:1", "127.0.0.1:2"))["cache"]
+    assert told["disk"] == {"path": "/var/cache/rpcaccel", "size": 50_000_000_000}
+
+
 def test_a_page_behind_tls_is_shown_with_its_scheme() -> None:
     admin = SETTINGS.admin.model_copy(update={"tls_cert": "c.pem", "tls_key": "k.pem"})
     said = lines(SETTINGS.model_copy(update={"admin": admin}), "127.0.0.1:8888", "127.0.0.1:8889")
@@ -46,7 +55,7 @@ def test_with_json_logs_it_is_one_line_of_json_whatever_their_level(capsys: pyte
     assert (out, told["event"], told["level"], told["page"]) == ("", "rpcaccel serves", "info", "http://127.0.0.1:2/")
     assert told["networks"]["a"] == {"url": "http://127.0.0.1:1/a", "nodes": [{"id": "a", "weight": 1}]}
     assert told["networks"]["b"]["url"] == "http://127.0.0.1:1/"
-    assert told["cache"] == {"memory": 256_000_000, "redis": "redis://cache:6379"}
+    assert told["cache"] == {"memory": 256_000_000, "disk": None, "redis": "redis://cache:6379"}
     assert told["notes"] == ["--memory is overruled"]
     assert "hunter2" not in line
 
