@@ -32,7 +32,7 @@ class Serve(Protocol):
         ...
 
 
-def demo(
+def demo(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     listen: options.Listen = None,
     admin: options.Admin = None,
     redis: options.Redis = None,

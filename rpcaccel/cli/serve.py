@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rpcaccel.cli import banner, options
@@ -9,7 +10,6 @@ from rpcaccel.config.errors import ConfigError
 from rpcaccel.controlplane.workers.sockets import ListenError
 
 if TYPE_CHECKING:
-    from rpcaccel.config.load import Loaded
     from rpcaccel.config.model import Settings
     from rpcaccel.controlplane.settings.ledger import Origin
 
@@ -59,9 +59,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- an argument for each flag
     }
     source = options.source(nodes or (), config, chain, shard, **given)
 
-    def read() -> Loaded:
-        return options.judged_from(source, **given)
-
+    read = partial(options.judged_from, source, **given)
     form = "console"
     try:
         settings, told = read()

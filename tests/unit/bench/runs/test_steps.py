@@ -33,7 +33,7 @@ def test_only_what_was_counted_between_two_readings_is_told() -> None:
     report = reported(passed(before, after), 2.0, "here")
     assert [(row[0], row[1]) for row in report.tables[0].rows] == [("parse", "1"), ("forward", "1")]
     assert report.tables[0].rows[1][-1] == "71.4 %"  # of parsing one in 64 is timed: 4 ms against 64 * 25 µs
-    assert report.remarks == ["nothing was counted for redis, flight"]
+    assert report.remarks == ["nothing was counted for disk, redis, flight"]
     (shares,) = report.plots
     assert isinstance(shares, Bars)
     assert shares.series["share"] == [pytest.approx(28.57, abs=0.01), pytest.approx(71.43, abs=0.01)]

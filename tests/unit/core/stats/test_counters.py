@@ -65,6 +65,7 @@ def test_a_source_is_called_by_its_word() -> None:
     assert [source.label for source in AnswerSource] == [
         "local",
         "memory",
+        "disk",
         "redis",
         "flight",
         "node",
