@@ -39,9 +39,11 @@ TRAFFIC: tuple[tuple[str, CacheClass, int, float, int], ...] = (
 class SampleView:
     """A view of made-up figures; `advance` makes a while of traffic."""
 
-    def __init__(self, seed: int = 7, subscribers: int = 120) -> None:
-        """`subscribers`: WebSockets with subscriptions; 0: nobody subscribes and nobody did."""
+    def __init__(self, seed: int = 7, subscribers: int = 120, *, disk: bool = False) -> None:
+        """`subscribers`: WebSockets with subscriptions; 0: nobody subscribes and nobody did. `disk`: is there a tier on
+        disk?"""
         self.subscribers = subscribers
+        self.disk = disk
         self.random = Random(seed)
         self.tally = Tally(method for method, *_ in TRAFFIC)
         self.tally.client("dapp")
@@ -132,6 +134,13 @@ class SampleView:
         memory, redis = self.tally.tier("memory"), self.tally.tier("redis", shared=True)
         memory.entries, memory.bytes, memory.limit = 41_800, 187_000_000, 256_000_000
         redis.entries, redis.bytes = 902_000, 3_100_000_000
+        if self.disk:
+            self._on_disk()
+
+    def _on_disk(self) -> None:
+        disk = self.tally.tier("disk", shared=True)
+        disk.entries, disk.bytes, disk.limit = 8_410_000, 31_400_000_000, 50_000_000_000
+        disk.stored, disk.evicted, disk.purged = 8_730_000, 319_000, 812
 
     def _subscribed(self, seconds: float) -> None:
         """What subscribers are sent: a head each two seconds to most of them, and the logs that some asked for."""
@@ -169,7 +178,15 @@ class SampleView:
         if rng.random() < 0.9:
             cell.done(AnswerSource.MEMORY, rng.lognormvariate(-10.3, 0.35), size)
             self.tally.tier("memory").hits += 1
+        elif self.disk and rng.random() < 0.7:
+            cell.done(AnswerSource.DISK, rng.lognormvariate(-7.6, 0.5), size)
+            self.tally.tier("memory").misses += 1
+            self.tally.tier("disk", shared=True).hits += 1
+            self.tally.step(Step.DISK, rng.lognormvariate(-7.8, 0.5))
         else:
+            if self.disk:
+                self.tally.tier("disk", shared=True).misses += 1
+                self.tally.step(Step.DISK, rng.lognormvariate(-8.6, 0.4))
             cell.done(AnswerSource.REDIS, rng.lognormvariate(-7.2, 0.3), size)
             self.tally.tier("memory").misses += 1
             self.tally.tier("redis", shared=True).hits += 1

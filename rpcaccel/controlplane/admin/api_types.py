@@ -17,6 +17,7 @@ from rpcaccel.controlplane.stats.summaries import (
     MethodFigures,
     NodeFigures,
     PerSecond,
+    Quantiles,
     Readings,
     Seconds,
     Share,
@@ -25,7 +26,6 @@ from rpcaccel.controlplane.stats.summaries import (
 from rpcaccel.core.explanation import Explanation
 
 Iso = Annotated[str, Meta(description="ISO 8601, in UTC.")]
-Bytes = Annotated[int, Meta(description="Bytes.")]
 
 
 class NetworkNow(TypedDict):
@@ -191,21 +191,27 @@ class TierNow(TypedDict):
     name: str
     shared: Annotated[bool, Meta(description="One tier for all workers.")]
     up: bool
-    fault: Annotated[str, Meta(description="Why it, or a part of it, is not reached; empty while all of it is.")]
-    entries: int
-    bytes: Bytes
+    fault: Annotated[
+        str, Meta(description="Why it, or a part of it, is not used, or its trouble; empty while all is well.")
+    ]
+    entries: Annotated[int, Meta(description="0 of Redis, which does not say it.")]
+    bytes: Annotated[int, Meta(description="Bytes; 0 of Redis, which does not say it.")]
     limit: Annotated[int, Meta(description="Bytes; 0 when it is not this program that limits it.")]
     hits: int
     misses: int
     hit_ratio: Share | None
+    reads: Annotated[
+        Quantiles | None,
+        Meta(description="Times of its lookups since the start; null of memory, which is not timed, and before one."),
+    ]
     stored: int
     evicted: Annotated[int | None, Meta(description="null where only Redis knows.")]
-    expired: Annotated[int | None, Meta(description="null where only Redis knows.")]
+    expired: Annotated[int | None, Meta(description="null where only Redis knows, and on the disk, where none do.")]
     purged: int
     refused: Annotated[int, Meta(description="Answers too large to keep.")]
     errors: int
-    timeouts: int
-    dropped: Annotated[int, Meta(description="Writes given up because too many waited.")]
+    timeouts: Annotated[int, Meta(description="Operations that took too long; on the disk, reads that came late.")]
+    dropped: Annotated[int, Meta(description="Writes given up because too many waited, or the tier was away.")]
 
 
 _Class = TypedDict("_Class", {"class": str})

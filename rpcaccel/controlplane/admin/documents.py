@@ -40,6 +40,7 @@ from rpcaccel.controlplane.stats.summaries import (
     SubscriptionFigures,
     method_figures,
     node_figures,
+    quantiles,
     rate,
     readings,
     readings_by_network,
@@ -47,7 +48,8 @@ from rpcaccel.controlplane.stats.summaries import (
 )
 from rpcaccel.core.client_limits import ANONYMOUS
 from rpcaccel.core.nodes.quota import QuotaUse
-from rpcaccel.core.stats.counters import Cell, ClientCell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.counters import REMOVES, Cell, ClientCell, NodeCell, TallySnapshot, Tier
+from rpcaccel.core.stats.histogram import Histogram
 
 SHOWN_SETTINGS: tuple[tuple[str, ...], ...] = (
     ("listen",),
@@ -162,7 +164,9 @@ def cache(frame: Frame, history: History) -> Cache:
         classes.setdefault(str(cell.cache), []).append(cell)
     return {
         "minute": minute.seconds if minute else None,
-        "tiers": [_tier(tier) for tier in frame.snapshot.tiers],
+        "tiers": [
+            _tier(tier, frame.snapshot.steps.get(tier.name)) for tier in sorted(frame.snapshot.tiers, key=_place)
+        ],
         "warnings": [notice.text for notice in frame.notices if notice.subject == "redis"],
         "classes": [
             {"class": name, **method_figures(cells, minute)}
@@ -283,9 +287,20 @@ def _attempts(cells: Mapping[tuple[str, str], NodeCell], node: NodeView) -> int:
     return cell.calls if cell else 0
 
 
-def _tier(tier: Tier) -> TierNow:
-    unknown = dict.fromkeys(("evicted", "expired"), None) if tier.shared else {}
-    return cast(TierNow, {**structs.asdict(tier), "hit_ratio": ratio(tier.hits, tier.hits + tier.misses), **unknown})
+def _place(tier: Tier) -> int:
+    """The place of a tier among those that a call asks. New workers may have a tier that those before them had not."""
+    return list(REMOVES).index(tier.name)
+
+
+def _tier(tier: Tier, reads: Histogram | None) -> TierNow:
+    """`reads`: the times of its lookups since the start, where they are taken."""
+    told = {
+        **structs.asdict(tier),
+        "hit_ratio": ratio(tier.hits, tier.hits + tier.misses),
+        "reads": None if reads is None else quantiles(reads),
+        **{name: None for name in ("evicted", "expired") if name not in REMOVES[tier.name]},
+    }
+    return cast(TierNow, told)
 
 
 def _shown(settings: Mapping[str, object]) -> dict[str, str | int | float | bool]:

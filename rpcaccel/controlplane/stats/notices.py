@@ -15,6 +15,10 @@ from rpcaccel.core.stats.counters import Tier
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
 
 
+DISK = "disk"
+"""The name of the tier on disk, which is not reached over a connection as Redis is."""
+
+
 class LogNotice(Struct, frozen=True):
     """One line for the log."""
 
@@ -51,7 +55,8 @@ def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
         if sentence and sentence != was:
             yield LogNotice("warning", sentence)
         elif was and not sentence:
-            yield LogNotice("info", f"{tier.name} is reached again")
+            back = "the disk tier is in use again" if tier.name == DISK else f"{tier.name} is reached again"
+            yield LogNotice("info", back)
     known = set() if before is None else {notice.text for notice in before.notices}
     for notice in now.notices:
         if notice.subject == "redis" and notice.text not in known:
@@ -59,11 +64,14 @@ def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
 
 
 def trouble(tier: Tier) -> str:
-    """The sentence about a tier that is lost, or of which a server is; empty when all of it is reached."""
-    if tier.up:
-        return f"a part of {tier.name} is not reached ({tier.fault})" if tier.fault else ""
+    """The sentence about a tier that is lost or has a fault, or of which a server is lost; empty when all is well."""
     why = f" ({tier.fault})" if tier.fault else ""
-    return f"{tier.name} is not reached{why}; its calls count as misses until it is back"
+    if not tier.up:
+        lost = "the disk tier is set aside" if tier.name == DISK else f"{tier.name} is not reached"
+        return f"{lost}{why}; its calls count as misses until it is back"
+    if tier.name == DISK:
+        return f"the disk tier: {tier.fault}" if tier.fault else ""
+    return f"a part of {tier.name} is not reached{why}" if tier.fault else ""
 
 
 def _standing(node: NodeHead | None) -> str:

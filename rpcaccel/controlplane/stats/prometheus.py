@@ -23,6 +23,7 @@ from rpcaccel.controlplane.stats.history import by_method
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView
 from rpcaccel.core.stats.counters import (
+    REMOVES,
     AnswerSource,
     Cell,
     ClientCell,
@@ -208,9 +209,8 @@ def _tiers(tiers: Iterable[Tier]) -> Iterator[Sample]:
         for result, count in (("hit", tier.hits), ("miss", tier.misses)):
             yield "tier_lookups_total", count, (tier.name, result)
         yield "tier_removed_total", tier.purged, (tier.name, "purged")
-        if not tier.shared:  # Redis evicts and expires by itself, and does not say what of that was ours
-            yield "tier_removed_total", tier.evicted, (tier.name, "evicted")
-            yield "tier_removed_total", tier.expired, (tier.name, "expired")
+        for reason in REMOVES[tier.name]:
+            yield "tier_removed_total", getattr(tier, reason), (tier.name, reason)
         failures = {"too-large": tier.refused, "error": tier.errors, "timeout": tier.timeouts, "dropped": tier.dropped}
         for reason, count in failures.items():
             yield "tier_failures_total", count, (tier.name, reason)

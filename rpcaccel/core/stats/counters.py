@@ -284,6 +284,11 @@ class Tier(Struct):
     """Writes dropped because the queue was full or the server down."""
 
 
+REMOVES = {"memory": ("evicted", "expired"), "disk": ("evicted",), "redis": ()}
+"""Why a tier removes entries by itself, as far as it is known here, by tier, in the order in which a call asks them.
+Nothing expires on the disk; Redis does not say what of that was ours."""
+
+
 class ClientCell(Struct):
     """The counters of one client named in the settings, or of all clients without a name."""
 

@@ -119,6 +119,33 @@ def test_tiers_and_classes_are_told(told: tuple[SampleView, Frame, History]) -> 
     assert documents.cache(seen, History())["classes"] == []
 
 
+def test_the_tier_on_disk_is_told_with_the_times_of_its_reads() -> None:
+    view = SampleView(disk=True)
+    view.advance(20.0, load=0.3)
+    memory, disk, redis = documents.cache(view.frame(), History())["tiers"]
+    assert (disk["name"], disk["shared"], disk["limit"]) == ("disk", True, 50_000_000_000)
+    assert (disk["evicted"], disk["expired"], disk["purged"]) == (319_000, None, 812)
+    assert disk["reads"]["count"] == disk["hits"] + disk["misses"] > 0
+    assert 0.0 < disk["reads"]["p50"] < disk["reads"]["p99"] < 0.1
+    assert redis["reads"]["count"] == redis["hits"]
+    assert memory["reads"] is None
+
+
+def test_a_tier_that_was_not_read_yet_has_no_times() -> None:
+    tally = Tally()
+    tally.tier("disk", shared=True)
+    (disk,) = documents.cache(frame(tally=tally), History())["tiers"]
+    assert (disk["reads"], disk["hit_ratio"]) == (None, None)
+
+
+def test_a_disk_tier_that_is_set_aside_needs_attention() -> None:
+    tally = Tally()
+    disk = tally.tier("disk", shared=True)
+    disk.up, disk.fault = False, "the disk is read-only"
+    text = "the disk tier is set aside (the disk is read-only); its calls count as misses until it is back"
+    assert documents.attention(frame(tally=tally)) == [{"level": "warn", "subject": "disk", "text": text}]
+
+
 def test_what_redis_should_be_told_stands_beside_the_tiers() -> None:
     warned = Frame(
         snapshot=TallySnapshot(),

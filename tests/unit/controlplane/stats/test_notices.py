@@ -73,6 +73,26 @@ def test_a_tier_that_is_lost_and_one_that_is_back_are_each_said_once() -> None:
     assert list(tier_changes(frame(up=False), frame())) == [LogNotice("info", "redis is reached again")]
 
 
+def on_disk(*, up: bool = True, fault: str = "") -> snapshot.Frame:
+    tiers = [Tier("memory"), Tier("disk", shared=True, up=up, fault=fault)]
+    return snapshot.Frame(snapshot=TallySnapshot(tiers=tiers), nodes=(), heads=(), workers=())
+
+
+def test_a_disk_tier_that_is_set_aside_and_one_that_is_back_are_said_with_the_reason() -> None:
+    full = "no space left on the disk"
+    aside = "the disk tier is set aside (no space left on the disk); its calls count as misses until it is back"
+    assert list(tier_changes(on_disk(), on_disk(up=False, fault=full))) == [LogNotice("warning", aside)]
+    (back,) = tier_changes(on_disk(up=False, fault=full), on_disk())
+    assert back == LogNotice("info", "the disk tier is in use again")
+    (unexplained,) = tier_changes(None, on_disk(up=False))
+    assert unexplained.text == "the disk tier is set aside; its calls count as misses until it is back"
+
+
+def test_a_disk_tier_in_use_with_a_fault_is_said() -> None:
+    (again,) = tier_changes(on_disk(up=False), on_disk(fault="its file was damaged and begun anew"))
+    assert again == LogNotice("warning", "the disk tier: its file was damaged and begun anew")
+
+
 def test_a_redis_that_is_set_up_badly_is_said_once() -> None:
     bad = snapshot.Notice("warn", "redis", "Redis a has no maxmemory")
     assert list(tier_changes(frame(), frame(bad))) == [LogNotice("warning", bad.text)]

@@ -9,7 +9,7 @@ from rpcaccel.controlplane.stats.metric_table import EXPOSED
 from rpcaccel.controlplane.stats.prometheus import CONTENT_TYPE, CUT_REASONS, render
 from rpcaccel.controlplane.stats.snapshot import Frame, HeadView, NodeView, WorkerView
 from rpcaccel.core.plan.rules import CacheClass
-from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
 from tests.support.sample_view import SampleView
 from tests.unit.controlplane.stats.test_exposition import as_the_client_writes
@@ -108,6 +108,7 @@ def test_what_is_not_known_has_no_sample() -> None:
 def test_what_redis_evicts_and_expires_by_itself_has_no_sample() -> None:
     tally = Tally()
     tally.tier("memory").evicted = 3
+    tally.tier("disk", shared=True).evicted = 5
     tally.tier("redis", shared=True).purged = 2
     removed = {
         (sample.labels["tier"], sample.labels["reason"]): sample.value
@@ -115,7 +116,21 @@ def test_what_redis_evicts_and_expires_by_itself_has_no_sample() -> None:
         if sample.name == "rpcaccel_tier_removed_total"
     }
     own = {("memory", "evicted"): 3, ("memory", "expired"): 0, ("memory", "purged"): 0}
-    assert removed == {**own, ("redis", "purged"): 2}
+    assert removed == {**own, ("disk", "evicted"): 5, ("disk", "purged"): 0, ("redis", "purged"): 2}
+
+
+def test_what_the_disk_holds_and_how_long_its_reads_take_is_exposed() -> None:
+    tally = Tally()
+    disk = tally.tier("disk", shared=True)
+    disk.entries, disk.bytes, disk.limit, disk.up = 3, 700, 1000, False
+    disk.timeouts, disk.dropped = 4, 5
+    tally.step(Step.DISK, 0.002)
+    found = samples(frame_of(tally))
+    told = [value(found, f"rpcaccel_tier_{name}", tier="disk") for name in ("up", "entries", "bytes", "limit_bytes")]
+    assert told == [0, 3, 700, 1000]
+    assert value(found, "rpcaccel_tier_failures_total", tier="disk", reason="timeout") == 4
+    assert value(found, "rpcaccel_tier_failures_total", tier="disk", reason="dropped") == 5
+    assert value(found, "rpcaccel_step_seconds_count", step="disk") == 1
 
 
 def test_the_build_says_its_version() -> None:
