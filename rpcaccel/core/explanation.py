@@ -82,7 +82,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     key: str | None = None
     head_key: str | None = None
     shared: tuple[str, ...] = ()
-    """The keys that the second tier may hold."""
+    """The keys that Redis may hold."""
+    on_disk: tuple[str, ...] = ()
+    """The keys that the disk may hold."""
     in_flight: bool = False
     keeping: tuple[str, ...] = ()
     """Sentences saying whether an answer would be kept, for how long, and what would prevent that."""
@@ -97,7 +99,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 def keeping(
-    plan: Plan, view: ChainSnapshot, block_time: float, max_entry: int, *, second_tier: bool
+    plan: Plan, view: ChainSnapshot, block_time: float, max_entry: int, *, shared: bool, disk: bool = False
 ) -> tuple[str, ...]:
     """Sentences saying whether and for how long an answer would be kept."""
     if plan.local is not None:
@@ -108,7 +110,7 @@ def keeping(
     if plan.range is not None:
         said.append("a range: put together from pieces where the settings allow it, each kept by itself once final")
     if plan.key is not None:
-        said.append(_lasting(plan, block_time, second_tier=second_tier and plan.key in plan.shared_keys))
+        said.append(_lasting(plan, block_time, shared=shared and plan.key in plan.shared_keys, disk=disk))
     if plan.head_key is not None:
         until = "an answer that may still change" if plan.key is not None else "an answer"
         said.append(f"{until} is kept until the block after {view.head}: its key holds the head")
@@ -192,15 +194,16 @@ def _not_kept(plan: Plan, view: ChainSnapshot) -> str:
     return "not kept: no node has told its head yet"
 
 
-def _lasting(plan: Plan, block_time: float, *, second_tier: bool) -> str:
+def _lasting(plan: Plan, block_time: float, *, shared: bool, disk: bool) -> str:
     rule = plan.rule
     if plan.cache is CacheClass.NODE:
         longer = f", and {rule.stale:g} s longer while one call renews it" if rule.stale else ""
         return f"one node's answer is served from this worker's memory for {rule.max_age:g} s{longer}"
     life = lifetime(plan.cache, block_time, max_age=rule.max_age)
     here = "in memory " + ("as long as there is room" if isinf(life.memory) else f"for {life.memory:g} s")
-    there = f", in the second tier for {life.store:g} s" if second_tier else ""
-    return f"a whole answer is kept {here}{there}"
+    between = ", on the disk as long as there is room" if disk and isinf(life.memory) else ""
+    there = f", in Redis for {life.store:g} s" if shared else ""
+    return f"a whole answer is kept {here}{between}{there}"
 
 
 def _size(count: int) -> str:

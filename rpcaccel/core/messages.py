@@ -74,13 +74,14 @@ class Hint(Struct, frozen=True, tag=True):
 
 
 class PurgeDone(Struct, frozen=True, tag=True):
-    """Entries removed from a worker's memory, and from the second tier."""
+    """Entries removed from a worker's memory, from Redis, and from the disk."""
 
     memory: int
     store: int
     complete: bool = True
     number: int = 0
     """The number of the PurgeOrder that this answers."""
+    disk: int = 0
 
 
 class Adopt(Struct, frozen=True, tag=True):

@@ -198,7 +198,7 @@ async def _explain(worker: Worker, order: ExplainOrder) -> Word:
 
 async def _purge(worker: Worker, order: PurgeOrder) -> Word:
     done = await worker.purge(order.selection, dry=order.dry)
-    return PurgeDone(done.memory, done.store, done.complete, order.number)
+    return replace(done, number=order.number)
 
 
 async def _main(name: str, link_fd: int, socket_fd: int) -> int:

@@ -32,6 +32,7 @@ from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.explain import explanation
 from rpcaccel.dataplane.engine.head_change import ChainRestarts
+from rpcaccel.dataplane.engine.hot_answers import HotAnswers
 from rpcaccel.dataplane.http.connections import Lanes
 from rpcaccel.dataplane.http.handler import RequestHandler
 from rpcaccel.dataplane.http.hit_path import Shortcut
@@ -78,17 +79,18 @@ class Worker:
         """`on_spent` is called with what clients spent here, where there are other workers."""
         self.name = name
         self._settings = settings
-        self._second_tier = bool(settings.redis.url)
         self._clock = clock
         self._started = clock()
         self._revision = revision
         self._tally = Tally()
         self._memory = MemoryTier(settings.memory.size - part_of(settings.memory.size), settings.memory.max_entry)
         self._store = stores.load(settings.redis)
+        self._disk = stores.load_disk(settings.disk)
         rng = rng or random.Random()
         self.state = WorkerState(self._tally, clock, rng)
-        self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint)
-        self._chain_restarts = ChainRestarts(self._memory, self._store, self.engine.flights.under_way)
+        self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint, disk=self._disk)
+        further = self.engine.disk, self._store
+        self._chain_restarts = ChainRestarts(self._memory, further, self.engine.flights.under_way)
         self.admission = Admission(self._tally, clock)
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
@@ -119,11 +121,13 @@ class Worker:
 
         The heads that are known already, and what is used of the quotas, are taken over first.
         """
-        await self._store.start()
+        await asyncio.gather(self._store.start(), self.engine.disk.start())
         self.adopt(self._settings, self._revision)
         self.bring(brought)
         self._later(keep_watch(self._lanes.slow, self._limits))
         self._later(self._tell_errors_forever())
+        if self._disk is not None:
+            self._later(HotAnswers(self._memory, self._disk, self._clock).run())
         for known in heads:
             self.see(known)
         if self._settings.redis.url:
@@ -155,6 +159,8 @@ class Worker:
         memos = part_of(settings.memory.size)
         self.state.memos.resize(memos)
         self._memory.resize(settings.memory.size - memos, settings.memory.max_entry, self._clock())
+        if self._disk is not None:
+            self._disk.resize(settings.disk.size)
         self.live.adopt(self.state.networks, settings.http.websocket)
         self._settings = settings
         self._front.settings = self._calls.settings = settings.http
@@ -202,19 +208,21 @@ class Worker:
         self.state.bring(uses)
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Remove the selected entries from both tiers; `dry` only counts them. The shared tier comes first, because it
-        fills the other."""
+        """Remove the selected entries from all tiers; `dry` only counts them. The furthest tier comes first, because it
+        fills the others."""
         if not dry and (flights := self.engine.flights.under_way()):
             self._later(self._purge_after(flights, selection))
-        purged = await self._store.purge(selection, dry=dry)
+        shared = await self._store.purge(selection, dry=dry)
+        disk = await self.engine.disk.purge(selection, dry=dry)
         removed = self._memory.count(selection) if dry else self._memory.purge(selection)
-        return PurgeDone(removed, purged.removed, purged.complete)
+        return PurgeDone(removed, shared.removed, shared.complete and disk.complete, disk=disk.removed)
 
     async def _purge_after(self, flights: list[asyncio.Future[Any]], selection: Selection) -> None:
         """Purge again once the calls under way have landed: their answers were asked for before the purge, so it is
         about them too."""
         await asyncio.wait(flights)
         await self._store.purge(selection)
+        await self.engine.disk.purge(selection)
         self._memory.purge(selection)
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
@@ -250,7 +258,11 @@ class Worker:
             nodes=tuple(self._nodes()),
             flights=len(self.engine.flights),
             unclassed=self.state.unclassed.all(),
-            warnings=(*self._store.stats().warnings, *self._chain_restarts.warnings()),
+            warnings=(
+                *self.engine.disk.stats().warnings,
+                *self._store.stats().warnings,
+                *self._chain_restarts.warnings(),
+            ),
         )
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:
@@ -276,7 +288,7 @@ class Worker:
         await self.engine.leasing.close()
         await self.engine.broadcasts.close(timeout)
         self._tell_errors()
-        await self._store.close()
+        await asyncio.gather(self._store.close(), self.engine.disk.close())
         await self._observers.close()
         for task in self._background:
             task.cancel()
@@ -323,7 +335,9 @@ class Worker:
     def _count(self) -> TallySnapshot:
         """The tally, with the figures that tiers and pools count by themselves."""
         gauges.fill_memory(self._tally.tier("memory"), self._memory.stats(), self.state.memos)
-        if self._second_tier:
+        if self._disk is not None:
+            gauges.fill_store(self._tally.tier("disk", shared=True), self._disk.stats())
+        if self.engine.shared:
             gauges.fill_store(self._tally.tier("redis", shared=True), self._store.stats())
         for network in self.state.networks.values():
             gauges.fill_network(self._tally.network(network.name), network.pool)

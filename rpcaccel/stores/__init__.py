@@ -1,6 +1,7 @@
-"""The second cache tier: a module or package for each kind of store.
+"""The cache tiers behind memory: a module or package for each kind of store.
 
-A module here is a store if it states its URL schemes (SCHEMES) and how to make the store (build).
+A module here is a store that hosts share if it states its URL schemes (SCHEMES) and how to make the store (build). The
+tier on disk is this host's own.
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 from rpcaccel.stores.base import NoStore, Store, StoreSettings
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.disk.store import DiskStore, DiskTierSettings
 
 Build = Callable[[StoreSettings], Store]
 
@@ -37,3 +42,12 @@ def load(settings: StoreSettings) -> Store:
         known = ", ".join(f"{name}://" for name in sorted(schemes()))
         raise ValueError(f"no store takes this address; known are {known}")
     return build(settings)
+
+
+def load_disk(settings: DiskTierSettings) -> DiskStore | None:
+    """Make the store for the folder in the settings; None without a folder."""
+    if not settings.path:
+        return None
+    from rpcaccel.stores.disk.store import DiskStore  # noqa: PLC0415 - a proxy without the tier does without SQLite
+
+    return DiskStore(settings)

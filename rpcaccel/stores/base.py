@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 - NoStore ignores its arguments
-"""The port of the second tier: what the data plane expects of a store, and the store for when there is none.
+"""The port of the tiers behind memory: what the data plane expects of a store, and the store for when there is none.
 
 A store must never delay or fail a call: a slow or missing store is a miss.
 """
@@ -117,7 +117,7 @@ class Lease(Protocol):
 
 
 class Store(Protocol):
-    """A second cache tier. Keys are those of core.plan.cache_key; the store adds its prefix and the schema version."""
+    """A cache tier behind memory. Keys are those of core.plan.cache_key, to which the store adds what it needs."""
 
     name: ClassVar[str]
 
@@ -154,7 +154,8 @@ class Store(Protocol):
         """Remove the selected entries, queued ones included; `dry` only counts them. Never raises."""
 
     async def left(self, key: bytes) -> float | None:
-        """Seconds until the entry expires in the store; None when there is no entry or no answer. Never raises.
+        """Seconds until the entry expires in the store; None when it does not expire, there is none, or there is no
+        answer. Never raises.
 
         For `explain`, not for calls.
         """
@@ -186,6 +187,10 @@ class NoLease:
         """Do nothing."""
 
 
+async def _nothing() -> None:
+    """Nothing."""
+
+
 class NoStore:
     """The store that holds nothing: workers have their memory tier alone."""
 
@@ -197,9 +202,9 @@ class NoStore:
     async def close(self) -> None:
         """Do nothing."""
 
-    async def get(self, key: bytes) -> Entry | None:
-        """Return None."""
-        return None
+    def get(self, key: bytes) -> Awaitable[Entry | None]:
+        """A result of None."""
+        return _nothing()
 
     def look(
         self,

@@ -5,6 +5,9 @@ A hit is a dict lookup and a counter. Everything here is synchronous and belongs
 
 from __future__ import annotations
 
+from itertools import islice
+from math import inf
+
 from msgspec import Struct
 
 from rpcaccel.core.cache.entry import Entry, Selection
@@ -151,6 +154,11 @@ class MemoryTier:
         self._bytes += weight
         self._eviction.admit(slot)
         return True
+
+    def used(self, start: int, count: int) -> dict[bytes, Entry]:
+        """Those of `count` entries, from the one in place `start` on, that were hits lately and never expire."""
+        slots = islice(self._slots.values(), start, start + count)
+        return {slot.key: entry for slot in slots if slot.uses and (entry := slot.entry) and entry.expires == inf}
 
     def purge(self, selection: Selection) -> int:
         """Remove the selected entries and return their number. Reads every key, unless one key is selected."""

@@ -48,7 +48,7 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     head_key: bytes | None = None
     """The key of an answer that is true at this head only; None when no answer may be kept until the next head."""
     shared_keys: tuple[bytes, ...] = ()
-    """Those of `key` and `head_key` that mean the same in every process, so that the second tier may hold them. A key
+    """Those of `key` and `head_key` that mean the same in every process, so that Redis may hold them. A key
     with a fork epoch does not, because each process counts its own epochs."""
     flight_key: bytes | None = None
     """Calls with this key may share one flight; None when the answer belongs to its caller alone."""
@@ -79,6 +79,11 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
     """What later plans of the same call keep to as well."""
     note: str = ""
     """Why the answer is not kept, or what was rewritten; for `explain`."""
+
+    @property
+    def lasting_key(self) -> bytes | None:
+        """The key of an answer that is true for ever and on every node, so that the disk may hold it."""
+        return None if self.cache is CacheClass.NODE else self.key
 
     @property
     def kept(self) -> bool:

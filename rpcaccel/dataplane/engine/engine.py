@@ -21,14 +21,14 @@ from rpcaccel.core.plan.rules import Rule
 from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
-from rpcaccel.dataplane.engine import results, sticky
+from rpcaccel.dataplane.engine import results, sticky, store_lookup
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Pending
 from rpcaccel.dataplane.networks.network import Network
-from rpcaccel.stores.base import Store
+from rpcaccel.stores.base import NoStore, Store
 
 
 class Engine:
@@ -42,21 +42,25 @@ class Engine:
         clock: Callable[[], float],
         rng: random.Random,
         on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
+        *,
+        disk: Store | None = None,
     ) -> None:
-        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent."""
+        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent. `store` is the
+        tier that hosts share, `disk` this host's own."""
         self.memory = memory
+        self.disk = disk or NoStore()
         self.store = store
         self.tally = tally
         self._clock = clock
-        self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint)
+        self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk)
         self.sends = shared.sends
         self.flights = shared.flights
         self.leasing = shared.leasing
         self.broadcasts = shared.broadcasts
-        self.second_tier = shared.second_tier
-        stored = shared.stored if self.second_tier else None
+        stored = partial(store_lookup.stored, shared) if shared.shared or shared.on_disk else None
         self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
+        self.shared, self.on_disk = shared.shared, shared.on_disk
         self.exposure = Exposure()
         """The methods that are accepted at all, by the settings in force."""
 
@@ -84,7 +88,7 @@ class Engine:
         return Outcome(source=AnswerSource.MEMORY, result=entry.result, block=network.view.head, key=key)
 
     def fetch(self, network: Network, plan: Plan, client: bytes = b"") -> Pending[Outcome]:
-        """Get the answer from a flight under way, from the second tier, or from a node.
+        """Get the answer from a flight under way, from a tier behind memory, or from a node.
 
         When the caller leaves, a read that nobody else may wait for is cancelled. A call that may have changed
         something goes on.
@@ -150,7 +154,7 @@ class Engine:
         return Fetch(self._fetching, network, plan, client, bound=True, ends=ends).begin()
 
     def _fetch_for_all(self, network: Network, plan: Plan) -> None:
-        """Fetch a call that nobody waits for yet; one process fetches it for all that share the second tier."""
+        """Fetch a call that nobody waits for yet; one process fetches it for all that share Redis."""
         fetch = Fetch(self._fetching, network, plan, b"", key=plan.flight_key)
         fetch.sole = True
         fetch.begin()

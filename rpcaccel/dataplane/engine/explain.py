@@ -25,7 +25,7 @@ async def explanation(
     live = living(plan, network.chain.live, Replay(network.view.head, sockets.replay), sockets=sockets.enabled)
     nodes, refused, forced = ((), (), False) if live else _nodes(engine, network, plan)
     refusal = engine.exposure.refusal(plan.method, denied=plan.rule.deny)
-    held = [*_in_memory(worker, engine, network, plan), *(await _in_store(worker, engine, network, plan))]
+    held = [*_in_memory(worker, engine, network, plan), *(await _further(worker, engine, network, plan))]
     return Explanation(
         worker=worker,
         network=network.name,
@@ -46,19 +46,22 @@ async def explanation(
         min_head=plan.min_head,
         key=None if plan.key is None else _text(plan.key),
         head_key=None if plan.head_key is None else _text(plan.head_key),
-        shared=tuple(map(_text, plan.shared_keys)) if engine.second_tier else (),
+        shared=tuple(map(_text, plan.shared_keys)) if engine.shared else (),
+        on_disk=(_text(plan.lasting_key),) if engine.on_disk and plan.lasting_key is not None else (),
         in_flight=plan.flight_key is not None and plan.flight_key in engine.flights,
-        keeping=(refusal,)
-        if refusal
-        else keeping(
-            plan, network.view, network.chain.block_time, engine.memory.max_entry, second_tier=engine.second_tier
-        ),
+        keeping=(refusal,) if refusal else _keeping(engine, network, plan),
         held=tuple(held),
         nodes=nodes,
         refused=refused,
         forced=forced,
         live=live,
     )
+
+
+def _keeping(engine: Engine, network: Network, plan: Plan) -> tuple[str, ...]:
+    shared, disk = engine.shared, engine.on_disk
+    block_time, most = network.chain.block_time, engine.memory.max_entry
+    return keeping(plan, network.view, block_time, most, shared=shared, disk=disk)
 
 
 def _origin(network: Network, plan: Plan) -> str:
@@ -84,17 +87,19 @@ def _in_memory(worker: str, engine: Engine, network: Network, plan: Plan) -> lis
     ]
 
 
-async def _in_store(worker: str, engine: Engine, network: Network, plan: Plan) -> list[HeldAnswer]:
-    if not engine.second_tier:
-        return []
+async def _further(worker: str, engine: Engine, network: Network, plan: Plan) -> list[HeldAnswer]:
+    """What the tiers behind memory hold."""
+    lasting = [] if plan.lasting_key is None or not engine.on_disk else [plan.lasting_key]
+    asked = [(engine.disk, key) for key in lasting]
+    asked += [(engine.store, key) for key in plan.shared_keys if engine.shared]
     held = []
-    for key in plan.shared_keys:
-        entry = await engine.store.get(key)
+    for store, key in asked:
+        entry = await store.get(key)
         if entry is None:
             continue
-        left = await engine.store.left(key)
+        left = await store.left(key)
         served = _served(engine, network, plan, entry)
-        held.append(_held(engine.store.name, worker, key, entry, engine.now(), served=served, left=left))
+        held.append(_held(store.name, worker, key, entry, engine.now(), served=served, left=left))
     return held
 
 

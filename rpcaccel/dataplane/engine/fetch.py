@@ -1,11 +1,11 @@
 """A fetch takes one miss to its outcome, driven by callbacks and timers, without a task.
 
-    second tier -> nodes <-> room, head -> landed
+    disk, Redis -> nodes <-> room, head -> landed
 
-The second tier is asked first, where the call has keys there (dataplane.engine.store_lookup). Then nodes are asked, as
-the machine of core.dispatch says. Where every node is full, the call waits for room. Where the nodes that have its
-block are gone, it waits for another one and then follows the best node left (dataplane.engine.head_loss). An answer
-that may belong to an abandoned branch is asked for again.
+The tiers behind memory are asked first, where they may hold the answer (dataplane.engine.store_lookup). Then nodes are
+asked, as the machine of core.dispatch says. Where every node is full, the call waits for room. Where the nodes that
+have its block are gone, it waits for another one and then follows the best node left (dataplane.engine.head_loss). An
+answer that may belong to an abandoned branch is asked for again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
-from rpcaccel.core.stats.counters import AnswerSource, Step
+from rpcaccel.core.stats.counters import Step
 from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.single_flight import Flight, Pending
@@ -35,7 +35,7 @@ from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
 from rpcaccel.dataplane.upstream.chooser import PoolChooser
 from rpcaccel.stores.base import Lease
 
-_REDIS, _FORWARD = Step.REDIS, Step.FORWARD  # looked up once (core.plan.planner)
+_FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
 Finish = Callable[[Plan, Forwarded], Outcome]
 
 
@@ -62,8 +62,8 @@ class Fetch(Flight):
 
     __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
                  "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
-                 "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_redis",
-                 "_shared", "_started", "_task", "_waited", "_watched", "sole")  # fmt: skip
+                 "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_shared",
+                 "_started", "_task", "_timed", "_waited", "_watched", "sole")  # fmt: skip
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class Fetch(Flight):
         self._machine: Dispatch | None = None
         self._attempts: list[Attempt] = []
         """The attempts of this asking, those that are over among them."""
-        self._redis = -1.0
-        """Seconds that the second tier took; negative: it was not asked."""
+        self._timed: tuple[tuple[Step, float], ...] = ()
+        """The tiers behind memory that were asked, and how long each took (seconds)."""
         self._asking = _CALL
         self._watched = self._in_room = self._at_head = False
         """Where the call is registered: among the calls that may be hedged, in the queue for room, among those that
@@ -127,7 +127,7 @@ class Fetch(Flight):
         pending = self.wait()
         try:
             shared, plan = self._shared, self._plan
-            if shared.second_tier and plan.shared_keys:
+            if shared.may_be_stored(plan):
                 sole = self.sole or plan.rule.heavy
                 self._lookup = StoreLookup(
                     shared, self._network, plan, self._looked, self._stumble, ends=self._ends, sole=sole
@@ -143,20 +143,22 @@ class Fetch(Flight):
         """Stop the fetch without an outcome."""
         self._close("cancelled")
 
-    def _looked(self, seconds: float, entry: Entry | None, lease: Lease | None) -> None:
-        """Take what the second tier has of the call; where it has nothing, ask the nodes."""
-        shared, network, plan = self._shared, self._network, self._plan
+    def _looked(self, entry: Entry | None, lease: Lease | None) -> None:
+        """Take what the tiers behind memory have of the call; where they have nothing, ask the nodes."""
+        shared, network, plan, lookup = self._shared, self._network, self._plan, self._lookup
+        assert lookup is not None
         if network.sight.view.fork_epoch != self._fork_epoch:  # by the old plan, a node on a left branch might be asked
             plan = network.replan(plan)
         self._lookup, self._lease = None, lease
         if entry is None:
-            self._redis = seconds
+            self._timed = lookup.timed
             self._started = shared.clock()
             self._run(self._ask_nodes, _CALL, plan)
         else:
-            shared.tally.step(_REDIS, seconds)
-            steps = ((_REDIS.value, seconds),)
-            self._end(Outcome(source=AnswerSource.REDIS, result=entry.result, block=self._plan.head, steps=steps))
+            for step, seconds in lookup.timed:
+                shared.tally.step(step, seconds)
+            steps = tuple((step.value, seconds) for step, seconds in lookup.timed)
+            self._end(Outcome(source=lookup.source, result=entry.result, block=self._plan.head, steps=steps))
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -401,8 +403,7 @@ class Fetch(Flight):
 
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
         shared = self._shared
-        took = ((_FORWARD, shared.clock() - self._started),)
-        timed = took if self._redis < 0.0 else ((_REDIS, self._redis), *took)
+        timed = (*self._timed, (_FORWARD, shared.clock() - self._started))
         outcome = shared.conclude(self._network, plan, said, timed)
         self._close("cancelled")
         self.land(outcome)

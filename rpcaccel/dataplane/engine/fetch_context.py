@@ -6,9 +6,9 @@ callers get.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
+from math import inf
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
@@ -36,8 +36,8 @@ _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 class FetchContext:
     """What the fetches of one worker have in common."""
 
-    __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "flights", "leasing", "memory", "second_tier", "sends",
-                 "store", "tally")  # fmt: skip
+    __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory", "on_disk",
+                 "sends", "shared", "store", "tally")  # fmt: skip
 
     def __init__(
         self,
@@ -47,12 +47,17 @@ class FetchContext:
         clock: Callable[[], float],
         rng: random.Random,
         on_hint: Callable[[Hint | Sent], None],
+        disk: Store,
     ) -> None:
-        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent."""
+        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent. `store` is the
+        tier that hosts share, `disk` this host's own."""
         self.memory = memory
+        self.disk = disk
+        self.on_disk = disk.name != "memory"
+        """Is there a tier on disk?"""
         self.store = store
-        self.second_tier = store.name != "memory"
-        """Is there a tier beside memory?"""
+        self.shared = store.name != "memory"
+        """Is there a tier that hosts share?"""
         self.tally = tally
         self.clock = clock
         self.sends = ReadYourWrites(store, clock, on_hint)
@@ -62,34 +67,20 @@ class FetchContext:
         self._rng = rng
         self._on_hint = on_hint
 
-    def accepts(self, plan: Plan, key: bytes, entry: Entry) -> bool:
-        """Decide whether an entry of the second tier answers the call: it must not be too old. An accepted entry is
-        put into the memory tier."""
+    def may_be_stored(self, plan: Plan) -> bool:
+        """May a tier behind memory hold the answer to a call?"""
+        return (self.shared and bool(plan.shared_keys)) or (self.on_disk and plan.lasting_key is not None)
+
+    def accepts(self, plan: Plan, key: bytes, entry: Entry, source: AnswerSource) -> bool:
+        """Decide whether an entry of the tier `source` answers the call: it must not be too old. An accepted entry is
+        put into the tiers before that one."""
         now = self.clock()
         if plan.rule.max_age and now - entry.stored_at > plan.rule.max_age:
             return False
         self.memory.put(key, entry, now)
+        if source is AnswerSource.REDIS and self.on_disk and key == plan.lasting_key and not plan.rule.max_age:
+            self.disk.put(key, entry, inf)
         return True
-
-    async def stored(self, plan: Plan) -> Entry | None:
-        """The entry that the second tier has for the call; it is put into the memory tier."""
-        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
-
-        def told(entry: Entry | None) -> None:
-            if not found.done():
-                found.set_result(entry)
-
-        def accepts(key: bytes, entry: Entry) -> bool:
-            try:
-                return self.accepts(plan, key, entry)
-            except Exception as error:  # or whoever waits would wait for ever
-                if not found.done():
-                    found.set_exception(error)
-                return False
-
-        if not self.store.look(plan.shared_keys, accepts, told):
-            return None
-        return await found
 
     def conclude(
         self, network: Network, plan: Plan, forwarded: Forwarded, timed: Sequence[tuple[Step, float]]
@@ -164,7 +155,9 @@ class FetchContext:
             expires=now + life.memory * share,
         )
         self.memory.put(key, entry, now)
-        if self.second_tier and key in plan.shared_keys:
+        if self.on_disk and lasting and life.memory == inf:
+            self.disk.put(key, entry, inf)
+        if self.shared and key in plan.shared_keys:
             self.store.put(key, entry, life.store * share)
 
     def _take_hint(self, network: Network, plan: Plan, result: bytes, node_id: str) -> None:

@@ -7,13 +7,13 @@ settings bound; the planner counts how often it gave each plan.
 Restarts of a chain: when the served head falls below a final block, to nodes that know no block of the branch that was
 served, or when a final block was replaced (core.heads.served_head), the chain may have begun anew under the same id.
 Answers about final blocks are kept for good, under keys that the blocks of a new chain have as well. So they are purged
-from both tiers before any block is called final again.
+from all tiers before any block is called final again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.cache.memory import MemoryTier
@@ -69,7 +69,7 @@ class Refresh:
 
 
 AGAIN = 5.0
-"""Seconds after which the second tier is purged again when a server was not reached."""
+"""Seconds after which the tiers behind memory are purged again when one was not reached."""
 
 
 class ChainRestarts:
@@ -78,17 +78,18 @@ class ChainRestarts:
     def __init__(
         self,
         memory: MemoryTier,
-        store: Store,
+        stores: Sequence[Store],
         under_way: Callable[[], list[asyncio.Future[object]]],
         again: float = AGAIN,
     ) -> None:
-        """`under_way` gives a future for each flight under way, whose answer may be of the old chain."""
+        """`stores` are the tiers behind memory. `under_way` gives a future for each flight under way, whose answer may
+        be of the old chain."""
         self._memory = memory
-        self._store = store
+        self._stores = stores
         self._under_way = under_way
         self._again = again
         self._waits: dict[str, None] = {}
-        """Networks whose answers in the second tier could not be purged yet."""
+        """Networks whose answers in the tiers behind memory could not be purged yet."""
 
     def __repr__(self) -> str:
         return f"<ChainRestarts {' '.join(self._waits)}>"
@@ -108,11 +109,11 @@ class ChainRestarts:
         return True
 
     async def forget(self, network: Network) -> None:
-        """Purge both tiers once all flights under way have landed, again and again until every server was reached."""
+        """Purge all tiers once all flights under way have landed, again and again until every server was reached."""
         selection = Selection(network=network.name)
         if flights := self._under_way():
             await asyncio.wait(flights)
-        while not (await self._store.purge(selection)).complete:
+        while not all([(await store.purge(selection)).complete for store in self._stores]):
             self._waits[network.name] = None
             await asyncio.sleep(self._again)
         self._memory.purge(selection)
@@ -123,6 +124,6 @@ class ChainRestarts:
         """Sentences that say for which networks no block is called final yet."""
         return tuple(
             f"the head of {name} fell below what was final, or a final block was replaced: no block is called final "
-            "until Redis can be purged of what was kept before"
+            "until Redis and the disk can be purged of what was kept before"
             for name in self._waits
         )

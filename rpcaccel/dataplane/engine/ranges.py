@@ -42,8 +42,9 @@ class Way:
     """Keeps the answer of a node with the given head, where it may be kept."""
     kept: Callable[[Network, Plan], tuple[bytes, Entry] | None]
     """The entry that memory has for a plan, and its key."""
-    stored: Callable[[Plan], Awaitable[Entry | None]] | None
-    """The entry that the second tier has for a plan; it is put into memory. None when there is no second tier."""
+    stored: Callable[[Network, Plan], Awaitable[tuple[Entry | None, AnswerSource]]] | None
+    """The entry that the tiers behind memory have for a plan, and the tier that has it; it is put into memory. None
+    when there are no such tiers."""
 
 
 class Ranges:
@@ -145,11 +146,9 @@ class _Work:
     async def done(self) -> Outcome | None:
         """The outcome of the range; None when a node left out a part, so that the whole is to be asked for."""
         found = [self.known(piece) for piece in self.pieces]
-        here = sum(text is not None for text in found)
-        await self._look_further(found)
+        source = await self._look_further(found)
         runs = range_segments.missing(self.pieces, [text is not None for text in found], self._settings.max_pieces)
         if not runs:
-            source = AnswerSource.MEMORY if here == len(self.pieces) else AnswerSource.REDIS
             return self._outcome(source, result=range_segments.merge(text for text in found if text is not None))
         parts = [part for begin, end in runs for part in self._divide(self.pieces[begin : end + 1])]
         outcomes = await asyncio.gather(*(self._fetch(part) for part in parts))
@@ -180,16 +179,19 @@ class _Work:
                 results.append(text)
         return results
 
-    async def _look_further(self, found: list[bytes | None]) -> None:
-        """Ask the second tier for the pieces that memory lacks; the gets of one turn of the loop travel together."""
-        stored = self._ranges.way.stored
+    async def _look_further(self, found: list[bytes | None]) -> AnswerSource:
+        """Ask the tiers behind memory for the pieces that memory lacks; the gets of one turn of the loop travel
+        together. Returns the furthest tier that had one."""
+        stored, furthest = self._ranges.way.stored, AnswerSource.MEMORY
         if stored is None:
-            return
+            return furthest
         asked = [position for position, text in enumerate(found) if text is None]
         plans = [self._piece_plan(self._plan, self.pieces[position]) for position in asked]
-        entries = await asyncio.gather(*(stored(plan) for plan in plans))
-        for position, entry in zip(asked, entries, strict=True):
-            found[position] = None if entry is None else entry.result
+        entries = await asyncio.gather(*(stored(self._network, plan) for plan in plans))
+        for position, (entry, source) in zip(asked, entries, strict=True):
+            if entry is not None:
+                found[position], furthest = entry.result, max(furthest, source)
+        return furthest
 
     def _divide(self, run: Sequence[Piece]) -> list[Sequence[Piece]]:
         """Divide a long run among the nodes that may be asked."""

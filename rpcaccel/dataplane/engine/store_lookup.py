@@ -1,4 +1,5 @@
-"""One call's question to the second tier: what it has of the call, and who asks a node where it has nothing.
+"""One call's question to the tiers behind memory: what the disk has of the call, then what Redis has, and who asks a
+node where neither has anything.
 
 Where fetching costs a node much, one process of several holds a lease and asks; the others wait for what it puts.
 """
@@ -7,23 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.stores.base import Lease
 
-Done = Callable[[float, Entry | None, Lease | None], None]
-"""Called with the seconds that the second tier took, and with what it has of the call. Where it has nothing, a node is
-to be asked, and the lease, if there is one, is to be released once the answer was put."""
+Done = Callable[[Entry | None, Lease | None], None]
+"""Called with what the tiers have of the call. Where they have nothing, a node is to be asked, and the lease, if there
+is one, is to be released once the answer was put."""
 
 
 class StoreLookup:
     """The lookup of one call. Either `done` or `failed` is called, once, unless the lookup is cancelled."""
 
     __slots__ = ("_done", "_ends", "_entry", "_failed", "_looks", "_network", "_open", "_plan", "_shared", "_sole",
-                 "_started", "_task")  # fmt: skip
+                 "_started", "_task", "source", "timed")  # fmt: skip
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class StoreLookup:
         ends: float,
         sole: bool,
     ) -> None:
-        """The lookup of `plan`, which has keys in the second tier; `begin` begins it.
+        """The lookup of `plan`, which a tier may hold; `begin` begins it.
 
         Args:
             failed: called with an unforeseen exception.
@@ -51,6 +54,10 @@ class StoreLookup:
         self._ends = ends
         self._sole = sole
         self._started = shared.clock()
+        self.source = AnswerSource.REDIS
+        """The tier that is asked now, or that had the entry."""
+        self.timed: tuple[tuple[Step, float], ...] = ()
+        """The tiers that were asked, and how long each took (seconds)."""
         self._open = True
         self._entry: Entry | None = None
         self._looks = 1
@@ -61,14 +68,44 @@ class StoreLookup:
         return f"<lookup of {self._plan.method}{'' if self._open else ', over'}>"
 
     def begin(self) -> None:
-        """Ask the second tier; `done` may be called before this returns."""
+        """Ask the tiers; `done` may be called before this returns."""
         shared, plan = self._shared, self._plan
         if plan.rule.names_transaction is not None:
             self._looks += 1
             if not shared.sends.look(self._network, plan, self._answered):
                 self._looks -= 1
-        if not shared.store.look(plan.shared_keys, self._accepts, self._found):
+        key = plan.lasting_key if shared.on_disk else None
+        if key is not None:
+            self.source = AnswerSource.DISK
+            if shared.disk.look((key,), self._accepts, self._read):
+                return
+        self._look_further()
+
+    def _read(self, entry: Entry | None) -> None:
+        """Take what the disk has of the call."""
+        self._time(Step.DISK)
+        if entry is not None:
+            self._found(entry)
+        elif self._open:
+            self._look_further()
+
+    def _look_further(self) -> None:
+        """Ask Redis."""
+        self.source = AnswerSource.REDIS
+        shared, plan = self._shared, self._plan
+        asked = shared.shared and bool(plan.shared_keys)
+        if not asked or not shared.store.look(plan.shared_keys, self._accepts, self._said):
             self._found(None)
+
+    def _said(self, entry: Entry | None) -> None:
+        """Take what Redis has of the call."""
+        self._time(Step.REDIS)
+        self._found(entry)
+
+    def _time(self, step: Step) -> None:
+        now = self._shared.clock()
+        self.timed += ((step, now - self._started),)
+        self._started = now
 
     def cancel(self) -> None:
         """End the lookup without an answer."""
@@ -78,7 +115,7 @@ class StoreLookup:
 
     def _accepts(self, key: bytes, entry: Entry) -> bool:
         try:
-            return self._open and self._shared.accepts(self._plan, key, entry)
+            return self._open and self._shared.accepts(self._plan, key, entry, self.source)
         except Exception as error:
             self._failed(error)
             return False
@@ -94,23 +131,43 @@ class StoreLookup:
         shared, plan, entry = self._shared, self._plan, self._entry
         if entry is not None and shared.sends.doubts(self._network, plan, entry.result):
             entry = None
-        seconds = shared.clock() - self._started
-        if entry is None and self._sole:
-            self._task = asyncio.get_running_loop().create_task(self._claim(seconds))
+        if entry is None and self._sole and shared.shared and plan.shared_keys:
+            self._task = asyncio.get_running_loop().create_task(self._claim())
         else:
-            self._done(seconds, entry, None)
+            self._done(entry, None)
 
-    async def _claim(self, seconds: float) -> None:
+    async def _claim(self) -> None:
         shared, plan = self._shared, self._plan
         try:
             claimed = await shared.leasing.claim(
-                plan.shared_keys[0], lambda: shared.stored(plan), within=self._ends - shared.clock()
+                plan.shared_keys[0], self._look_again, within=self._ends - shared.clock()
             )
         except Exception as error:
             self._failed(error)
             return
         self._task = None
         if isinstance(claimed, Entry):
-            self._done(seconds, claimed, None)
+            self._done(claimed, None)
         else:
-            self._done(seconds, None, claimed)
+            self._done(None, claimed)
+
+    async def _look_again(self) -> Entry | None:
+        """What Redis has of the call now."""
+        return (await stored(self._shared, self._network, self._plan))[0]
+
+
+async def stored(shared: FetchContext, network: Network, plan: Plan) -> tuple[Entry | None, AnswerSource]:
+    """The entry that the tiers behind memory have of a call, and the tier that had it; it is put into memory."""
+    found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+
+    def done(entry: Entry | None, _lease: Lease | None) -> None:
+        if not found.done():
+            found.set_result(entry)
+
+    def failed(error: Exception) -> None:
+        if not found.done():
+            found.set_exception(error)
+
+    lookup = StoreLookup(shared, network, plan, done, failed, ends=inf, sole=False)
+    lookup.begin()
+    return await found, lookup.source

@@ -122,7 +122,7 @@ async def forward(
 ) -> Forwarded:
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
-    means = FetchContext(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None)
+    means = FetchContext(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None, NoStore())
     network = SimpleNamespace(
         name="n",
         pool=pool,

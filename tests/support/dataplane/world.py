@@ -162,7 +162,7 @@ class FakeStore(NoStore):
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    def get(self, key: bytes) -> asyncio.Future[Entry | None]:  # type: ignore[override] # asked for at once
+    def get(self, key: bytes) -> asyncio.Future[Entry | None]:
         read: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
         self._shared.reads.append((key, read))
         return read

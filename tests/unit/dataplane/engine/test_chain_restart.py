@@ -60,7 +60,7 @@ class World:
     def __init__(self) -> None:
         self.memory, self.tier = MemoryTier(1 << 20, 1 << 18), Tier()
         self.flights: list[asyncio.Future[Any]] = []
-        self.restarts = ChainRestarts(self.memory, self.tier, lambda: self.flights, again=0.0)
+        self.restarts = ChainRestarts(self.memory, [self.tier], lambda: self.flights, again=0.0)
         state = WorkerState(Tally(), lambda: 0.0, random.Random(1))
         build = state.build()
         settings = NetworkSettings.model_validate({"chain": "ethereum", "nodes": ["http://127.0.0.1:1"]})

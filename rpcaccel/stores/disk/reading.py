@@ -1,0 +1,89 @@
+"""What the reading thread does: looks up entries by key, and reads ahead what was hot before a restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from rpcaccel.core.cache.entry import Damage, Damaged, Entry
+from rpcaccel.stores.disk.database import Database
+from rpcaccel.stores.disk.dictionaries import Expander, unsealed
+from rpcaccel.stores.disk.names import name_of, prefix_of
+from rpcaccel.stores.disk.values import decode
+
+PREFIXES_EVERY = 1.0
+"""Seconds after which prefixes are read again when a key has an unknown one: another process may have written it."""
+
+
+class ReadResult(Struct):
+    """What was found of some keys, in their order."""
+
+    entries: list[Entry | None]
+    used: list[bytes]
+    """The names of entries that stand before the middle of the file, and are to be moved."""
+    damaged: list[bytes]
+    """The names of entries that could not be read, and are to be removed."""
+    reasons: list[Damage]
+
+
+class Reading:
+    """Reads one file. Everything here blocks and may raise what `faults.fault_of` explains."""
+
+    def __init__(self, file: Path) -> None:
+        self._database = Database(file, reads_only=True)
+        self._expander = Expander(self._dictionary)
+        self._numbers: dict[bytes, int] = {}
+        self._known_at = -PREFIXES_EVERY
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._database.close()
+
+    def forget(self) -> None:
+        """Forget which numbers prefixes have: a purge gives out new ones."""
+        self._numbers.clear()
+        self._known_at = -PREFIXES_EVERY
+
+    def read(self, keys: Sequence[bytes], middle: int) -> ReadResult:
+        """The entries of these keys. Entries that stand before `middle` in the file are named as used."""
+        result = ReadResult([], [], [], [])
+        now, wall = time.monotonic(), time.time()
+        for key in keys:
+            name = self._name(key, now)
+            found = None if name is None else self._database.find(name)
+            if name is None or found is None:
+                result.entries.append(None)
+                continue
+            place, value = found
+            entry = decode(key, value, now=now, wall=wall, expand=self._expander.expand)
+            if isinstance(entry, Damaged):
+                result.damaged.append(name)
+                result.reasons.append(entry.why)
+                result.entries.append(None)
+                continue
+            result.entries.append(entry)
+            if place < middle:
+                result.used.append(name)
+        return result
+
+    def hot(self) -> list[bytes]:
+        """The keys that were hot before, the latest first."""
+        return self._database.hot()
+
+    def _name(self, key: bytes, now: float) -> bytes | None:
+        prefix = prefix_of(key)
+        number = self._numbers.get(prefix)
+        if number is None:
+            if now - self._known_at < PREFIXES_EVERY:
+                return None
+            self._known_at = now
+            self._numbers = {known: row[0] for known, row in self._database.prefixes().items()}
+            number = self._numbers.get(prefix)
+        return None if number is None else name_of(number, key[len(prefix) :])
+
+    def _dictionary(self, number: int) -> bytes | None:
+        body = self._database.dictionary(number)
+        return None if body is None else unsealed(body, number)
