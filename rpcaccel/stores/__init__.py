@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rpcaccel.stores.base import NoStore, Store, StoreSettings
 
 if TYPE_CHECKING:
-    from rpcaccel.stores.disk.store import DiskStore, DiskTierSettings
+    from rpcaccel.stores.disk.disk_store import DiskStore, DiskTierSettings
 
 Build = Callable[[StoreSettings], Store]
 
@@ -48,6 +48,6 @@ def load_disk(settings: DiskTierSettings) -> DiskStore | None:
     """Make the store for the folder in the settings; None without a folder."""
     if not settings.path:
         return None
-    from rpcaccel.stores.disk.store import DiskStore  # noqa: PLC0415 - a proxy without the tier does without SQLite
+    from rpcaccel.stores.disk.disk_store import DiskStore  # noqa: PLC0415 - a proxy without the tier does without SQLite
 
     return DiskStore(settings)

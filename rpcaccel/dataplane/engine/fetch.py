@@ -127,7 +127,7 @@ class Fetch(Flight):
         pending = self.wait()
         try:
             shared, plan = self._shared, self._plan
-            if shared.may_be_stored(plan):
+            if (shared.shared and plan.shared_keys) or (shared.on_disk and plan.lasting_key is not None):
                 sole = self.sole or plan.rule.heavy
                 self._lookup = StoreLookup(
                     shared, self._network, plan, self._looked, self._stumble, ends=self._ends, sole=sole

@@ -67,10 +67,6 @@ class FetchContext:
         self._rng = rng
         self._on_hint = on_hint
 
-    def may_be_stored(self, plan: Plan) -> bool:
-        """May a tier behind memory hold the answer to a call?"""
-        return (self.shared and bool(plan.shared_keys)) or (self.on_disk and plan.lasting_key is not None)
-
     def accepts(self, plan: Plan, key: bytes, entry: Entry, source: AnswerSource) -> bool:
         """Decide whether an entry of the tier `source` answers the call: it must not be too old. An accepted entry is
         put into the tiers before that one."""

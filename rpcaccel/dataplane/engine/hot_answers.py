@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.stores.disk.store import DiskStore
+from rpcaccel.stores.disk.disk_store import DiskStore
 
 EVERY = 5.0
 """Seconds between two looks."""

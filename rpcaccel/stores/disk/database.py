@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rpcaccel.core.cache.entry import SCHEMA
-from rpcaccel.stores.disk.faults import DiskFault, DiskFaultKind, fault_of
-from rpcaccel.stores.disk.names import names_under, number_in
+from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind, fault_of
+from rpcaccel.stores.disk.entry_names import names_under, number_in
 
 FORMAT = 1
 """Increased whenever the tables or the form of values change."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rpcaccel.core.cache.entry import Selection
-from rpcaccel.stores.disk.faults import DiskFault, DiskFaultKind, fault_of
+from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind, fault_of
 from rpcaccel.stores.disk.folder import Folder
 from rpcaccel.stores.disk.job_thread import Job, JobThread
 from rpcaccel.stores.disk.reading import Reading

@@ -11,7 +11,7 @@ from msgspec import Struct
 from rpcaccel.core.cache.entry import Damage, Damaged, Entry
 from rpcaccel.stores.disk.database import Database
 from rpcaccel.stores.disk.dictionaries import Expander, unsealed
-from rpcaccel.stores.disk.names import name_of, prefix_of
+from rpcaccel.stores.disk.entry_names import name_of, prefix_of
 from rpcaccel.stores.disk.values import decode
 
 PREFIXES_EVERY = 1.0
@@ -30,7 +30,7 @@ class ReadResult(Struct):
 
 
 class Reading:
-    """Reads one file. Everything here blocks and may raise what `faults.fault_of` explains."""
+    """Reads one file. Everything here blocks and may raise what `disk_fault.fault_of` explains."""
 
     def __init__(self, file: Path) -> None:
         self._database = Database(file, reads_only=True)

@@ -26,7 +26,7 @@ Read = Callable[[Sequence[bytes], Callable[[Sequence[Entry | None]], None]], Non
 """Starts a job that reads some keys and calls back with their entries."""
 
 
-class Turn:
+class LookupTurn:
     """The lookups of one job."""
 
     __slots__ = ("due", "patient", "sent", "timer", "waiting")
@@ -47,8 +47,8 @@ class Turns:
         self._read = read
         self._timeout = timeout
         self._too_slow = too_slow
-        self._next: Turn | None = None
-        self._sent: Turn | None = None
+        self._next: LookupTurn | None = None
+        self._sent: LookupTurn | None = None
         self._sent_at = 0.0
         self._slow: list[float] = []
         """When jobs were late."""
@@ -69,16 +69,16 @@ class Turns:
             turn = self._begin()
         turn.waiting.setdefault(key, []).append((copy_context(), told))
 
-    def _begin(self) -> Turn:
+    def _begin(self) -> LookupTurn:
         loop = asyncio.get_running_loop()
         if self._next is not None:  # it is full, and one job is under way
             self._settle(self._next, {})
-        turn = self._next = Turn(loop.time() + self._timeout)
+        turn = self._next = LookupTurn(loop.time() + self._timeout)
         turn.timer = loop.call_later(self._timeout, self._expire, turn)
         loop.call_soon(self._send, turn)
         return turn
 
-    def _send(self, turn: Turn) -> None:
+    def _send(self, turn: LookupTurn) -> None:
         if turn is not self._next or self._sent is not None:
             return
         self._next, self._sent = None, turn
@@ -96,7 +96,7 @@ class Turns:
 
         self._read(keys, answered)
 
-    def _expire(self, turn: Turn) -> None:
+    def _expire(self, turn: LookupTurn) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if turn.patient and now - turn.due > STALL:
@@ -115,7 +115,7 @@ class Turns:
             self._slow.clear()
             self._too_slow()
 
-    def _settle(self, turn: Turn, entries: dict[bytes, Entry | None]) -> None:
+    def _settle(self, turn: LookupTurn, entries: dict[bytes, Entry | None]) -> None:
         if turn.timer is not None:
             turn.timer.cancel()
             turn.timer = None

@@ -11,9 +11,9 @@ from msgspec import Struct
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.disk.database import OVER, PAGE, SPARE, Database
 from rpcaccel.stores.disk.dictionaries import FIRST, LAST, Compressor, sealed, unsealed
-from rpcaccel.stores.disk.faults import DiskFault, DiskFaultKind
+from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind
+from rpcaccel.stores.disk.entry_names import name_of, prefix_of
 from rpcaccel.stores.disk.folder import Folder
-from rpcaccel.stores.disk.names import name_of, prefix_of
 from rpcaccel.stores.disk.values import encode
 
 ALLOWANCE = 32 << 20
@@ -36,7 +36,7 @@ class Batch(Struct):
     """Names of entries that are to be removed."""
 
 
-class Written(Struct):
+class BatchOutcome(Struct):
     """What became of the entries of a batch."""
 
     written: int = 0
@@ -58,7 +58,7 @@ class FileState(Struct, frozen=True):
 
 
 class Writing:
-    """Writes one file. Everything here blocks and may raise what `faults.fault_of` explains."""
+    """Writes one file. Everything here blocks and may raise what `disk_fault.fault_of` explains."""
 
     def __init__(self, folder: Folder, size: int) -> None:
         """`size`: bytes that all files of the folder may take."""
@@ -139,9 +139,9 @@ class Writing:
 
     # -- writing --------------------------------------------------------------------------------------------------
 
-    def write(self, batch: Batch) -> Written:
+    def write(self, batch: Batch) -> BatchOutcome:
         """Write a batch, and evict the oldest entries for it where the file is full."""
-        database, done = self._opened(), Written()
+        database, done = self._opened(), BatchOutcome()
         if self._stale:
             self._read_tables()
         self._stale = True
@@ -157,7 +157,7 @@ class Writing:
         self._stale = False
         return done
 
-    def _encoded(self, entries: Mapping[bytes, Entry], done: Written) -> dict[int, list[tuple[bytes, bytes]]]:
+    def _encoded(self, entries: Mapping[bytes, Entry], done: BatchOutcome) -> dict[int, list[tuple[bytes, bytes]]]:
         """Names and values, by the number of their prefix."""
         now, wall = time.monotonic(), time.time()
         most = self._pages() * PAGE // LARGEST
@@ -269,7 +269,7 @@ class Writing:
         name = name_of(found[0], key[len(prefix) :])
         return int(database.find(name) is not None) if dry else database.remove([name])
 
-    def notice(self, hot: Mapping[bytes, Entry]) -> Written:
+    def notice(self, hot: Mapping[bytes, Entry]) -> BatchOutcome:
         """Remember the keys of entries that were hits in memory, keep them from being evicted, and write those that
         are not there any more."""
         database = self._opened()

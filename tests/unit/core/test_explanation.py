@@ -12,17 +12,17 @@ from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 VIEW = ChainSnapshot(head=100, final=100, eth_chain_id=1)
 
 
-def said(view: ChainSnapshot = VIEW, *, rule: Rule | None = None, second_tier: bool = False, **fields: object) -> str:
+def said(view: ChainSnapshot = VIEW, *, rule: Rule | None = None, shared: bool = False, **fields: object) -> str:
     cache = fields.pop("cache", CacheClass.BY_NUMBER)
     rule = rule or Rule(method="m", cache=cache)  # type: ignore[arg-type]
     plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=cache, **fields)  # type: ignore[arg-type]
-    return "; ".join(keeping(plan, view, 2.0, 1000, second_tier=second_tier))
+    return "; ".join(keeping(plan, view, 2.0, 1000, shared=shared))
 
 
 def test_a_lasting_answer_says_how_long_in_each_tier_and_what_would_prevent_it() -> None:
     rule = Rule(method="m", cache=CacheClass.BY_NUMBER, skip=("null",))
-    text = said(rule=rule, second_tier=True, key=b"k", shared_keys=(b"k",), final=True, block=7, min_head=8, depth=1)
-    assert "in memory as long as there is room, in the second tier for 86400 s" in text
+    text = said(rule=rule, shared=True, key=b"k", shared_keys=(b"k",), final=True, block=7, min_head=8, depth=1)
+    assert "in memory as long as there is room, in Redis for 86400 s" in text
     assert "had not reached block 8" in text
     assert "distrusts these results: null" in text
     assert "longer than 1 kB" in text

@@ -64,8 +64,8 @@ def entry(proxy: Proxy) -> Entry:
 def over(proxy: Proxy, tier: Tier) -> tuple[Engine, Network]:
     """The proxy's engine, over this second tier."""
     engine = proxy.worker.engine
-    engine.store, engine.second_tier = tier, True
-    engine._fetching.store, engine._fetching.second_tier = tier, True
+    engine.store, engine.shared = tier, True
+    engine._fetching.store, engine._fetching.shared = tier, True
     return engine, proxy.worker.state.networks["harmony-s0"]
 
 

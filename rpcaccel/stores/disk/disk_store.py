@@ -18,7 +18,7 @@ from rpcaccel.stores.disk.open_file import OpenFile
 from rpcaccel.stores.disk.reading import Reading, ReadResult
 from rpcaccel.stores.disk.turns import Turns
 from rpcaccel.stores.disk.write_queue import WriteQueue
-from rpcaccel.stores.disk.writing import Written
+from rpcaccel.stores.disk.writing import BatchOutcome
 
 FLUSH = 0.25
 """Seconds that an answer waits for others before it is written."""
@@ -199,7 +199,7 @@ class DiskStore(NoStore):
         if isinstance(result, Exception):
             self._failed += count
 
-    def _count(self, written: Written) -> None:
+    def _count(self, written: BatchOutcome) -> None:
         self._written += written.written
         self._dropped += written.refused
 
