@@ -1,4 +1,4 @@
-"""`rpcaccel purge`: remove kept answers from a running proxy, in every process and both tiers."""
+"""`rpcaccel purge`: remove kept answers from a running proxy, in every process and every tier."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def purge(
         raise typer.BadParameter("say what: --all, or --key, or --network and --method or one of them")
     meant = {"network": network, "method": method, "key": key, "all": everything}
     counted = admin_client.post(admin, "/api/v1/purge", json.dumps({**meant, "dry_run": True}))
-    if network and not counted["memory"] + counted["store"]:
+    if network and not counted["memory"] + counted["disk"] + counted["store"]:
         admin_client.known_network(admin, network)  # of one that was removed, something may be kept
     if dry_run or not (yes or admin_client.agreed(f"Remove {_amount(counted)}?", "nothing is removed")):
         _say(counted, f"{_amount(counted)} would be removed", as_json=as_json)
@@ -42,8 +42,8 @@ def purge(
 
 
 def _amount(counted: dict[str, Any]) -> str:
-    memory, store = counted["memory"], counted["store"]
-    return f"{memory} answer{'' if memory == 1 else 's'} in memory and {store} in the second tier"
+    memory, disk, store = counted["memory"], counted["disk"], counted["store"]
+    return f"{memory} answer{'' if memory == 1 else 's'} in memory, {disk} on disk and {store} in Redis"
 
 
 def _say(document: dict[str, Any], text: str, *, as_json: bool) -> None:
@@ -52,4 +52,4 @@ def _say(document: dict[str, Any], text: str, *, as_json: bool) -> None:
         return
     typer.echo(text)
     if not document["complete"]:
-        typer.echo("rpcaccel: a worker or a server of the second tier did not answer: some may be left", err=True)
+        typer.echo("rpcaccel: a worker, the disk or a Redis server did not answer: some may be left", err=True)

@@ -74,10 +74,11 @@ class Hint(Struct, frozen=True, tag=True):
 
 
 class PurgeDone(Struct, frozen=True, tag=True):
-    """Entries removed from a worker's memory, from Redis, and from the disk."""
+    """Entries removed from a worker's memory, and from the tiers behind it."""
 
     memory: int
     store: int
+    """From Redis."""
     complete: bool = True
     number: int = 0
     """The number of the PurgeOrder that this answers."""

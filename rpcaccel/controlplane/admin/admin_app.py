@@ -304,7 +304,7 @@ class Admin:
         body = await request.read()
         done = await purge(body, self._links)
         if not done["dry_run"]:
-            about = {"memory": done["memory"], "store": done["store"]}
+            about = {"memory": done["memory"], "disk": done["disk"], "store": done["store"]}
             log.info("kept answers are purged", by=request[AUTHOR].name, **about)
             await self._control.purged(body)
         return json_response(done)

@@ -340,8 +340,9 @@ class Purged(TypedDict):
     """The number of kept answers that were removed, or would be."""
 
     memory: Annotated[int, Meta(description="From the memory of all workers of this host.")]
+    disk: Annotated[int, Meta(description="From the disk of this host.")]
     store: Annotated[int, Meta(description="From Redis.")]
-    complete: Annotated[bool, Meta(description="Was everything looked through? Redis may have been away.")]
+    complete: Annotated[bool, Meta(description="Was everything looked through? The disk or Redis may have been away.")]
     dry_run: bool
     workers: int
 

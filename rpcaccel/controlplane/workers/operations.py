@@ -56,10 +56,11 @@ async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     """The document of a purge: the number of entries removed, by tier. Raises OperationRefused."""
     meant = read(body, PurgeRequest)
     done = await _carried_out(meant, links)
-    # Each worker counts, or sweeps, the same shared tier: what one has removed the others do not find any more.
+    # Each worker counts, or sweeps, the same shared tiers: what one has removed the others do not find any more.
     shared = max if meant.dry_run else sum
     return {
         "memory": sum(one.memory for one in done),
+        "disk": shared([one.disk for one in done] or [0]),
         "store": shared([one.store for one in done] or [0]),
         "complete": all(one.complete for one in done),
         "dry_run": meant.dry_run,
@@ -68,7 +69,7 @@ async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
 
 
 async def swept(body: bytes, links: Sequence[Link]) -> bool:
-    """Repeat a purge, of another host or one that did not reach the second tier; returns whether it reached it now.
+    """Repeat a purge, of another host or one that did not reach the shared tiers; returns whether it reached them now.
     Raises OperationRefused."""
     return any(one.complete for one in await _carried_out(read(body, PurgeRequest), links))
 

@@ -80,6 +80,6 @@ async def test_a_running_proxy_explains_and_is_purged(
         assert json.loads(out)["workers"] == ["w1"]
         assert await command("purge", "--all", "--yes") == (
             0,
-            "0 answers in memory and 0 in the second tier removed\n",
+            "0 answers in memory, 0 on disk and 0 in Redis removed\n",
         )
         assert (await command("explain", "m", "--network", "nowhere"))[0] == 1

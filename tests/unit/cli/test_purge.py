@@ -20,7 +20,7 @@ class AdminSide:
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.complete = True
-        self.kept = {"memory": 1, "store": 3}
+        self.kept = {"memory": 1, "disk": 2, "store": 3}
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -60,13 +60,13 @@ def side() -> Iterator[AdminSide]:
 
 def test_a_dry_run_counts_only(side: AdminSide, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["purge", "--method", "m", "--dry-run", "--admin", side.address]) == 0
-    assert capsys.readouterr().out == "1 answer in memory and 3 in the second tier would be removed\n"
+    assert capsys.readouterr().out == "1 answer in memory, 2 on disk and 3 in Redis would be removed\n"
     assert [asked["dry_run"] for asked in side.asked] == [True]
 
 
 def test_it_is_removed_once_it_was_agreed_to(side: AdminSide) -> None:
     agreed = CliRunner().invoke(app, ["purge", "--all", "--admin", side.address], input="y\n")
-    assert "Remove 1 answer in memory and 3 in the second tier?" in agreed.output
+    assert "Remove 1 answer in memory, 2 on disk and 3 in Redis?" in agreed.output
     assert side.asked[-1] == {"network": "", "method": "", "key": "", "all": True}
     refused = CliRunner().invoke(app, ["purge", "--all", "--admin", side.address], input="n\n")
     assert "would be removed" in refused.output
@@ -100,8 +100,12 @@ def test_a_network_that_is_not_there_is_told_with_those_that_are(
     side: AdminSide, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["purge", "--network", "mars", "--dry-run", "--admin", side.address]) == 0  # it was there: much is kept
-    side.kept = {"memory": 0, "store": 0}
+    side.kept = {"memory": 0, "disk": 0, "store": 0}
     assert run(["purge", "--network", "ethereum", "--yes", "--admin", side.address]) == 0
     assert "0 answers in memory" in capsys.readouterr().out
+    side.kept = {"memory": 0, "disk": 1, "store": 0}  # of a network that was removed
+    assert run(["purge", "--network", "mars", "--yes", "--admin", side.address]) == 0
+    assert "0 answers in memory, 1 on disk and 0 in Redis removed" in capsys.readouterr().out
+    side.kept = {"memory": 0, "disk": 0, "store": 0}
     assert run(["purge", "--network", "mars", "--yes", "--admin", side.address]) == 1
     assert "no network is called mars; there is: harmony-s0, ethereum" in capsys.readouterr().err

@@ -77,6 +77,28 @@ class Reaching(LocalLink):
         return PurgeDone(0, 0, self._reaches)
 
 
+class Sweeping(LocalLink):
+    """A worker that finds as much in its memory and in the tiers that it shares with others."""
+
+    def __init__(self, done: PurgeDone) -> None:
+        super().__init__("w1", bind("127.0.0.1:0", "listen"), lambda _hint: None)
+        self._done = done
+
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
+        return self._done
+
+
+@pytest.mark.parametrize(("dry", "counted"), [(True, (7, 9, 11)), (False, (7, 17, 21))])
+async def test_what_workers_share_is_counted_once_and_removed_by_one_of_them(
+    dry: bool, counted: tuple[int, int, int]
+) -> None:
+    links = [Sweeping(PurgeDone(3, 11, disk=9)), Sweeping(PurgeDone(4, 10, disk=8))]
+    done = await purge(json.dumps({"all": True, "dry_run": dry}).encode(), links)
+    assert (done["memory"], done["disk"], done["store"]) == counted
+    for link in links:
+        await link.drain(0.0)
+
+
 @pytest.mark.parametrize(("reaching", "found"), [([False, True], True), ([False, False], False), ([], False)])
 async def test_one_worker_is_enough_to_sweep_the_tier_they_share(reaching: list[bool], found: bool) -> None:
     links = [Reaching(reaches) for reaches in reaching]
