@@ -79,7 +79,7 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "block", _block(found)
     for name, key in (("key", found["key"]), ("key at head", found["head_key"])):
         if key is not None:
-            yield name, key + (" (in the second tier as well)" if key in found["shared"] else "")
+            yield name, key + _also(found, key)
     yield from _named("held", map(_held, found["held"]), _nothing(found))
     if found["in_flight"]:
         yield "", "under way: a caller who comes now waits for that answer"
@@ -111,11 +111,17 @@ def _block(found: dict[str, Any]) -> str:
     return f"{first}{found['block']}, {final}{asked}; {said}"
 
 
+def _also(found: dict[str, Any], key: str) -> str:
+    """Where else than in memory an answer of the key may be."""
+    where = [words for words, keys in (("on disk", found["on_disk"]), ("in Redis", found["shared"])) if key in keys]
+    return f" ({' and '.join(where)} as well)" if where else ""
+
+
 def _held(held: dict[str, Any]) -> str:
     left = "as long as there is room" if held["left"] is None else f"for {held['left']:.1f} s more"
-    whose = f" of {held['worker']}" if held["tier"] == "memory" else ""
+    where = {"memory": f"in the memory of {held['worker']}", "disk": "on disk", "redis": "in Redis"}[held["tier"]]
     doubt = "" if held["served"] else "; not served any more"
-    return f"{held['tier']}{whose}, {left}: {held['size']} bytes, put {held['age']:.1f} s ago{doubt}: {held['key']}"
+    return f"{where}, {left}: {held['size']} bytes, put {held['age']:.1f} s ago{doubt}: {held['key']}"
 
 
 def _candidates(found: dict[str, Any]) -> Iterator[str]:

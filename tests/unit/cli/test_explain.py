@@ -16,9 +16,10 @@ from tests.support.services import Program
 FOUND = {
     "method": "m", "network": "n", "cache": "head", "why": "so", "origin": "x.toml", "asked": "[1]", "forwarded": "[2]",
     "note": "a note", "local": None, "head": 9, "block": 5, "first_block": 3, "final": False, "min_head": 5, "key": "k",
-    "head_key": "h", "shared": ["k"], "in_flight": True, "keeping": ["kept so"], "forced": True,
+    "head_key": "h", "shared": ["k"], "on_disk": ["k"], "in_flight": True, "keeping": ["kept so"], "forced": True,
     "held": [
         {"tier": "memory", "worker": "w1", "key": "k", "left": None, "age": 1, "size": 2, "served": False},
+        {"tier": "disk", "worker": "w1", "key": "k", "left": None, "age": 1, "size": 7, "served": True},
         {"tier": "redis", "worker": "w1", "key": "k", "left": 3.0, "age": 1, "size": 2, "served": True},
     ],
     "nodes": [{"id": "a", "head": 9, "in_flight": 0, "latency": 0.002, "preferred": True}],
@@ -30,11 +31,20 @@ def test_everything_that_is_known_is_told() -> None:
     text = "\n".join(f"{name}: {line}" for name, line in rows(FOUND))
     for part in (
         "head: so (x.toml)", "[2] to the node", "a note", "3 to 5, not final yet; asked of nodes at 5 or above",
-        "k (in the second tier as well)", "memory of w1, as long as there is room", "not served any more",
-        "redis, for 3.0 s more", "under way", "kept so", "1. a: head 9, 0 in flight, 2.0 ms", "want of a better",
+        "key: k (on disk and in Redis as well)", "in the memory of w1, as long as there is room", "not served any more",
+        "on disk, as long as there is room: 7 bytes", "in Redis, for 3.0 s more", "under way", "kept so",
+        "1. a: head 9, 0 in flight, 2.0 ms", "want of a better",
         "not asked: b is gone",
     ):  # fmt: skip
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "shared", "told"),
+    [(["k"], [], "k (on disk as well)"), ([], ["k"], "k (in Redis as well)"), (["h"], ["h"], "k")],
+)
+def test_where_else_a_key_may_be_is_told(on_disk: list[str], shared: list[str], told: str) -> None:
+    assert dict(rows(FOUND | {"on_disk": on_disk, "shared": shared}))["key"] == told
 
 
 def test_what_a_subscribe_does_is_told_and_no_node() -> None:
