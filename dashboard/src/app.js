@@ -52,7 +52,7 @@ function shut() {
 /** What a view is built for: another server may serve other networks at the same address, or let nothing be changed. */
 function servedBy({ overview, settings }) {
   const inForce = settings?.document;
-  return JSON.stringify([overview.networks.map(({ network }) => network), inForce && Object.keys(inForce.networks), Boolean(inForce?.redis?.url), store.role]);
+  return JSON.stringify([overview.networks.map(({ network }) => network), inForce && Object.keys(inForce.networks), Boolean(inForce?.disk?.path), Boolean(inForce?.redis?.url), store.role]);
 }
 
 function show(documents) {

@@ -4,6 +4,7 @@ import { errorsAt, nodeAt } from "./parts.js";
 
 const STANDS = "has no node that can take calls";
 const FAILS = "of the calls failed";
+const TIERS = ["disk", "redis"];
 
 const isNode = ({ subject }, networks) => networks.some((network) => subject.startsWith(`${network}/`));
 
@@ -18,6 +19,7 @@ export const mostUrgent = (found, networks) => [...found].sort((one, two) => urg
 /** The address of the view that tells more, or null. */
 export function leadsTo(notice, networks) {
   if (isNode(notice, networks)) return nodeAt(notice.subject);
+  if (TIERS.includes(notice.subject) && !networks.includes(notice.subject)) return "#/cache";
   if (!networks.includes(notice.subject)) return null;
   return notice.text.includes(FAILS) ? errorsAt({ network: notice.subject, fault: "service" }) : "#/nodes";
 }

@@ -3,11 +3,12 @@
 import { h, redraw, setText, state, svg } from "./dom.js";
 import { NONE, count, joined, percent, plural } from "./format.js";
 
-const SOURCES = ["local", "memory", "redis", "flight", "node", "partial", "refused"];
+const SOURCES = ["local", "memory", "disk", "redis", "flight", "node", "partial", "refused"];
 
 export const MEANING = {
   local: "known by the proxy",
   memory: "memory",
+  disk: "disk",
   redis: "Redis",
   flight: "waited for the same call",
   node: "a node",

@@ -178,13 +178,13 @@ class SampleView:
         if rng.random() < 0.9:
             cell.done(AnswerSource.MEMORY, rng.lognormvariate(-10.3, 0.35), size)
             self.tally.tier("memory").hits += 1
-        elif self.disk and rng.random() < 0.7:
+        elif (on_disk := self.disk and cache is CacheClass.BY_NUMBER) and rng.random() < 0.7:
             cell.done(AnswerSource.DISK, rng.lognormvariate(-7.6, 0.5), size)
             self.tally.tier("memory").misses += 1
             self.tally.tier("disk", shared=True).hits += 1
             self.tally.step(Step.DISK, rng.lognormvariate(-7.8, 0.5))
         else:
-            if self.disk:
+            if on_disk:
                 self.tally.tier("disk", shared=True).misses += 1
                 self.tally.step(Step.DISK, rng.lognormvariate(-8.6, 0.4))
             cell.done(AnswerSource.REDIS, rng.lognormvariate(-7.2, 0.3), size)

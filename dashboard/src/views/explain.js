@@ -3,8 +3,9 @@
 import { change } from "../api.js";
 import { h, redraw, setText } from "../dom.js";
 import { NONE, block, bytes, count, duration, joined, span } from "../format.js";
-import { button, facts, quiet, section } from "../parts.js";
+import { MEANING, button, facts, quiet, section } from "../parts.js";
 import { store } from "../store.js";
+import { listed } from "../tiers.js";
 import { waterfall } from "./waterfall.js";
 
 const EXAMPLES = {
@@ -14,6 +15,12 @@ const EXAMPLES = {
 let pasted = null; // stays while other views are looked at
 
 const sentenceOf = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) || !text ? "" : "."}`;
+
+/** Where else than in memory an answer of this key may be. */
+function also({ on_disk: disk, shared }, key) {
+  const where = [disk.includes(key) ? "on disk" : null, shared.includes(key) ? "in Redis" : null].filter(Boolean);
+  return where.length ? ` also ${listed(where)}` : "";
+}
 
 /** The explanation as words, in the order of the way of a call. */
 function told(plan) {
@@ -37,8 +44,8 @@ function told(plan) {
         ["a node must be at", plan.min_head < 0 ? "any head" : block(plan.min_head)],
       ])),
     list("What the proxy does with it", plan.live),
-    list("Cache keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), plan.shared.includes(key) ? " also in Redis" : ""])),
-    list("Cached now", plan.held.map((held) => `${held.tier === "redis" ? "Redis" : held.tier} of ${held.worker}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
+    list("Cache keys", [plan.key, plan.head_key].filter(Boolean).map((key) => [code(key), also(plan, key)])),
+    list("Cached now", plan.held.map((held) => `${MEANING[held.tier] ?? held.tier}${held.tier === "memory" ? ` of ${held.worker}` : ""}: ${joined(bytes(held.size))}, ${span(held.age)} old${held.left === null ? "" : `, for ${span(held.left)} more`}${held.served ? "" : "; this call would not be answered from it"}`)),
     list("What of its answer is cached", plan.keeping),
     list(plan.forced ? "Nodes that are asked though none is well" : "Nodes, in the order they would be asked",
       plan.nodes.map((node) => [h("b", {}, node.id), ` at ${block(node.head)}, ${joined(count(node.in_flight))} in flight${node.latency === null ? "" : `, ${joined(duration(node.latency))}`}${node.preferred ? ", preferred" : ""}`]), "ol"),

@@ -2,12 +2,25 @@
 
 import { h } from "../dom.js";
 import { bytesPerSecond, count, duration, joined, percent, rate } from "../format.js";
-import { errorFigure, methodName, mix } from "../parts.js";
+import { MEANING, errorFigure, methodName, mix } from "../parts.js";
 import { Table, numbers } from "../table.js";
+
+const NONE = [];
 
 const tier = (source) => (row) => (row.calls - row.refused > 0 ? (row.sources[source] ?? 0) / (row.calls - row.refused) : null);
 
-export const traffic = ({ brief = false, tiers = false } = {}) => [
+/** "Memory / Disk / Redis": the hit ratio of each tier. */
+function byTier(tiers) {
+  const word = (name) => MEANING[name].charAt(0).toUpperCase() + MEANING[name].slice(1);
+  return {
+    title: tiers.map(word).join(" / "), right: true, fold: 2, sort: tier(tiers.at(-1)), hint: "the hit ratio by tier",
+    text: (row) => tiers.map((name) => percent(tier(name)(row))).join(),
+    cell: (row) => tiers.map((name, index) => (index ? h("span", { class: "unit" }, ` / ${joined(percent(tier(name)(row)))}`) : joined(percent(tier(name)(row))))),
+  };
+}
+
+/** `tiers`: the names of those that a column is to tell apart. */
+export const traffic = ({ brief = false, tiers = NONE } = {}) => [
   numbers("Calls", (row) => row.calls_per_second, rate),
   ...(brief ? [] : [numbers("Share", (row) => row.share, percent, { hint: "of all calls in the last minute", fold: 5 })]),
   { title: "Answered by", fold: 6, text: (row) => JSON.stringify(row.sources), cell: (row) => mix(row.sources) },
@@ -16,11 +29,7 @@ export const traffic = ({ brief = false, tiers = false } = {}) => [
     text: (row) => `${percent(row.hit_ratio)}${count(row.calls)}`,
     cell: (row) => [joined(percent(row.hit_ratio)), h("span", { class: "unit of" }, row.hit_ratio === null ? "" : ` of ${joined(count(row.calls - row.refused))}`)],
   },
-  ...(!tiers ? [] : [{
-    title: "Memory / Redis", right: true, fold: 2, sort: tier("redis"), hint: "the hit ratio by tier",
-    text: (row) => `${percent(tier("memory")(row))}${percent(tier("redis")(row))}`,
-    cell: (row) => [joined(percent(tier("memory")(row))), h("span", { class: "unit" }, ` / ${joined(percent(tier("redis")(row)))}`)],
-  }]),
+  ...(tiers.length > 1 ? [byTier(tiers)] : []),
   numbers("Hit p50", (row) => row.hit?.p50, duration, { fold: 7 }),
   ...(brief ? [] : [numbers("Hit p90", (row) => row.hit?.p90, duration, { fold: 3 })]),
   numbers("Hit p99", (row) => row.hit?.p99, duration, { fold: 8 }),
@@ -35,7 +44,7 @@ export const traffic = ({ brief = false, tiers = false } = {}) => [
   numbers("Sent", (row) => row.bytes_per_second, bytesPerSecond, { fold: 4 }),
 ];
 
-export function methodTable(severalNetworks, { brief = false, tiers = false, detail = null } = {}) {
+export function methodTable(severalNetworks, { brief = false, tiers = NONE, detail = null } = {}) {
   return new Table({
     label: "Methods", key: (method) => `${method.network}/${method.method}`, detail,
     sort: severalNetworks ? 2 : 1,

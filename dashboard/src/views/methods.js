@@ -5,7 +5,7 @@ import { Chart } from "../chart.js";
 import { h, redraw, refresh, setText } from "../dom.js";
 import { count, duration, joined, lately, percent, plural, rate } from "../format.js";
 import { MEANING, bars, facts, filterField, firstCall, legend, missed, quiet, section, skipped } from "../parts.js";
-import { store } from "../store.js";
+import { tiers } from "../tiers.js";
 import { errorsOf } from "./error_groups.js";
 import { methodTable } from "./method_table.js";
 import { rulePanel } from "./rule.js";
@@ -47,7 +47,7 @@ function detail(first) {
 }
 
 const STEPS = {
-  parse: "reading the request", plan: "planning", memory: "looking in memory", redis: "asking Redis", flight: "waiting for the same call",
+  parse: "reading the request", plan: "planning", memory: "looking in memory", disk: "reading from the disk", redis: "asking Redis", flight: "waiting for the same call",
   forward: "asking nodes", encode: "writing the answer",
 };
 const AT_ONCE = ["local", "memory", "refused"];
@@ -57,11 +57,11 @@ function timesOf({ seconds, sources, steps }) {
   const calls = (...names) => names.reduce((sum, name) => sum + (sources[name] ?? 0), 0);
   const slow = Object.entries(seconds).filter(([name]) => !AT_ONCE.includes(name)).reduce((sum, [, taken]) => sum + taken, 0);
   const stepped = Object.values(steps).reduce((sum, taken) => sum + taken, 0);
-  const times = { flight: calls("flight"), forward: calls("node", "partial"), redis: calls("redis", "node", "partial") };
+  const times = { flight: calls("flight"), forward: calls("node", "partial"), disk: calls("disk", "redis", "node", "partial"), redis: calls("redis", "node", "partial") };
   const rows = [
     ...AT_ONCE.filter((name) => seconds[name]).map((name) => [MEANING[name], seconds[name], calls(name)]),
     ...Object.entries(steps).map(([step, taken]) => [STEPS[step] ?? step, taken, times[step] ?? 0]),
-    ...(slow ? [["the proxy itself", Math.max(0, slow - stepped), calls("redis", "flight", "node", "partial")]] : []),
+    ...(slow ? [["the proxy itself", Math.max(0, slow - stepped), calls("disk", "redis", "flight", "node", "partial")]] : []),
   ];
   return rows.sort(([, one], [, two]) => two - one).map(([name, taken, many]) => [name, taken, many ? `${plural(many, "call")}, ${joined(duration(taken / many))} each` : joined(duration(taken))]);
 }
@@ -95,7 +95,7 @@ export const methods = {
   title: "Methods",
   needs: { methods: { path: "methods" } },
   build: (documents) => {
-    const table = methodTable(documents.overview.networks.length > 1, { detail, tiers: Boolean(store.inForce(["redis", "url"])) });
+    const table = methodTable(documents.overview.networks.length > 1, { detail, tiers: tiers() });
     const note = quiet();
     const empty = h("div");
     const steps = stepsSection();

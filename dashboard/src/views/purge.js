@@ -6,11 +6,14 @@ import { h, redraw, setText } from "../dom.js";
 import { joined, count, plural } from "../format.js";
 import { button, choice, quiet, section } from "../parts.js";
 import { store } from "../store.js";
+import { has, listed } from "../tiers.js";
 
-const inRedis = () => Boolean(store.inForce(["redis", "url"]));
-
-const found = ({ memory, store: shared, complete }) =>
-  `${plural(memory, "entry", "entries")} in memory${inRedis() || shared ? ` and ${joined(count(shared))} in Redis` : ""}${complete ? "" : "; Redis did not answer for all of its own"}`;
+/** "3 entries in memory, 2 on disk and 1 in Redis": the tiers that there are, and those that something was found in. */
+function found({ memory, disk, store: shared, complete }) {
+  const parts = [`${plural(memory, "entry", "entries")} in memory`, has("disk") || disk ? `${joined(count(disk))} on disk` : null, has("redis") || shared ? `${joined(count(shared))} in Redis` : null];
+  const silent = listed(["a worker", has("disk") ? "the disk" : null, has("redis") ? "Redis" : null].filter(Boolean), "or");
+  return `${listed(parts.filter(Boolean))}${complete ? "" : `; ${silent} did not answer for all of its own`}`;
+}
 
 /** The options of a choice of methods: those called first, then every other one that the networks have a rule for. */
 function methodOptions(called, known) {
@@ -59,7 +62,7 @@ export function purgePanel(documents, done) {
     return done();
   };
   const start = button("Count, then remove …", run);
-  const element = section("Purge", quiet(`remove kept answers in every worker${inRedis() ? " and in Redis" : ""}`),
+  const element = section("Purge", quiet(`remove kept answers ${listed(["in every worker", has("disk") ? "on disk" : null, has("redis") ? "in Redis" : null].filter(Boolean))}`),
     h("div", { class: "inline" }, choice("What to remove", [["method", "a method"], ["network", "a network"], ["key", "a key"], ["all", "everything"]], what, pick), fields.method, fields.network, fields.key, start, word));
   pick(what);
   return { element, update: (methods) => {

@@ -8,7 +8,7 @@ const LONGEST = 4000;
 
 const FIRST = "forward"; // attempts are made in this step
 const WELL = new Set(["answered", "overtaken", "cancelled"]);
-const WORDS = { parse: "reading the request", plan: "planning", memory: "looking in memory", redis: "asking Redis", flight: "waiting for the same call", forward: "asking nodes" };
+const WORDS = { parse: "reading the request", plan: "planning", memory: "looking in memory", disk: "reading from the disk", redis: "asking Redis", flight: "waiting for the same call", forward: "asking nodes" };
 
 /** `Server-Timing: forward;dur=12.4, attempt;desc="a timeout";start=0;dur=3` as [{name, words, start, seconds}]. */
 function timings(header) {

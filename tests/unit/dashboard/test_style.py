@@ -18,6 +18,7 @@ DRAWN = (
     "focus",
     "local",
     "memory",
+    "disk",
     "redis",
     "flight",
     "node",
