@@ -81,7 +81,10 @@ class DiskSettings(Section):
     """The cache tier on this host's disk, shared by its workers: answers that are final, which outlive a restart."""
 
     path: str = Field(
-        default="", max_length=4096, description="Folder of its files, made where it is missing; empty: no such tier."
+        default="",
+        max_length=4096,
+        description="Folder of its files, made where it is missing, best as a whole path: a relative one counts from "
+        "where the program is started; empty: no such tier.",
     )
     size: Size = Field(
         default=10_000_000_000,

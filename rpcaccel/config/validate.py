@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from rpcaccel.config.errors import Fault, Path, dotted, from_pydantic, shown, source_of
-from rpcaccel.config.model import AdminSettings, MemorySettings, NetworkSettings, Settings
+from rpcaccel.config.model import AdminSettings, DiskSettings, MemorySettings, NetworkSettings, Settings
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
 from rpcaccel.config.value_types import methods_of
 from rpcaccel.stores.redis import redis_url
@@ -46,6 +46,7 @@ def misfits(settings: Settings) -> Iterator[Misfit]:
     yield from _admin(settings.admin)
     yield from _places(settings)
     yield from _memory(settings.memory)
+    yield from _disk(settings.disk)
     yield from _replicas(settings)
     for name, network in settings.networks.items():
         yield from _network(("networks", name), network)
@@ -102,6 +103,11 @@ def _memory(memory: MemorySettings) -> Iterator[Misfit]:
     if "max_entry" in memory.model_fields_set and 0 < memory.size < memory.max_entry:
         expected = f"at most the {memory.size} bytes of memory.size"
         yield Misfit(("memory", "max_entry"), str(memory.max_entry), expected)
+
+
+def _disk(disk: DiskSettings) -> Iterator[Misfit]:
+    if disk.path.startswith("~"):
+        yield Misfit(("disk", "path"), shown(disk.path), 'the path of a folder; "~" stands for no home directory here')
 
 
 def _replicas(settings: Settings) -> Iterator[Misfit]:

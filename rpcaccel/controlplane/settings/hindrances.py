@@ -1,6 +1,6 @@
-"""Reasons why the program could not start with some settings on this machine: files that cannot be used, addresses that
-the machine does not have, a Redis that refuses the credentials. A server that is down, or a port that is taken at the
-moment, is no such reason. Everything here blocks, within bounds: call it in a thread.
+"""Reasons why the program could not start with some settings on this machine: files and folders that cannot be used,
+addresses that the machine does not have, a Redis that refuses the credentials. A server that is down, or a port that is
+taken at the moment, is no such reason. Everything here blocks, within bounds: call it in a thread.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path as Location
 
 from rpcaccel.config.errors import Path, shown
 from rpcaccel.config.model import AdminSettings, RedisSettings, Settings
@@ -32,6 +34,8 @@ def hindrances(settings: Settings, before: Settings | None = None) -> list[Misfi
         found += _place(("admin", "listen"), admin.listen)
     if before is None or (admin.tls_cert, admin.tls_key) != (before.admin.tls_cert, before.admin.tls_key):
         found += _certificate(admin)
+    if settings.disk.path and (before is None or settings.disk.path != before.disk.path):
+        found += _folder(("disk", "path"), settings.disk.path)
     if redis.url and (before is None or redis != before.redis):
         found += list(_redis_files(redis)) or asyncio.run(_redis(redis))
     return found
@@ -66,6 +70,11 @@ def _certificate(admin: AdminSettings) -> Iterator[Misfit]:
         yield Misfit(("admin", error.name), shown(getattr(admin, error.name)), error.expected)
 
 
+def _folder(path: Path, folder: str) -> Iterator[Misfit]:
+    if why := _unwritable(folder):
+        yield Misfit(path, shown(folder), f"a folder that can be made and written: {why}")
+
+
 def _redis_files(redis: RedisSettings) -> Iterator[Misfit]:
     for path, url in _redis_urls(redis):
         for name, file in redis_url.parse(url).tls_options:
@@ -85,6 +94,26 @@ async def _redis(redis: RedisSettings) -> list[Misfit]:
     asked = _redis_urls(redis)
     told = await asyncio.gather(*(refusal(url, redis, REDIS_WITHIN) for _, url in asked))
     return [Misfit(path, shown(url), why) for (path, url), why in zip(asked, told, strict=True) if why]
+
+
+def _unwritable(folder: str) -> str:
+    """The reason why a folder cannot be written, or made; empty when it can be. Nothing is made here, since `rpcaccel
+    check` and a dry run ask as well."""
+    try:
+        with suppress(FileNotFoundError):
+            os.stat(folder)
+    except OSError as error:
+        return reason_of(error)
+    except ValueError:  # a zero byte
+        return "it is not the name of a folder"
+    whole = Location(folder).absolute()
+    there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    which = "it" if there == whole else str(there)
+    if not there.is_dir():
+        return f"{which} is not a folder"
+    if os.statvfs(there).f_flag & os.ST_RDONLY:
+        return f"{which} is on a file system that is read-only"
+    return "" if os.access(there, os.R_OK | os.W_OK | os.X_OK) else f"this user may not write to {which}"
 
 
 def _unreadable(file: str) -> str:

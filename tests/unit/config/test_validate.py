@@ -182,6 +182,13 @@ def test_rules_over_several_settings_are_told_once_each_value_is_right_and_all_o
     assert faults["networks.e.nodes[2].id"].expected == "another id than that of networks.e.nodes[0]"
 
 
+def test_a_home_directory_in_the_folder_of_the_disk_is_told_and_not_taken_for_a_name() -> None:
+    document = {"networks": {"a": {"nodes": "http://a"}}, "disk": {"path": "~/cache"}}
+    said = 'disk.path: found "~/cache", expected the path of a folder; "~" stands for no home directory here'
+    assert [str(fault) for fault in faults_of(document).values()] == [said]
+    assert isinstance(validate({**document, "disk": {"path": "cache"}}), Settings)
+
+
 def test_a_judge_is_asked_about_right_values_and_told_beside_the_rules() -> None:
     def judge(settings: Settings) -> list[Misfit]:
         return [Misfit(("admin", "tls_cert"), settings.admin.tls_cert, "a file")]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -42,6 +45,51 @@ def test_an_address_of_another_machine_is_one() -> None:
     told = found(listen="203.0.113.7:8888", admin={"listen": "no-such-host.invalid:8889"})
     assert set(told) == {"listen", "admin.listen"}
     assert all(expected.startswith("an address of this machine: ") for expected in told.values())
+
+
+def test_a_folder_of_the_disk_tier_that_can_be_made_is_no_hindrance_and_is_not_made_yet(tmp_path: Path) -> None:
+    assert found(disk={"path": str(tmp_path)}) == {}
+    assert found(disk={"path": str(tmp_path / "var" / "cache")}) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_the_disk_tier_that_cannot_be_is_one_unless_it_is_in_use(tmp_path: Path) -> None:
+    file, nowhere = tmp_path / "file", tmp_path / "nowhere"
+    file.touch()
+    nowhere.symlink_to(tmp_path / "gone")
+    for path, why in {
+        str(file): "it is not a folder",
+        str(file / "cache"): "Not a directory",
+        str(nowhere): "it is not a folder",
+        str(nowhere / "cache"): f"{nowhere} is not a folder",
+        "x" * 300: "File name too long",
+        "\0": "it is not the name of a folder",
+    }.items():
+        assert found(disk={"path": path}) == {"disk.path": f"a folder that can be made and written: {why}"}, path
+        assert found(settings(disk={"path": path}), disk={"path": path, "size": "1GB"}) == {}
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As somebody who is not root, whom permissions do not bind."""
+    root = os.geteuid() == 0
+    if root:
+        os.setresuid(65534, 0, 0)
+    try:
+        yield
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+
+
+def test_a_folder_of_the_disk_tier_that_this_user_may_not_write_is_one() -> None:
+    with TemporaryDirectory() as folder, without_rights():
+        os.chmod(folder, 0o555)
+        whys = [f"this user may not write to {which}" for which in ("it", folder)]
+        told = [found(disk={"path": path})["disk.path"] for path in (folder, f"{folder}/cache")]
+        os.chmod(folder, 0o777)
+        assert told == [f"a folder that can be made and written: {why}" for why in whys]
+        assert found(disk={"path": folder}) == {}
 
 
 def test_files_of_tls_are_read_and_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
