@@ -158,14 +158,20 @@ class Database:
         """Pages that can be filled before the file has more than `pages` pages."""
         return pages - self._number("PRAGMA page_count") + self._number("PRAGMA freelist_count")
 
-    def evict(self) -> int:
-        """Remove the oldest entries; returns how many, 0 when none is left."""
-        rows = self._sql.execute("SELECT seq, name FROM entries ORDER BY seq LIMIT ?", (STEP,)).fetchall()
-        if not rows:
-            return 0
-        self._sql.execute("DELETE FROM entries WHERE seq<=?", (rows[-1][0],))
-        self._uncount(name for _, name in rows)
-        return len(rows)
+    def evict(self, pages: int) -> int:
+        """Remove the oldest entries, until about `pages` pages are free of them or STEP entries are gone; returns how
+        many were removed, 0 when none is left."""
+        rows = self._sql.execute("SELECT seq, name, length(value) FROM entries ORDER BY seq LIMIT ?", (STEP,))
+        wanted, last, names = pages * PAGE, 0, []
+        for last, name, size in rows:  # noqa: B007 -- the place of the last one is used
+            names.append(name)
+            wanted -= size
+            if wanted <= 0:
+                break
+        rows.close()
+        self._sql.execute("DELETE FROM entries WHERE seq<=?", (last,))
+        self._uncount(names)
+        return len(names)
 
     def _uncount(self, names: Iterable[bytes]) -> None:
         gone: dict[int, int] = {}
@@ -180,7 +186,8 @@ class Database:
         than `pages` pages and has more of them."""
         over = self._number("PRAGMA page_count") - pages
         if over > 0 and self._number("PRAGMA freelist_count"):
-            self._sql.execute(f"PRAGMA incremental_vacuum({min(over, OVER)})").fetchall()
+            # A script, since that is stepped to its end: a statement without columns is stepped once, which is one page.
+            self._sql.executescript(f"PRAGMA incremental_vacuum({min(over, OVER)})")
             over = self._number("PRAGMA page_count") - pages
         return over > 0 and self._number("PRAGMA freelist_count") > 0
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.base import NoStore, PurgeResult, StoreStats
-from rpcaccel.stores.disk.open_file import OpenFile
+from rpcaccel.stores.disk.open_file import AGAIN, OpenFile
 from rpcaccel.stores.disk.reading import Reading, ReadResult
 from rpcaccel.stores.disk.turns import Turns
 from rpcaccel.stores.disk.write_queue import WriteQueue
@@ -48,8 +48,9 @@ class DiskStore(NoStore):
 
     name: ClassVar[str] = "disk"
 
-    def __init__(self, settings: DiskTierSettings) -> None:
-        self._file = OpenFile(Path(settings.path), settings.size, self._let_go, self._flush)
+    def __init__(self, settings: DiskTierSettings, *, again: float = AGAIN) -> None:
+        """`again`: seconds after which a file that could not be used is tried again."""
+        self._file = OpenFile(Path(settings.path), settings.size, self._let_go, self._flush, again=again)
         self._turns = Turns(self._read, settings.read_timeout, self._too_slow)
         self._queue = WriteQueue(settings.queue)
         self._next_flush: asyncio.TimerHandle | None = None
@@ -202,6 +203,8 @@ class DiskStore(NoStore):
     def _count(self, written: BatchOutcome) -> None:
         self._written += written.written
         self._dropped += written.refused
+        if written.numbered:
+            self._file.read(Reading.forget, lambda _result: None)
 
     def notice(self, hot: Mapping[bytes, Entry]) -> None:
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a

@@ -1,8 +1,8 @@
 """The names of entries in the file: shorter than their cache keys, and in the order of the blocks that they are about.
 
 A key is `network@chain-id:method:scope:params` (core.plan.cache_key). Everything before the params is replaced by a
-number of three bytes, which the table `prefixes` of the file gives out. Params stand as they are where they are short,
-so that calls about neighbouring blocks are neighbours in the index, and as a digest where they are long.
+number of three bytes, which the table `prefixes` of the file gives out. Params that are a short list stand as they are,
+without its brackets, so that calls about neighbouring blocks are neighbours in the index. All others stand as a digest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ID_BYTES = 3
 LONGEST = 24
 """Bytes of the longest params that stand in a name as they are."""
 _DIGEST = b"\xff"
-"""Stands before a digest; no JSON text begins with it."""
+"""Stands before a digest; no item of a list in JSON begins with it."""
 
 
 def prefix_of(key: bytes) -> bytes:
@@ -30,9 +30,11 @@ def prefix_of(key: bytes) -> bytes:
 def name_of(number: int, params: bytes) -> bytes:
     """The name of the entry with these params under the prefix of this number. Raises OverflowError for a number that
     does not fit."""
-    if len(params) > LONGEST or params.startswith(_DIGEST):
-        params = _DIGEST + blake2b(params, digest_size=20).digest()
-    return number.to_bytes(ID_BYTES, "big") + params
+    if len(params) <= LONGEST and params.startswith(b"[") and params.endswith(b"]") and params[1:2] != _DIGEST:
+        short = params[1:-1]
+    else:
+        short = _DIGEST + blake2b(params, digest_size=20).digest()
+    return number.to_bytes(ID_BYTES, "big") + short
 
 
 def number_in(name: bytes) -> int:

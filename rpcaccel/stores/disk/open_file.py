@@ -56,12 +56,23 @@ class _State(Enum):
 class OpenFile:
     """Runs jobs on the file in use. Belongs to one event loop; the results of jobs are given back in it."""
 
-    def __init__(self, folder: Path, size: int, left: Callable[[], None], free: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        size: int,
+        left: Callable[[], None],
+        free: Callable[[], None],
+        *,
+        again: float = AGAIN,
+        stuck: float = STUCK,
+    ) -> None:
         """The files of `folder`, which take `size` bytes at the most; `start` opens one.
 
         Args:
             left: called when the file is used no more, or not for a while.
             free: called when the writing thread has ended a job.
+            again: seconds after which a file that could not be used is opened again.
+            stuck: seconds after which a write that has not ended is said.
         """
         self.limit = size
         self.state = FileState()
@@ -69,6 +80,7 @@ class OpenFile:
         self.fault = ""
         """Why the file cannot be used, or not be written; empty: it can be."""
         self.errors = 0
+        self._again, self._stuck = again, stuck
         self._left = left
         self._free = free
         self._writing = Writing(Folder(folder), size)
@@ -178,7 +190,7 @@ class OpenFile:
             self.set_aside(fault.words)
         elif fault.kind is DiskFaultKind.FULL and self.up:
             self.fault = f"{fault.words}: nothing is written"
-            self._full_until = asyncio.get_running_loop().time() + AGAIN
+            self._full_until = asyncio.get_running_loop().time() + self._again
         elif fault.kind is not DiskFaultKind.BUSY or not self.up:
             self.step_aside(fault.words)
 
@@ -187,7 +199,7 @@ class OpenFile:
         self.fault = words
         self._leave(_State.ASIDE)
         self._settled.set()
-        self._at(AGAIN, self._open)
+        self._at(self._again, self._open)
 
     def set_aside(self, words: str) -> None:
         """Leave the file for good, because of what `words` say, and begin another one."""
@@ -330,7 +342,7 @@ class OpenFile:
             return "its file is being opened"
         if not self.fault and self._busy_since is not None and self.up:
             seconds = asyncio.get_running_loop().time() - self._busy_since
-            return f"a write has not ended for {seconds:.0f} s" if seconds > STUCK else ""
+            return f"a write has not ended for {seconds:.0f} s" if seconds > self._stuck else ""
         return self.fault
 
     def warnings(self) -> tuple[str, ...]:

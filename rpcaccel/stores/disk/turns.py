@@ -12,8 +12,6 @@ from contextvars import Context, copy_context
 
 from rpcaccel.core.cache.entry import Entry
 
-MOST = 256
-"""Keys of one job at the most."""
 STALL = 0.005
 GRACE = 0.002
 """A timer that fires later than STALL seconds shows that this process was busy, and not the disk. It then waits once
@@ -64,15 +62,11 @@ class Turns:
 
     def ask(self, key: bytes, told: Told) -> None:
         """Look up a key; `told` is called later, in the context of the caller."""
-        turn = self._next
-        if turn is None or len(turn.waiting) >= MOST:
-            turn = self._begin()
+        turn = self._next or self._begin()
         turn.waiting.setdefault(key, []).append((copy_context(), told))
 
     def _begin(self) -> LookupTurn:
         loop = asyncio.get_running_loop()
-        if self._next is not None:  # it is full, and one job is under way
-            self._settle(self._next, {})
         turn = self._next = LookupTurn(loop.time() + self._timeout)
         turn.timer = loop.call_later(self._timeout, self._expire, turn)
         loop.call_soon(self._send, turn)

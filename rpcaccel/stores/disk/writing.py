@@ -42,6 +42,8 @@ class BatchOutcome(Struct):
     written: int = 0
     refused: int = 0
     """Entries that are too large for the file."""
+    numbered: bool = False
+    """Was a number given out to a prefix that had none?"""
 
 
 class FileState(Struct, frozen=True):
@@ -144,21 +146,24 @@ class Writing:
         database, done = self._opened(), BatchOutcome()
         if self._stale:
             self._read_tables()
-        self._stale = True
+        self._stale, known = True, len(self._prefixes)
         with database.writing():
-            rows = self._encoded(batch.entries, done)
+            rows = self._encoded(batch.entries)
+            if self._train():
+                rows = self._encoded(batch.entries)
+            done.refused = len(batch.entries) - sum(map(len, rows.values()))
             self._make_room(rows)
             for number, group in rows.items():
                 database.put(group, number)
                 done.written += len(group)
             database.remove(batch.damaged)
             database.renew(batch.used, database.middle())
-            self._train()
         self._stale = False
+        done.numbered = len(self._prefixes) > known
         return done
 
-    def _encoded(self, entries: Mapping[bytes, Entry], done: BatchOutcome) -> dict[int, list[tuple[bytes, bytes]]]:
-        """Names and values, by the number of their prefix."""
+    def _encoded(self, entries: Mapping[bytes, Entry]) -> dict[int, list[tuple[bytes, bytes]]]:
+        """Names and values, by the number of their prefix; without those that are too large."""
         now, wall = time.monotonic(), time.time()
         most = self._pages() * PAGE // LARGEST
         rows: dict[int, list[tuple[bytes, bytes]]] = {}
@@ -170,7 +175,6 @@ class Writing:
 
             value = encode(key, entry, now=now, wall=wall, compress=compress)
             if len(value) > most:
-                done.refused += 1
                 continue
             prefix = prefix_of(key)
             number = self._number_for(prefix)
@@ -186,9 +190,10 @@ class Writing:
             self._prefixes[prefix] = found
         return found[0]
 
-    def _train(self) -> None:
-        database = self._opened()
-        for topic in self._compressor.due():
+    def _train(self) -> bool:
+        """Train the dictionaries that are due; returns whether there were any."""
+        database, due = self._opened(), self._compressor.due()
+        for topic in due:
             known = {topic: (number, body) for number, topic, body in database.dictionaries()}
             if topic in known:  # another process has trained one
                 number, body = known[topic]
@@ -202,6 +207,7 @@ class Writing:
                 self._compressor.give_up(topic)
             else:
                 self._compressor.know(topic, number, dictionary)
+        return bool(due)
 
     # -- room -----------------------------------------------------------------------------------------------------
 
@@ -227,7 +233,7 @@ class Writing:
             others = self._set_aside_bytes() // PAGE
         limit -= others
         database.bound(limit)
-        while database.free(limit) < wanted and (evicted := database.evict()):
+        while (lacking := wanted - database.free(limit)) > 0 and (evicted := database.evict(lacking)):
             self._evicted += evicted
 
     def tidy(self) -> bool:
@@ -236,8 +242,8 @@ class Writing:
         database, limit = self._opened(), self._pages()
         with database.writing():
             more = database.sweep()
-            used = limit - database.free(limit)
-            if used > limit and (evicted := database.evict()):
+            above = -database.free(limit)
+            if above > 0 and (evicted := database.evict(above)):
                 self._evicted += evicted
                 more = True
         return database.shrink(limit) or more

@@ -12,11 +12,13 @@ from rpcaccel.core.plan.rules import UNKNOWN, CacheClass, Rule
 VIEW = ChainSnapshot(head=100, final=100, eth_chain_id=1)
 
 
-def said(view: ChainSnapshot = VIEW, *, rule: Rule | None = None, shared: bool = False, **fields: object) -> str:
+def said(
+    view: ChainSnapshot = VIEW, *, rule: Rule | None = None, shared: bool = False, disk: bool = False, **fields: object
+) -> str:
     cache = fields.pop("cache", CacheClass.BY_NUMBER)
     rule = rule or Rule(method="m", cache=cache)  # type: ignore[arg-type]
     plan = Plan(network="n", method="m", rule=rule, params=b"[]", asked=b"[]", cache=cache, **fields)  # type: ignore[arg-type]
-    return "; ".join(keeping(plan, view, 2.0, 1000, shared=shared))
+    return "; ".join(keeping(plan, view, 2.0, 1000, shared=shared, disk=disk))
 
 
 def test_a_lasting_answer_says_how_long_in_each_tier_and_what_would_prevent_it() -> None:
@@ -26,6 +28,13 @@ def test_a_lasting_answer_says_how_long_in_each_tier_and_what_would_prevent_it()
     assert "had not reached block 8" in text
     assert "distrusts these results: null" in text
     assert "longer than 1 kB" in text
+
+
+def test_an_answer_that_never_expires_is_kept_on_the_disk_as_well() -> None:
+    text = said(rule=Rule(method="m", cache=CacheClass.BY_NUMBER), disk=True, key=b"k", final=True, block=7)
+    assert "in memory as long as there is room, on the disk as long as there is room" in text
+    aged = Rule(method="m", cache=CacheClass.BY_NUMBER, max_age=9.0)
+    assert "disk" not in said(rule=aged, disk=True, key=b"k", final=True, block=7)
 
 
 def test_an_answer_of_the_head_goes_with_the_head() -> None:

@@ -1,0 +1,241 @@
+"""The tier as the data plane meets it: answers or misses, whatever becomes of its file and its disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from rpcaccel.core.cache.entry import Entry, Selection
+from rpcaccel.stores.disk.disk_store import AHEAD, DAMAGED_MOST, DiskStore
+from tests.support.stores.disk import LEAST, block, block_key, blocks, in_folder, lasting
+from tests.support.waiting import until
+
+Opener = Callable[..., Awaitable[DiskStore]]
+
+
+@pytest.fixture
+async def open_store(tmp_path: Path) -> AsyncIterator[Opener]:
+    """Starts stores on one folder, and closes them at the end of the test."""
+    async with AsyncExitStack() as stack:
+
+        async def start(folder: Path = tmp_path / "cache", *, again: float = 10.0, **settings: float) -> DiskStore:
+            store = DiskStore(in_folder(folder, **settings), again=again)
+            await store.start()
+            stack.push_async_callback(store.close)
+            return store
+
+        yield start
+
+
+async def fill(store: DiskStore, entries: dict[bytes, Entry]) -> None:
+    for key, entry in entries.items():
+        store.put(key, entry, inf)
+    await until(lambda: store.stats().queued == 0)
+
+
+async def found(store: DiskStore, *numbers: int) -> list[bool]:
+    """Which of these blocks are found. No other block is ever found in place of one."""
+    entries = await asyncio.gather(*(store.get(block_key(number)) for number in numbers))
+    for number, entry in zip(numbers, entries, strict=True):
+        assert entry is None or entry.result == block(number)
+    return [entry is not None for entry in entries]
+
+
+def the_file(tmp_path: Path) -> Path:
+    return max((tmp_path / "cache").glob("cache-*.sqlite3"))
+
+
+async def test_what_was_put_is_there_at_once_and_after_a_restart(open_store: Opener) -> None:
+    store = await open_store()
+    store.put(block_key(1), lasting(block(1)), inf)
+    for _ in range(2):
+        entry = await store.get(block_key(1))
+        assert entry is not None
+        assert entry.result == block(1)
+        await store.close()
+        store = await open_store()
+
+
+async def test_what_expires_is_not_kept(open_store: Opener) -> None:
+    store = await open_store()
+    store.put(block_key(1), lasting(b"1"), 60.0)
+    assert store.stats().queued == 0
+    assert await found(store, 1) == [False]
+
+
+async def test_a_second_worker_finds_what_the_first_one_wrote(open_store: Opener) -> None:
+    one, other = await open_store(), await open_store()
+    await fill(one, blocks(range(100)))
+    assert await found(other, *range(100)) == [True] * 100
+
+
+async def test_entries_and_bytes_are_told(open_store: Opener, tmp_path: Path) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(1500)))
+    await until(lambda: store.stats().entries == 1500)
+    stats = store.stats()
+    assert stats.writes == 1500
+    assert stats.limit == LEAST
+    assert 0.5 < stats.bytes / sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) <= 2
+
+
+async def test_hits_and_misses_are_counted(open_store: Opener) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(3)))
+    assert await found(store, 0, 1, 7) == [True, True, False]
+    stats = store.stats()
+    assert (stats.hits, stats.misses) == (2, 1)
+
+
+async def test_more_than_may_wait_is_dropped_and_counted(open_store: Opener) -> None:
+    store = await open_store(queue=1 << 20)
+    for key, entry in blocks(range(2000)).items():
+        store.put(key, entry, inf)
+    stats = store.stats()
+    assert 0 < stats.writes_dropped == 2000 - stats.queued
+    await until(lambda: store.stats().queued == 0)
+    assert sum(await found(store, *range(2000))) == store.stats().writes
+
+
+async def test_of_several_keys_the_first_that_is_accepted_counts(open_store: Opener) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(3)))
+    told: list[Entry | None] = []
+    assert store.look([block_key(9), block_key(0), block_key(1)], lambda key, _entry: key != block_key(0), told.append)
+    assert store.look([block_key(9), block_key(0)], lambda _key, _entry: False, told.append)
+    await until(lambda: len(told) == 2)
+    assert sorted((entry.result if entry else b"") for entry in told) == [b"", block(1)]
+
+
+async def test_a_purge_spares_nothing_that_waits(open_store: Opener) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(10)))
+    for key, entry in blocks(range(10, 20)).items():
+        store.put(key, entry, inf)
+    purged = await store.purge(Selection(network="harmony-s0"))
+    assert purged.complete
+    assert await found(store, *range(20)) == [False] * 20
+    await until(lambda: store.stats().entries == 0)
+
+
+async def test_a_closed_store_has_nothing_and_takes_nothing(open_store: Opener) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(1)))
+    await store.close()
+    store.put(block_key(1), lasting(b"1"), inf)
+    assert await found(store, 0, 1) == [False, False]
+    assert not (await store.purge(Selection())).complete
+    assert store.stats().up, "until it was closed"
+
+
+# -- trouble --------------------------------------------------------------------------------------------------------
+
+
+def spoil(file: Path) -> None:
+    """Overwrite what a database begins its pages with."""
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        for place in range(0, size, 4096):
+            opened.seek(place)
+            opened.write(os.urandom(512))
+
+
+async def test_a_file_that_is_damaged_at_the_start_is_set_aside(open_store: Opener, tmp_path: Path) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(100)))
+    await store.close()
+    spoil(the_file(tmp_path))
+    store = await open_store()
+    assert store.stats().up
+    assert "set aside" in store.stats().warnings[0]
+    assert await found(store, 1) == [False]
+    await fill(store, blocks(range(3)))
+    assert await found(store, 1) == [True]
+    assert (tmp_path / "cache" / "cache-1.sqlite3").exists()
+
+
+async def test_a_file_that_is_damaged_meanwhile_is_set_aside_and_the_others_follow(
+    open_store: Opener, tmp_path: Path
+) -> None:
+    one, other = await open_store(), await open_store()
+    await fill(one, blocks(range(3000)))
+    with sqlite3.connect(the_file(tmp_path)) as sql:
+        sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    spoil(the_file(tmp_path))
+    while not one.stats().warnings:
+        await found(one, *range(0, 3000, 7))
+    await until(lambda: one.stats().up)
+    await fill(one, blocks(range(10)))
+    assert the_file(tmp_path).name == "cache-2.sqlite3"
+    while await found(other, 3) == [False]:
+        await until(lambda: other.stats().up)
+    assert await found(one, 3, 100) == [True, False]
+    assert await found(other, 3, 100) == [True, False]
+
+
+async def test_many_damaged_entries_condemn_the_file(open_store: Opener, tmp_path: Path) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(100)))
+    with sqlite3.connect(the_file(tmp_path)) as sql:
+        sql.execute("UPDATE entries SET value=zeroblob(100)")
+    for number in range(DAMAGED_MOST + 1):
+        assert await found(store, number) == [False]
+    await until(lambda: store.stats().up and bool(store.stats().warnings))
+    assert "entries are damaged" in store.stats().warnings[0]
+    assert store.stats().damaged == {"checksum": DAMAGED_MOST + 1}
+
+
+async def test_a_folder_that_cannot_be_made_is_no_tier_and_says_why(open_store: Opener, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("a file")
+    store = await open_store(tmp_path / "plain" / "cache")
+    stats = store.stats()
+    assert not stats.up
+    assert stats.fault == "not a directory"
+    store.put(block_key(1), lasting(b"1"), inf)
+    assert await found(store, 1) == [False]
+    assert (store.stats().writes_dropped, store.stats().down) == (1, 1)
+
+
+async def test_a_purge_of_a_file_that_is_not_open_is_done_before_it_is_read(open_store: Opener, tmp_path: Path) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(5)))
+    await store.close()
+    barrier = tmp_path / "cache" / "lock"
+    barrier.unlink()
+    barrier.mkdir()
+    late = await open_store(again=0.05)
+    assert not late.stats().up
+    assert not (await late.purge(Selection(key=block_key(1)))).complete
+    barrier.rmdir()
+    await until(lambda: late.stats().up)
+    assert await found(late, *range(5)) == [True, False, True, True, True]
+
+
+# -- after a restart ------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_hot_is_read_ahead_the_latest_first_within_its_room(open_store: Opener) -> None:
+    store = await open_store()
+    entries = blocks(range(3 * AHEAD))
+    await fill(store, entries)
+    store.notice(entries)
+    await store.close()
+    store = await open_store()
+    ahead: dict[bytes, Entry] = {}
+    assert await store.read_ahead(inf, ahead.__setitem__) == len(entries)
+    assert {key: entry.result for key, entry in ahead.items()} == {key: entry.result for key, entry in entries.items()}
+    one = len(block_key(1)) + len(block(1))
+    assert await store.read_ahead(10 * one, ahead.__setitem__) in range(9, 13)
+
+
+async def test_without_a_file_nothing_is_read_ahead(open_store: Opener, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("a file")
+    store = await open_store(tmp_path / "plain" / "cache")
+    assert await store.read_ahead(1000, lambda _key, _entry: None) == 0

@@ -1,0 +1,147 @@
+"""Lookups that travel together, within their deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+
+from rpcaccel.core.cache.entry import Entry
+from rpcaccel.stores.disk.turns import SLOW_TURNS, Turns
+from tests.support.stores.disk import lasting
+from tests.support.waiting import until
+
+
+class Reader:
+    """Answers when it is told to: every key with itself."""
+
+    def __init__(self, *, hangs: bool = False) -> None:
+        self.hangs = hangs
+        self.jobs: list[tuple[Sequence[bytes], Callable[[Sequence[Entry | None]], None]]] = []
+        self.slow = 0
+
+    def __call__(self, keys: Sequence[bytes], answered: Callable[[Sequence[Entry | None]], None]) -> None:
+        self.jobs.append((keys, answered))
+        if not self.hangs:
+            asyncio.get_running_loop().call_soon(self.answer)
+
+    def answer(self) -> None:
+        keys, answered = self.jobs[-1]
+        answered([lasting(key) for key in keys])
+
+    def too_slow(self) -> None:
+        self.slow += 1
+
+
+async def looked_up(turns: Turns, *keys: bytes) -> list[bytes | None]:
+    answers: list[bytes | None] = []
+    for key in keys:
+        turns.ask(key, lambda entry: answers.append(None if entry is None else entry.result))
+    await until(lambda: len(answers) == len(keys))
+    return answers
+
+
+async def test_keys_of_one_turn_of_the_loop_travel_together() -> None:
+    reader = Reader()
+    turns = Turns(reader, 10.0, reader.too_slow)
+    assert await looked_up(turns, b"a", b"b", b"a") == [b"a", b"a", b"b"]
+    assert [keys for keys, _ in reader.jobs] == [[b"a", b"b"]]
+
+
+async def test_keys_that_come_while_a_job_is_under_way_make_the_next_one() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 10.0, reader.too_slow)
+    first = asyncio.ensure_future(looked_up(turns, b"a"))
+    await until(lambda: reader.jobs)
+    others = asyncio.ensure_future(looked_up(turns, b"b", b"c"))
+    await asyncio.sleep(0)
+    reader.answer()
+    assert await first == [b"a"]
+    await until(lambda: len(reader.jobs) == 2)
+    reader.answer()
+    assert await others == [b"b", b"c"]
+
+
+async def test_a_lookup_is_a_miss_after_its_deadline_and_the_answer_to_it_is_lost() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 0.01, reader.too_slow)
+    assert await looked_up(turns, b"a", b"b") == [None, None]
+    assert turns.late == 2
+    await until(lambda: turns.stuck)
+    reader.answer()
+    assert not turns.stuck
+    reader.hangs = False
+    assert await looked_up(turns, b"c") == [b"c"]
+
+
+async def test_a_lookup_that_was_not_sent_has_the_same_deadline() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 0.05, reader.too_slow)
+    first = asyncio.ensure_future(looked_up(turns, b"a"))
+    await until(lambda: reader.jobs)
+    assert await looked_up(turns, b"b") == [None]
+    assert await first == [None]
+    assert len(reader.jobs) == 1
+
+
+async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 0.001, reader.too_slow)
+    for _ in range(SLOW_TURNS):
+        assert reader.slow == 0
+        assert await looked_up(turns, b"a") == [None]
+        reader.answer()
+    assert reader.slow == 1
+
+
+async def test_a_disk_that_is_late_now_and_then_is_not() -> None:
+    reader = Reader()
+    turns = Turns(reader, 0.05, reader.too_slow)
+    for _ in range(SLOW_TURNS + 1):
+        reader.hangs = False
+        await looked_up(turns, b"a")
+        await looked_up(turns, b"b")
+        reader.hangs = True
+        await looked_up(turns, b"c")
+        reader.answer()
+    assert turns.late > SLOW_TURNS
+    assert reader.slow == 0
+
+
+async def test_giving_up_answers_everybody() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 10.0, reader.too_slow)
+    first = asyncio.ensure_future(looked_up(turns, b"a"))
+    await until(lambda: reader.jobs)
+    second = asyncio.ensure_future(looked_up(turns, b"b"))
+    await asyncio.sleep(0)
+    turns.give_up()
+    assert await first == [None]
+    assert await second == [None]
+    reader.answer()
+
+
+async def test_whoever_waits_is_told_in_the_context_in_which_he_asked() -> None:
+    word: ContextVar[str] = ContextVar("word", default="")
+    reader, heard = Reader(), []
+    turns = Turns(reader, 10.0, reader.too_slow)
+    word.set("mine")
+    turns.ask(b"a", lambda _entry: heard.append(word.get()))
+    word.set("later")
+    await until(lambda: heard)
+    assert heard == ["mine"]
+
+
+async def test_one_who_fails_to_take_his_answer_keeps_no_other_from_his() -> None:
+    reader, told = Reader(), []
+    turns = Turns(reader, 10.0, reader.too_slow)
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, about: errors.append(about["exception"]))
+
+    def fails(_entry: Entry | None) -> None:
+        raise ZeroDivisionError
+
+    turns.ask(b"a", fails)
+    turns.ask(b"a", told.append)
+    await until(lambda: told)
+    assert [type(error) for error in errors] == [ZeroDivisionError]
