@@ -13,9 +13,11 @@ from statistics import fmean, stdev
 
 from msgspec import Struct, field
 
+from rpcaccel.core.stats import counters
+
 _T95 = (inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 """Student's t, two-sided 95 %, by degrees of freedom."""
-HITS = frozenset({"local", "memory", "redis"})
+HITS = frozenset(source.label for source in counters.HITS)
 """Words of X-Rpcaccel-Cache for answers that cost no node anything."""
 
 

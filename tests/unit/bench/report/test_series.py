@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,13 @@ def test_blocks_of_a_range_count_as_one_source() -> None:
     series = Series()
     series.add(0.1, "", "partial; cached=3; of=4")
     assert series.sources == {"partial": 1}
+
+
+def test_every_tier_of_the_cache_counts_as_a_hit() -> None:
+    series = Series()
+    for source in ("local", "memory", "disk", "redis", "flight", "miss"):
+        series.add(0.1, "", source)
+    assert series.summary(1.0).hit_ratio == pytest.approx(4 / 6)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1), st.floats(0.01, 1))
