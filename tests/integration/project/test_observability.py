@@ -13,6 +13,7 @@ import yaml
 from rpcaccel.config.sections import ErrorsSettings
 from rpcaccel.controlplane.stats.metric_table import EXPOSED, Exposed
 from rpcaccel.core.replies.failure import FailureKind, is_node_fault
+from rpcaccel.core.stats.counters import HITS
 from tests.support.services import ROOT, Process, require
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboard.json"
@@ -129,6 +130,11 @@ def test_the_alert_about_failing_nodes_counts_what_is_their_own_fault() -> None:
     assert kinds[0].split("|") == [kind.value for kind in FailureKind if is_node_fault(kind.value)]
 
 
+def test_the_dashboard_counts_as_hits_what_the_proxy_does() -> None:
+    sources = {found for expression in dashboard() for found in re.findall(r'source=~"(local[^"]*)"', expression)}
+    assert sources == {"|".join(source.label for source in HITS)}
+
+
 def test_the_alerts_about_failing_calls_have_the_shares_of_the_settings() -> None:
     shares = [float(share) for expression in alerts() for share in re.findall(r'"refused".*> ([0-9.]+)', expression)]
     assert shares == [ErrorsSettings().warn, ErrorsSettings().bad]
@@ -142,7 +148,7 @@ def promtool(*arguments: str) -> str:
 
 
 def test_prometheus_accepts_the_rules() -> None:
-    assert "13 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "15 rules found" in promtool("check", "rules", "alerts.yml")
 
 
 def test_alerts_ring_when_they_should_and_only_then() -> None:
