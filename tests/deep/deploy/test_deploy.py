@@ -102,13 +102,26 @@ def test_the_proxys_variables_are_settings_or_arguments(tmp_path: Path) -> None:
     account = f'[admin.accounts.admin]\npassword = "{hash_password("x", log_n=4).reveal()}"\n'
     file.write_text(f'{account}[networks.n]\nnodes = ["http://a.example"]\n', encoding="utf-8")
     plain = {name: value for name, value in environment.items() if not VARIABLE.search(value)}
-    document = to_table(load(file, environ=plain))
+    disk = {"RPCACCEL_DISK__PATH": "/var/cache/rpcaccel", "RPCACCEL_DISK__SIZE": "20GB"}
+    assert disk.keys() <= environment.keys()
+    document = to_table(load(file, environ=plain | disk))
+    assert (document["disk"]["path"], document["disk"]["size"]) == ("/var/cache/rpcaccel", 20_000_000_000)
     assert document["admin"]["listen"] == "0.0.0.0:8889"
     assert document["admin"]["names"] == ["proxy"]
     assert document["redis"]["url"].startswith("redis://redis-primary")
     arguments = {found["envvar"] for command in commands().values() for found in command}
     others = {name for name, value in environment.items() if VARIABLE.search(value)} | {"RPCACCEL_STATE"}
-    assert others <= arguments | {"RPCACCEL_ADMIN_PASSWORD"}
+    assert others <= arguments | {"RPCACCEL_ADMIN_PASSWORD", *disk}
+
+
+def test_the_cache_on_disk_has_a_folder_that_stays_and_may_be_written_but_is_off_until_it_is_asked_for() -> None:
+    proxy = COMPOSE["services"]["proxy"]
+    assert "cache:/var/cache/rpcaccel" in proxy["volumes"]
+    assert proxy["environment"]["RPCACCEL_DISK__PATH"] == "${RPCACCEL_DISK__PATH:-}"
+    # A new volume takes over the owner of the folder that the image has in its place.
+    made = next(rest for name, rest in steps("proxy") if name == "RUN" and "--owner=rpcaccel" in rest)
+    assert "/var/cache/rpcaccel" in made.split()
+    assert {"CacheDirectory=rpcaccel", "CacheDirectoryMode=0700", "DynamicUser=yes"} <= set(UNIT.splitlines())
 
 
 def commands() -> dict[str, list[dict[str, Any]]]:
