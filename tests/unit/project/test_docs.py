@@ -49,7 +49,7 @@ def test_what_a_page_shows_as_a_file_is_valid(page: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_variable_that_a_page_names_is_one(page: Path) -> None:
     named = set(re.findall(rf"`({PREFIX}[A-Z0-9_]+)", page.read_text())) - {"RPCACCEL_CONFIG", "RPCACCEL_NODES"}
-    values = {"WORKERS": "2", "WEIGHT": "2", "SIZE": "1MB", "URL": "redis://a", "LISTEN": ":1", "FORMAT": "json"}
+    values = {"WORKERS": "2", "WEIGHT": "2", "SIZE": "1GB", "URL": "redis://a", "LISTEN": ":1", "FORMAT": "json"}
     for name in named - {"RPCACCEL_CHAIN", "RPCACCEL_SHARD", "RPCACCEL_DEBUG"}:
         load(EXAMPLE, environ={name: values.get(name.rpartition("_")[2], "1")})
 
