@@ -33,7 +33,7 @@ from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
 
-LOCAL = ("listen", "admin", "workers", "redis", "log", "tracing")
+LOCAL = ("listen", "admin", "workers", "disk", "redis", "log", "tracing")
 """Sections that each host has for itself."""
 EVERY = 0.2
 """Seconds between two looks at the board."""

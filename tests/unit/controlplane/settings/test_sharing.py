@@ -153,7 +153,7 @@ async def test_what_is_changed_on_one_host_is_in_force_on_the_other(wall: Wall) 
 
 async def test_what_belongs_to_a_host_stays_there(wall: Wall) -> None:
     one, other = await hosts(wall)
-    await one.ledger.change({"workers": 4, "log": {"level": "debug"}}, ME)
+    await one.ledger.change({"workers": 4, "log": {"level": "debug"}, "disk": {"size": "1GB"}}, ME)
     assert wall.posted is None
     await one.weigh("a", 2)
     await other.ledger.change({"listen": "127.0.0.1:7"}, ME)
