@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: run test test-all soak storms truth live lint format bench bench-hot bench-policies clean help prepare
+.PHONY: run test test-all soak storms truth disk live lint format bench bench-hot bench-policies clean help prepare
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -51,6 +51,9 @@ storms: prepare ## nodes that die, hang and come back under CALLS=100000 calls e
 truth: prepare ## STORMS=1000 long stories of the truth from number FROM=18 on; one that fails is told by its number
 	TRUTH_FROM=$(FROM) TRUTH_STORMS=$(STORMS) $(BIN)/python -m pytest -q $(PATIENT) \
 		tests/deep/truth/test_truth.py -k in_a_storm
+
+disk: prepare ## two workers that write to the disk tier are killed KILLS=50 times in mid-write
+	DISK_KILLS=$(KILLS) $(BIN)/python -m pytest -s $(PATIENT) tests/deep/disk/test_kills.py
 
 live: prepare ## ethers, viem and web3.py subscribed for BLOCKS=1000 while real nodes are killed KILLS=50 times
 	LIVE_BLOCKS=$(BLOCKS) LIVE_KILLS=$(KILLS) $(BIN)/python -m pytest -s $(PATIENT) \

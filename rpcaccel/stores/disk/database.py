@@ -186,7 +186,7 @@ class Database:
         than `pages` pages and has more of them."""
         over = self._number("PRAGMA page_count") - pages
         if over > 0 and self._number("PRAGMA freelist_count"):
-            # A script, since that is stepped to its end: a statement without columns is stepped once, which is one page.
+            # A script is stepped to its end. A statement without columns is stepped once, which is one page.
             self._sql.executescript(f"PRAGMA incremental_vacuum({min(over, OVER)})")
             over = self._number("PRAGMA page_count") - pages
         return over > 0 and self._number("PRAGMA freelist_count") > 0
