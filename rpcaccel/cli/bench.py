@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
@@ -314,15 +315,21 @@ def measured(
     return INTERRUPTED if stopped else code
 
 
-def watched(work: Callable[[Watch], Awaitable[T]]) -> tuple[T, bool]:
-    """Run `work` under a progress bar; what it returns, and whether Ctrl-C ended it early. Raises what it raises."""
+def watched(
+    work: Callable[[Watch], Awaitable[T]], *signals: Signals, every: float = progress_bar.EVERY
+) -> tuple[T, bool]:
+    """Run `work` under a progress bar; what it returns, and whether Ctrl-C, or one of these signals, ended it early.
+    Raises what it raises.
+
+    `every`: seconds between lines about the progress where there is no terminal.
+    """
     from rpcaccel.bench.load.progress import Watch
     from rpcaccel.dataplane import event_loop
 
     async def main() -> tuple[T, bool]:
-        with progress_bar.progress() as progress:
+        with progress_bar.progress(every) as progress:
             watch = Watch(progress)
-            with watch.interruptible():
+            with watch.interruptible(*signals):
                 return await work(watch), watch.stopped
 
     return event_loop.run(main())

@@ -23,10 +23,13 @@ def console() -> Console:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[str, float], None]]:
-    """A function that shows on stderr what is being done, and which share of all is done (0..1)."""
+def progress(every: float = EVERY) -> Iterator[Callable[[str, float], None]]:
+    """A function that shows on stderr what is being done, and which share of all is done (0..1).
+
+    `every`: seconds between lines where there is no terminal.
+    """
     if not sys.stderr.isatty():
-        yield _Lines()
+        yield _Lines(every)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -42,11 +45,12 @@ def progress() -> Iterator[Callable[[str, float], None]]:
 class _Lines:
     """Prints a line about the progress, at most one every few seconds."""
 
-    def __init__(self) -> None:
-        self._said_at = 0.0
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._said_at = float("-inf")
 
     def __call__(self, text: str, share: float) -> None:
         now = time.monotonic()
-        if now - self._said_at >= EVERY:
+        if now - self._said_at >= self._every:
             self._said_at = now
             typer.echo(f"{share * 100:3.0f} %  {text}", err=True)

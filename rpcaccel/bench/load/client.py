@@ -72,6 +72,8 @@ class LoadReply(Struct, frozen=True, gc=False):
     """The value of X-Rpcaccel-Cache; empty where there is none."""
     keep: bool = True
     """Whether the connection may carry another request."""
+    retry_after: str = ""
+    """The value of Retry-After; empty where there is none, and with status 200."""
 
 
 Outcome = LoadReply | str
@@ -161,7 +163,8 @@ class _Connection(asyncio.Protocol):
 
 
 def _reply(reader: HttpReplyReader) -> LoadReply:
-    return LoadReply(reader.status, reader.body, reader.header("x-rpcaccel-cache"), reader.keep)
+    pause = "" if reader.status == 200 else reader.header("retry-after")
+    return LoadReply(reader.status, reader.body, reader.header("x-rpcaccel-cache"), reader.keep, pause)
 
 
 class ConnectionPool:

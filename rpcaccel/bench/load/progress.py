@@ -45,19 +45,22 @@ class Watch:
         self._progress(self._text, self._from + (self._to - self._from) * min(1.0, share))
 
     @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Ctrl-C ends the measurement, not the program; a second one ends the program."""
+    def interruptible(self, *signals: signal.Signals) -> Iterator[None]:
+        """Ctrl-C, or these signals, end the measurement, not the program; a second one ends the program."""
         loop = asyncio.get_running_loop()
+        numbers = signals or (signal.SIGINT,)
 
-        def interrupt() -> None:
-            loop.remove_signal_handler(signal.SIGINT)
+        def interrupt(number: signal.Signals) -> None:
+            loop.remove_signal_handler(number)
             self.stop.set()
 
-        loop.add_signal_handler(signal.SIGINT, interrupt)
+        for number in numbers:
+            loop.add_signal_handler(number, interrupt, number)
         try:
             yield
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            for number in numbers:
+                loop.remove_signal_handler(number)
 
     async def unless_stopped(self, first: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine that runs before the measurement. Raises StoppedError when stopped meanwhile."""
