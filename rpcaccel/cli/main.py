@@ -30,6 +30,7 @@ from rpcaccel.cli.serve import serve
 from rpcaccel.cli.settings import settings
 from rpcaccel.cli.simnode import simnode
 from rpcaccel.cli.subscriptions import subscriptions
+from rpcaccel.cli.warm import warm
 from rpcaccel.config.errors import ConfigError
 from rpcaccel.controlplane.workers.sockets import ListenError
 
@@ -41,6 +42,7 @@ app.command()(demo)
 app.command()(check)
 app.command()(explain)
 app.command()(purge)
+app.command()(warm)
 app.command()(nodes)
 app.add_typer(node)
 app.command(context_settings={"ignore_unknown_options": True})(weight)  # for a number below 0
@@ -81,6 +83,7 @@ def rpcaccel(
     rpcaccel weight a 5                      give one of them another weight
     rpcaccel errors                          the errors that its clients got
     rpcaccel explain eth_gasPrice            how it treats a call
+    rpcaccel warm --blocks 0..9999           fill its cache with these blocks
     rpcaccel bench --help                    measure it, and your own nodes
     """
 

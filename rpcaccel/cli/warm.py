@@ -1,0 +1,297 @@
+"""`rpcaccel warm`: fill the cache of a running proxy with the answers about a range of blocks."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from msgspec import Struct
+
+from rpcaccel.cli import admin_client, bench, completion
+from rpcaccel.config.names import NAME
+
+if TYPE_CHECKING:
+    from rpcaccel.bench.load.progress import Watch
+    from rpcaccel.cli.warm_proxy import ProxyFacts, WarmedProxy
+    from rpcaccel.warming.block_calls import BlockCall
+    from rpcaccel.warming.job import WarmingJob
+    from rpcaccel.warming.runner import WarmingRunner
+
+DEFAULT = "http://127.0.0.1:8888"
+EVERY = 10.0
+"""Seconds between lines about the progress where there is no terminal."""
+SETTLE = 5.0
+"""Seconds that a tier gets to write what waits when it does not keep up."""
+_BLOCK = re.compile(r"0x[0-9a-fA-F]{1,15}|[0-9]{1,18}")
+
+
+class _Request(Struct, frozen=True, kw_only=True):
+    """The flags of a run, read."""
+
+    proxy: str
+    network: str
+    first: int
+    last: int | Literal["final"]
+    methods: tuple[str, ...]
+    calls: tuple[str, ...]
+    rate: float
+    at_once: int
+    leave: float
+    timeout: float
+    state: Path | None
+    anew: bool
+    admin: str
+
+
+def warm(  # noqa: PLR0913, PLR0917 -- an argument for each flag
+    proxy: Annotated[
+        str, typer.Argument(metavar="PROXY", help="The proxy's URL, with a key in it if the proxy wants one.")
+    ] = DEFAULT,
+    blocks: Annotated[
+        str, typer.Option(metavar="A..B", help="Block A to block B; `final` or nothing for B: the newest final one.")
+    ] = "",
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="What is fetched of each block: methods with commas between them.")
+    ] = "",
+    call: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CALL", help="A call of your own: 'METHOD [PARAMS]', see below. May be repeated."),
+    ] = None,
+    network: Annotated[
+        str, typer.Option(metavar="NAME", help="Of which network; the main one.", autocompletion=completion.networks)
+    ] = "",
+    rate: Annotated[
+        float, typer.Option("--rate", "-r", min=0.0, max=1e6, metavar="N", help="Calls a second at most; 0: any.")
+    ] = 0.0,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, max=64, metavar="N", help="Calls at once.")] = 4,
+    leave: Annotated[
+        str, typer.Option(metavar="SHARE", help="What clients keep of each node's quota for a day and a month.")
+    ] = "50%",
+    timeout: bench.Timeout = 60.0,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds how far it is; rpcaccel-warm-NETWORK.json if unset.")
+    ] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Begin at A, whatever that file says.")] = False,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
+) -> int:
+    """Fill the cache of a running proxy: make the calls that clients will make about each block of a range.
+
+    Without --methods: eth_getBlockByNumber, with whole transactions and without, and on Harmony hmyv2_getBlockByNumber.
+
+    The same command goes on where it was stopped, and tries again what failed. Exit code 1 if anything is left out.
+
+    In the params of --call, {block} is the number, {hex} the number as 0x…, {hash} the block's hash, {tx} the hash of
+    each transaction, {staking} that of each staking transaction.
+
+    Examples:
+    rpcaccel warm --blocks 70000000..
+    rpcaccel warm --blocks 0..9999 --methods eth_getBlockByNumber,eth_getLogs
+    rpcaccel warm http://host:8888/key/KEY --blocks 0..9 --admin host:8889
+    rpcaccel warm --blocks 0..9 --rate 5 --call 'eth_getCode ["0x…","{hex}"]'
+    """
+    from rpcaccel.dataplane import event_loop
+
+    first, last = _range(blocks)
+    if network and not re.fullmatch(NAME, network):
+        raise typer.BadParameter(f"--network: found {network!r}, expected the name of a network")
+    asked = _Request(
+        proxy=proxy, network=network, first=first, last=last, calls=tuple(call or ()), rate=rate, at_once=at_once,
+        methods=tuple(name.strip() for name in methods.split(",") if name.strip()), leave=_share(leave),
+        timeout=timeout, state=state, anew=anew, admin=admin,
+    )  # fmt: skip
+    bench.target(_url(asked))  # a faulty URL is told first
+    return _run(event_loop.run(_prepared(asked)), as_json=as_json)
+
+
+def _range(text: str) -> tuple[int, int | Literal["final"]]:
+    """The first and the last block. Raises typer.BadParameter."""
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise typer.BadParameter(f"--blocks: found {text!r}, expected A..B, or A.. up to the newest final block")
+    begin = _block("A", first)
+    if last in ("", "final"):
+        return begin, "final"
+    end = _block("B", last)
+    if begin > end:
+        raise typer.BadParameter(f"--blocks: A is {begin}, which is above B, {end}")
+    return begin, end
+
+
+def _block(name: str, text: str) -> int:
+    if not _BLOCK.fullmatch(text):
+        more = ", or final" if name == "B" else ""
+        raise typer.BadParameter(f"--blocks: {name} is {text!r}, expected a block such as 1234 or 0x4d2{more}")
+    return int(text, 0) if text.startswith("0x") else int(text)
+
+
+def _share(text: str) -> float:
+    """A share of 0 to 1. Raises typer.BadParameter."""
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise typer.BadParameter(f"--leave: found {text!r}, expected a share such as 50%")
+    return found
+
+
+def _url(asked: _Request) -> str:
+    from rpcaccel.cli import warm_proxy
+
+    return warm_proxy.called(asked.proxy, asked.network)
+
+
+class _Prepared(Struct, frozen=True, kw_only=True):
+    """What is known before the first block."""
+
+    asked: _Request
+    facts: ProxyFacts
+    calls: tuple[BlockCall, ...]
+    job: WarmingJob
+    file: Path
+
+
+async def _prepared(asked: _Request) -> _Prepared:
+    """Learn what is there, and say what the operator should know. Raises RemoteError and typer.BadParameter."""
+    from rpcaccel.bench.load.client import ConnectionPool
+    from rpcaccel.cli import warm_proxy, warm_texts
+
+    async with ConnectionPool(bench.target(_url(asked)), 1) as pool:
+        proxy = warm_proxy.WarmedProxy(pool, asked.admin, asked.timeout)
+        facts = await _facts(proxy, asked)
+        calls = _calls(asked, facts.chain)
+        newest = await proxy.newest(facts, calls)
+        file = asked.state or Path(f"rpcaccel-warm-{facts.network}.json")
+        job = _job(asked, facts, calls, newest, file)
+        not_kept = await proxy.not_kept(facts, calls, asked.first)
+    _write(file, job.save())
+    for line in warm_texts.warnings(facts, job, not_kept):
+        typer.echo(f"rpcaccel: {line}", err=True)
+    return _Prepared(asked=asked, facts=facts, calls=calls, job=job, file=file)
+
+
+async def _facts(proxy: WarmedProxy, asked: _Request) -> ProxyFacts:
+    """What the admin side tells of the network; where it does not answer, that is said, and the job goes on."""
+    from rpcaccel.cli import warm_proxy
+
+    try:
+        document = await warm_proxy.read_settings(asked.admin)
+    except admin_client.RemoteError as error:
+        typer.echo(f"rpcaccel: {error}", err=True)
+        typer.echo("rpcaccel: it goes on without: quotas of nodes are not looked at", err=True)
+        return await proxy.guessed(asked.network)
+    return warm_proxy.told(document, _url(asked), asked.network)
+
+
+def _calls(asked: _Request, chain: str) -> tuple[BlockCall, ...]:
+    """The calls to make. Raises typer.BadParameter."""
+    from rpcaccel.warming import block_calls
+
+    named = asked.methods or (() if asked.calls else block_calls.usual(chain))
+    try:
+        found = block_calls.of_methods(named, chain)
+    except ValueError as error:
+        raise typer.BadParameter(f"--methods: {error}") from None
+    try:
+        return tuple(dict.fromkeys((*found, *map(block_calls.written, asked.calls))))
+    except ValueError as error:
+        raise typer.BadParameter(f"--call: {error}") from None
+
+
+def _job(asked: _Request, facts: ProxyFacts, calls: tuple[BlockCall, ...], newest: int, file: Path) -> WarmingJob:
+    """The job, gone on with where its file is. Raises typer.BadParameter."""
+    from rpcaccel.warming import job
+
+    order = job.WarmingOrder(facts.network, asked.first, asked.last, tuple(map(str, calls)))
+    try:
+        saved = None if asked.anew else job.read(file.read_bytes())
+    except FileNotFoundError:
+        saved = None
+    except OSError as error:
+        raise typer.BadParameter(f"--state {file} cannot be read: {error.strerror}") from None
+    except job.JobError as error:
+        raise typer.BadParameter(f"{file} {error}; --anew writes over it") from None
+    try:
+        job.check_same(saved, order)
+    except job.JobError as error:
+        raise typer.BadParameter(f"{file} {error}; --anew begins anew, --state names another file") from None
+    try:
+        return job.WarmingJob(order, newest, saved)
+    except job.JobError as error:
+        raise typer.BadParameter(f"--blocks: {error}") from None
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Replace the job's file. Raises typer.BadParameter."""
+    from rpcaccel.controlplane.settings.state_file import write_whole
+
+    try:
+        write_whole(file, content)
+    except OSError as error:
+        raise typer.BadParameter(f"--state {file} cannot be written: {error.strerror}") from None
+
+
+def _run(prepared: _Prepared, *, as_json: bool) -> int:
+    """Do the job, save it, and tell how it ended; returns the exit code."""
+    from rpcaccel.cli import warm_texts
+
+    job, file, began = prepared.job, prepared.file, time.monotonic()
+    runner, stopped = bench.watched(lambda watch: _filled(watch, prepared), SIGINT, SIGTERM, every=EVERY)
+    seconds = time.monotonic() - began
+    if as_json:
+        admin_client.show_json(warm_texts.document(runner, prepared.facts, seconds))
+    else:
+        typer.echo(warm_texts.summary(runner, prepared.facts, seconds))
+    for line in warm_texts.complaints(runner, file):
+        typer.echo(f"rpcaccel: {line}", err=True)
+    if job.complete:
+        file.unlink(missing_ok=True)
+    else:
+        _write(file, job.save())
+    if runner.broken or job.given_up or runner.tally.unwritten:
+        return 1
+    return bench.INTERRUPTED if stopped else 0
+
+
+async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
+    """Run the job until it is done, given up or stopped."""
+    from rpcaccel.bench.load.client import ConnectionPool
+    from rpcaccel.cli import warm_proxy, warm_texts
+    from rpcaccel.controlplane.settings.state_file import write_whole
+    from rpcaccel.warming.block_calls import BlockRound
+    from rpcaccel.warming.pace import Pace
+    from rpcaccel.warming.quota_guard import QuotaGuard
+    from rpcaccel.warming.runner import WarmingRunner
+
+    asked, job = prepared.asked, prepared.job
+
+    def show(runner: WarmingRunner) -> None:
+        watch.part(warm_texts.progress(runner), 0, 1)
+        watch.at((job.done + job.given_up) / max(1, job.blocks))
+
+    def behind(unwritten: int) -> None:
+        runner.tally.unwritten += unwritten
+        runner.slow_down(SETTLE, "answers come faster than they are written")
+
+    async with ConnectionPool(bench.target(_url(asked)), asked.at_once) as pool:
+        proxy = warm_proxy.WarmedProxy(pool, asked.admin, asked.timeout)
+        looks = warm_proxy.AdminLooks(proxy, prepared.facts, asked.leave, behind)
+        runner = WarmingRunner(
+            job,
+            BlockRound.of(prepared.calls, prepared.facts.chain),
+            proxy.post,
+            pace=Pace(asked.rate),
+            guard=QuotaGuard(looks.spare) if prepared.facts.told else None,
+            watch=watch,
+            show=show,
+            save=lambda content: write_whole(prepared.file, content),
+        )
+        await runner.run(asked.at_once)
+        if prepared.facts.told:
+            await looks.spare()  # the last answers may be among those that were not written
+    return runner

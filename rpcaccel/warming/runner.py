@@ -1,0 +1,235 @@
+"""Runs a job: makes its calls, a few at once, and notes what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from rpcaccel.bench.load.client import LoadReply, Outcome
+from rpcaccel.bench.load.progress import Watch
+from rpcaccel.bench.load.workload import LoadCall
+from rpcaccel.warming.block_calls import BlockCall, BlockParts, BlockRound, read_block
+from rpcaccel.warming.call_verdict import CallVerdict, judge
+from rpcaccel.warming.job import WarmingJob, WarmingTally
+from rpcaccel.warming.pace import Pace, backoff
+from rpcaccel.warming.quota_guard import QuotaGuard
+
+TRIES = 4
+"""The times a call is made that fails, before the job goes on without it."""
+PATIENCE = 900.0
+"""Seconds for which one call is put off because the proxy is busy or away."""
+GIVE_UP = 50
+"""Blocks in a row that fail until the whole job is given up."""
+LOOK = 0.5
+"""Seconds between two looks whether the quotas allow another call."""
+SHOW = 0.5
+"""Seconds between two updates of the progress."""
+SAVE = 5.0
+"""Seconds between two writes of the job's file."""
+_RECENT = 60
+"""Updates of the progress over which a rate is taken."""
+
+Post = Callable[[bytes], Awaitable[Outcome]]
+Save = Callable[[bytes], None]
+
+
+class _StoppedJob(Exception):
+    """The job is to end; the block under way is not done."""
+
+
+class Rates(Struct, frozen=True):
+    """How fast the job was lately."""
+
+    calls: float = 0.0
+    blocks: float = 0.0
+    """Each a second."""
+
+    def left(self, blocks: int) -> float | None:
+        """Seconds that so many blocks will take; None while nothing is known."""
+        return blocks / self.blocks if self.blocks > 0 else None
+
+
+class WarmingRunner:
+    """One run of a job. Belongs to the running loop."""
+
+    def __init__(
+        self,
+        job: WarmingJob,
+        round_: BlockRound,
+        post: Post,
+        *,
+        pace: Pace | None = None,
+        guard: QuotaGuard | None = None,
+        watch: Watch | None = None,
+        show: Callable[[WarmingRunner], None] = lambda _runner: None,
+        save: Save = lambda _file: None,
+    ) -> None:
+        """`show` is called now and then to tell the progress, `save` with what the job's file is to hold; it may
+        block."""
+        self.job = job
+        self.tally = WarmingTally()
+        self.trouble = ""
+        """Why the proxy is asked less just now; empty while nothing is wrong."""
+        self.broken = ""
+        """Why the job was given up; empty when it was not."""
+        self._round = round_
+        self._post = post
+        self._pace = pace or Pace()
+        self._guard = guard
+        self._watch = watch or Watch()
+        self._show = show
+        self._save = save
+        self._loop = asyncio.get_running_loop()
+        self._seen: deque[tuple[float, int, int]] = deque(maxlen=_RECENT)
+
+    def __repr__(self) -> str:
+        return f"<WarmingRunner of {self.job!r}>"
+
+    async def run(self, at_once: int) -> None:
+        """Do the job with so many calls at once, until it is done, given up or stopped. The job is not saved at the
+        end: that is left to the caller."""
+        if self._guard is not None:
+            await self._guard.look()
+        beside = [asyncio.create_task(self._tell()), asyncio.create_task(self._keep())]
+        if self._guard is not None:
+            beside.append(asyncio.create_task(self._guard.watch()))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(at_once):
+                    group.create_task(self._work())
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            self._show(self)
+
+    def slow_down(self, seconds: float, why: str) -> None:
+        """Make no call for so long."""
+        self.trouble = why
+        self._pace.hold(seconds, self._loop.time())
+
+    @property
+    def paused(self) -> str:
+        """Why no call is made at all, or fewer; empty while all is well."""
+        return (self._guard.why if self._guard is not None else "") or self.trouble
+
+    @property
+    def rates(self) -> Rates:
+        """How fast the job was in the last half minute."""
+        if len(self._seen) < 2:
+            return Rates()
+        (began, calls, blocks), (now, calls_now, blocks_now) = self._seen[0], self._seen[-1]
+        return Rates((calls_now - calls) / (now - began), (blocks_now - blocks) / (now - began))
+
+    async def _tell(self) -> None:
+        while True:
+            handled = self.job.done + self.job.given_up
+            self._seen.append((self._loop.time(), self.tally.calls + self.tally.failed_calls, handled))
+            self._show(self)
+            await asyncio.sleep(SHOW)
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE)
+            try:
+                self._save(self.job.save())  # nobody is held up but the job itself
+            except OSError as error:
+                self._break(f"the job's file cannot be written: {error.strerror}")
+
+    def _break(self, why: str) -> None:
+        self.broken = self.broken or why
+        self._watch.stop.set()
+
+    async def _work(self) -> None:
+        """Do one block after the other."""
+        while not self._watch.stopped and (block := self.job.take()) is not None:
+            try:
+                well = await self._block(block)
+            except _StoppedJob:
+                return
+            self.job.finish(block, well=well)
+            if self.job.failed_in_a_row >= GIVE_UP:
+                self._break(f"{GIVE_UP} blocks in a row failed")
+
+    async def _block(self, number: int) -> bool:
+        """Make all calls about a block; whether each was answered."""
+        well = True
+        for call in self._round.plain:
+            well &= await self._all(number, call)
+        for source, calls in self._round.inner:
+            (params,) = source.texts(number)
+            result = await self._ask(number, source, params)
+            parts = None if result is None else read_block(result)
+            if result is not None and parts is None:
+                self.tally.failed(number, source.method, "the answer is no block with hashes")
+            well &= parts is not None
+            for call in calls if parts is not None else ():
+                well &= await self._all(number, call, parts)
+        return well
+
+    async def _all(self, number: int, call: BlockCall, parts: BlockParts | None = None) -> bool:
+        well = True
+        for params in call.texts(number, parts or BlockParts()):
+            well &= await self._ask(number, call, params) is not None
+        return well
+
+    async def _ask(self, number: int, call: BlockCall, params: str) -> bytes | None:
+        """The result of a call, which is repeated as long as that may help; None when it was given up."""
+        body = LoadCall(call.method, params.encode()).body(1)
+        tries = waits = 0
+        waited = 0.0
+        while True:
+            await self._turn()
+            outcome = await self._post(body)
+            found = judge(outcome)
+            if found.next == "done":
+                self._answered(outcome)
+                return found.result
+            if found.next in ("slower", "gone"):
+                waits += 1
+                if waited < PATIENCE:
+                    waited += self._put_off(found, waits)
+                    continue
+                if found.next == "gone":
+                    self._break(f"nobody answers: {found.text}")
+                    raise _StoppedJob
+            tries += 1
+            if tries >= TRIES or found.next in ("slower", "give-up"):
+                self.tally.failed(number, call.method, found.text)
+                return None
+            self.trouble = found.text
+            await self._watch.pause(backoff(tries))
+
+    def _answered(self, outcome: Outcome) -> None:
+        assert isinstance(outcome, LoadReply)
+        there = self.tally.there
+        self.tally.answered(outcome.cache.partition(";")[0], len(outcome.body))
+        if self._guard is not None and self.tally.there > there:
+            self._guard.give_back()
+
+    def _put_off(self, found: CallVerdict, waits: int) -> float:
+        """Hold the whole job for as long as the proxy says, or longer each time; for how many seconds."""
+        pause = backoff(waits) if found.pause is None else max(1.0, found.pause)
+        self.slow_down(pause, found.text)
+        return pause
+
+    async def _turn(self) -> None:
+        """Wait until a call may be made. Raises _StoppedJob when the job is to end."""
+        while not self._watch.stopped:
+            if self._guard is not None and not self._guard.free:
+                await self._watch.pause(LOOK)
+                continue
+            now = self._loop.time()
+            if (wait := self._pace.wait(now)) > 0:
+                await self._watch.pause(wait)
+                continue
+            # No await between the checks above and what follows: another task would take the same turn.
+            self._pace.take(now)
+            self.trouble = ""
+            if self._guard is not None:
+                self._guard.spend()
+            return
+        raise _StoppedJob
