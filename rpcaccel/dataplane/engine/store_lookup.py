@@ -68,8 +68,12 @@ class StoreLookup:
         return f"<lookup of {self._plan.method}{'' if self._open else ', over'}>"
 
     def begin(self) -> None:
-        """Ask the tiers; `done` may be called before this returns."""
+        """Ask the tiers; `done` may be called before this returns. They are not asked while they are being purged of
+        what is left of a chain that began anew."""
         shared, plan = self._shared, self._plan
+        if self._network.sight.forgetting:
+            self._found(None)
+            return
         if plan.rule.names_transaction is not None:
             self._looks += 1
             if not shared.sends.look(self._network, plan, self._answered):

@@ -17,7 +17,8 @@ from rpcaccel.stores.disk.entry_names import names_under, number_in
 
 FORMAT = 1
 """Increased whenever the tables or the form of values change."""
-_VERSION = FORMAT * 1000 + SCHEMA
+VERSION = FORMAT * 1000 + SCHEMA
+"""What a file must have been made for."""
 _APPLICATION = int.from_bytes(b"rpca", "big")
 PAGE = 4096
 """Bytes of a page."""
@@ -68,7 +69,7 @@ class Database:
         sql = self._sql
         made_for = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
         new = made_for == (0, 0) and self._number("SELECT count(*) FROM sqlite_master") == 0
-        if not new and made_for != (_APPLICATION, _VERSION):
+        if not new and made_for != (_APPLICATION, VERSION):
             raise DiskFault(DiskFaultKind.DAMAGED, "its file is of another version or program")
         if new:
             sql.execute(f"PRAGMA page_size={PAGE}")
@@ -84,7 +85,7 @@ class Database:
                 for statement in _TABLES.split(";")[:-1]:
                     sql.execute(statement)
                 sql.execute(f"PRAGMA application_id={_APPLICATION}")
-                sql.execute(f"PRAGMA user_version={_VERSION}")
+                sql.execute(f"PRAGMA user_version={VERSION}")
 
     def close(self) -> None:
         """Close the connection."""

@@ -16,7 +16,7 @@ from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.base import NoStore, PurgeResult, StoreStats
 from rpcaccel.stores.disk.open_file import AGAIN, OpenFile
 from rpcaccel.stores.disk.reading import Reading, ReadResult
-from rpcaccel.stores.disk.turns import Turns
+from rpcaccel.stores.disk.turns import Answered, Turns
 from rpcaccel.stores.disk.write_queue import WriteQueue
 from rpcaccel.stores.disk.writing import BatchOutcome
 
@@ -127,17 +127,17 @@ class DiskStore(NoStore):
             told(waiting)
         return True
 
-    def _read(self, keys: Sequence[bytes], answered: Callable[[Sequence[Entry | None]], None]) -> None:
+    def _read(self, keys: Sequence[bytes], answered: Answered) -> None:
         middle = self._file.state.middle
 
         def done(result: ReadResult | None) -> None:
             if result is None:
                 answered(())
                 return
-            found = sum(entry is not None for entry in result.entries)
-            self._hits += found
-            self._misses += len(result.entries) - found - len(result.damaged)
-            answered(result.entries)
+            if answered(result.entries):
+                found = sum(entry is not None for entry in result.entries)
+                self._hits += found
+                self._misses += len(result.entries) - found - len(result.damaged)
             self._note(result)
 
         self._file.read(lambda reading: reading.read(keys, middle), done)
@@ -179,7 +179,7 @@ class DiskStore(NoStore):
         """Queue an entry that never expires; others are not kept here."""
         if ttl < inf:
             return
-        if not self._file.up or self._file.fault or not self._queue.put(key, entry):
+        if not self._file.writable or not self._queue.put(key, entry):
             self._dropped += 1
         elif self._queue.full_batch:
             self._flush()
@@ -191,7 +191,7 @@ class DiskStore(NoStore):
         if self._next_flush is not None:
             self._next_flush.cancel()
             self._next_flush = None
-        if self._queue and self._file.up and not self._file.busy:
+        if self._queue and self._file.writable and not self._file.busy:
             batch = self._queue.take()
             self._file.write(lambda writing: writing.write(batch), self._count, in_any_case=self._landed)
 
@@ -201,6 +201,7 @@ class DiskStore(NoStore):
             self._failed += count
 
     def _count(self, written: BatchOutcome) -> None:
+        self._file.was_written()
         self._written += written.written
         self._dropped += written.refused
         if written.numbered:
@@ -209,7 +210,7 @@ class DiskStore(NoStore):
     def notice(self, hot: Mapping[bytes, Entry]) -> None:
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a
         restart. Does nothing while something else is written."""
-        if self._file.up and not self._file.busy and not self._file.fault:
+        if self._file.writable and not self._file.busy:
             self._file.write(lambda writing: writing.notice(hot), self._count)
 
     def resize(self, size: int) -> None:

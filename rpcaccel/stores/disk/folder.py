@@ -1,8 +1,9 @@
-"""The files of the disk tier in its folder: `cache-1.sqlite3`, `cache-2.sqlite3` and so on, the highest one in use.
+"""The files of the disk tier in its folder: `cache-VERSION-1.sqlite3`, `cache-VERSION-2.sqlite3` and so on.
 
-A file that cannot be trusted is set aside by beginning the next one. It is not renamed, because other processes may
-have it open, and SQLite finds the files that belong to a database by its name. A file that was set aside is removed
-when the one in use needs its room. Every process of a host comes to the same file, since a lock guards the decision.
+Of the files of its own version a process uses the one with the highest number. A file that cannot be trusted is set
+aside by beginning the next one. It is not renamed, because other processes may have it open, and SQLite finds the files
+that belong to a database by its name. Files that were set aside, and those of other versions, are removed when the one
+in use needs their room. Every process of a host comes to the same file, since a lock guards the decision.
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-_NAME = re.compile(r"cache-([1-9][0-9]{0,8})\.sqlite3")
+_NAME = re.compile(r"cache-([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\.sqlite3")
 _PARTS = ("", "-wal", "-shm", "-journal")
 """What SQLite puts behind the name of a database for the files that belong to it."""
 
 
-class Folder:
-    """A folder that belongs to the disk tier."""
+class CacheFile(NamedTuple):
+    """One file of the tier."""
 
-    def __init__(self, path: Path) -> None:
+    version: int
+    number: int
+
+
+class Folder:
+    """A folder that belongs to the disk tier, as processes of one version use it."""
+
+    def __init__(self, path: Path, version: int) -> None:
         self.path = path
+        self.version = version
 
     def __repr__(self) -> str:
         return f"<Folder {self.path}>"
@@ -43,28 +53,46 @@ class Folder:
         finally:
             os.close(descriptor)
 
-    def numbers(self) -> list[int]:
-        """The numbers of the files that are there, the lowest first. Raises OSError."""
-        return sorted({int(found[1]) for name in os.listdir(self.path) if (found := _NAME.match(name))})
-
     def newest(self) -> int:
         """The number of the file in use; 1 where there is none yet. Raises OSError."""
-        return max(self.numbers(), default=1)
+        return max((file.number for file in self._all() if file.version == self.version), default=1)
 
     def file(self, number: int) -> Path:
         """The path of the file with this number."""
-        return self.path / f"cache-{number}.sqlite3"
+        return self._path(CacheFile(self.version, number))
 
     def size(self, number: int) -> int:
-        """Bytes on the disk of the file with this number and of those that belong to it."""
+        """Bytes of the file with this number."""
+        return self._size(CacheFile(self.version, number))
+
+    def others(self, number: int) -> list[CacheFile]:
+        """All files but the one with this number. Raises OSError."""
+        return [file for file in self._all() if file != (self.version, number)]
+
+    def bytes_beside(self, number: int) -> int:
+        """Bytes of all files but the one with this number. Raises OSError."""
+        return sum(map(self._size, self.others(number)))
+
+    def remove_others(self, number: int) -> None:
+        """Remove all files that nobody needs beside the one with this number. Processes that have one open may go on
+        using it. Raises OSError."""
+        for file in self.others(number):
+            if file.version != self.version or file.number < number:
+                for part in _PARTS:
+                    with suppress(OSError):
+                        os.unlink(f"{self._path(file)}{part}")
+
+    def _all(self) -> list[CacheFile]:
+        found = map(_NAME.fullmatch, os.listdir(self.path))
+        return [CacheFile(int(match[1]), int(match[2])) for match in found if match]
+
+    def _path(self, file: CacheFile) -> Path:
+        return self.path / f"cache-{file.version}-{file.number}.sqlite3"
+
+    def _size(self, file: CacheFile) -> int:
+        """Bytes of a file and of those that belong to it."""
         total = 0
         for part in _PARTS:
             with suppress(OSError):
-                total += os.stat(f"{self.file(number)}{part}").st_size
+                total += os.stat(f"{self._path(file)}{part}").st_size
         return total
-
-    def remove(self, number: int) -> None:
-        """Remove the file with this number. Processes that have it open may go on using it."""
-        for part in _PARTS:
-            with suppress(OSError):
-                os.unlink(f"{self.file(number)}{part}")

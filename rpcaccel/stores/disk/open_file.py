@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rpcaccel.core.cache.entry import Selection
+from rpcaccel.stores.disk.database import VERSION
 from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind, fault_of
 from rpcaccel.stores.disk.folder import Folder
 from rpcaccel.stores.disk.job_thread import Job, JobThread
@@ -78,12 +79,12 @@ class OpenFile:
         self.state = FileState()
         """The file as it was lately."""
         self.fault = ""
-        """Why the file cannot be used, or not be written; empty: it can be."""
+        """Why the file cannot be used, or could not be written lately; empty: it can be."""
         self.errors = 0
         self._again, self._stuck = again, stuck
         self._left = left
         self._free = free
-        self._writing = Writing(Folder(folder), size)
+        self._writing = Writing(Folder(folder, VERSION), size)
         self._reading: Reading | None = None
         self._state = _State.NEW
         self._was_up = False
@@ -97,6 +98,8 @@ class OpenFile:
         """When a file was set aside (the loop's seconds), and the sentence about it."""
         self._busy_since: float | None = None
         """When the job began that the writing thread has; a purge does not count."""
+        self._look_due = False
+        """Is the file to be looked after once the writing thread has ended its job?"""
         self._timer: asyncio.TimerHandle | None = None
         self._owed: list[Selection] = []
         """Purges to be carried out before a file is read that was not open when they came."""
@@ -108,6 +111,11 @@ class OpenFile:
     def up(self) -> bool:
         """Can the file be read?"""
         return self._state is _State.UP
+
+    @property
+    def writable(self) -> bool:
+        """May the file be written? Not while the disk is full, but for a try now and then."""
+        return self.up and (not self.fault or asyncio.get_running_loop().time() >= self._full_until)
 
     @property
     def was_up(self) -> bool:
@@ -223,9 +231,8 @@ class OpenFile:
     def _look(self) -> None:
         """Look after the file: has another process set it aside, is anything to be swept or shrunk?"""
         self._at(TICK, self._look)
-        if self.fault and asyncio.get_running_loop().time() >= self._full_until:
-            self.fault = ""
-        if self.busy:
+        self._look_due = self.busy
+        if self._look_due:
             return
 
         def looked(writing: Writing) -> tuple[bool, bool, FileState]:
@@ -274,9 +281,16 @@ class OpenFile:
             in_any_case(result)
             if not self._is_past(round_, result):
                 done(result)
+                if self._look_due:
+                    self._look()
             self._free()
 
         self._writer.submit(partial(job, self._writing), ended)
+
+    def was_written(self) -> None:
+        """Note that something was written: the disk has room again."""
+        if self.up:
+            self.fault = ""
 
     def read(self, job: Callable[[Reading], Any], done: Callable[[Any], None]) -> None:
         """Let the reading thread do a job; `done` is called with its result, or with None when there is none."""
@@ -342,11 +356,15 @@ class OpenFile:
             return "its file is being opened"
         if not self.fault and self._busy_since is not None and self.up:
             seconds = asyncio.get_running_loop().time() - self._busy_since
-            return f"a write has not ended for {seconds:.0f} s" if seconds > self._stuck else ""
+            return f"a write has taken more than {self._stuck:g} s" if seconds > self._stuck else ""
         return self.fault
 
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about files that were set aside lately."""
+        """Sentences about files that were set aside lately, and about files of other versions."""
+        if self._state is _State.CLOSED:
+            return ()
         when, sentence = self._told
-        recent = sentence and self._state is not _State.CLOSED and asyncio.get_running_loop().time() - when < TOLD_FOR
-        return (sentence,) if recent else ()
+        said = [sentence] if sentence and asyncio.get_running_loop().time() - when < TOLD_FOR else []
+        if self.state.foreign:
+            said.append("the disk tier: its folder holds files of another version, until their room is needed")
+        return tuple(said)

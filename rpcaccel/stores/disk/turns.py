@@ -20,7 +20,9 @@ SLOW_TURNS, SLOW_WITHIN = 8, 10.0
 """A disk is too slow when this many jobs within so many seconds were late, and more than were in time."""
 
 Told = Callable[[Entry | None], None]
-Read = Callable[[Sequence[bytes], Callable[[Sequence[Entry | None]], None]], None]
+Answered = Callable[[Sequence[Entry | None]], bool]
+"""Takes the entries of some keys, in their order; returns whether anybody still waited for them."""
+Read = Callable[[Sequence[bytes], Answered], None]
 """Starts a job that reads some keys and calls back with their entries."""
 
 
@@ -80,13 +82,16 @@ class Turns:
         self.jobs += 1
         keys = list(turn.waiting)
 
-        def answered(entries: Sequence[Entry | None]) -> None:
-            self._sent = None
-            if turn.timer is not None:
+        def answered(entries: Sequence[Entry | None]) -> bool:
+            awaited = turn.timer is not None
+            if self._sent is turn:
+                self._sent = None
+            if awaited:
                 self._quick += 1
                 self._settle(turn, dict(zip(keys, entries, strict=False)))
             if self._next is not None:
                 self._send(self._next)
+            return awaited
 
         self._read(keys, answered)
 

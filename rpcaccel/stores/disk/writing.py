@@ -53,6 +53,8 @@ class FileState(Struct, frozen=True):
     entries: int = 0
     bytes: int = 0
     """Bytes of all files of the tier."""
+    foreign: bool = False
+    """Are there files of other versions?"""
     middle: int = 0
     """The place in the middle of the entries by age."""
     evicted: int = 0
@@ -94,8 +96,8 @@ class Writing:
             if number == self._number:
                 Database(self._folder.file(number + 1)).close()
                 self._number = number + 1
-                if self._set_aside_bytes() > self._size // 2:
-                    self._remove_set_aside()
+                if self._folder.bytes_beside(self._number) > self._size // 2:
+                    self._folder.remove_others(self._number)
 
     def replaced(self) -> bool:
         """Has another process set this file aside?"""
@@ -118,7 +120,8 @@ class Writing:
         return FileState(
             number=self._number,
             entries=sum(count for _, count in self._prefixes.values()),
-            bytes=self._set_aside_bytes() + self._folder.size(self._number),
+            bytes=self._folder.bytes_beside(self._number) + self._folder.size(self._number),
+            foreign=any(file.version != self._folder.version for file in self._folder.others(self._number)),
             middle=database.middle(),
             evicted=self._evicted,
         )
@@ -211,14 +214,6 @@ class Writing:
 
     # -- room -----------------------------------------------------------------------------------------------------
 
-    def _set_aside_bytes(self) -> int:
-        return sum(self._folder.size(number) for number in self._folder.numbers() if number != self._number)
-
-    def _remove_set_aside(self) -> None:
-        for number in self._folder.numbers():
-            if number < self._number:
-                self._folder.remove(number)
-
     def _pages(self) -> int:
         """Pages that the file may have when nothing else is in the folder."""
         return max(OVER, (self._size - ALLOWANCE) // PAGE)
@@ -228,9 +223,9 @@ class Writing:
         database, limit = self._opened(), self._pages()
         sizes = (len(name) + len(value) + (len(name) + 10) / _FILL for group in rows.values() for name, value in group)
         wanted = SPARE + int(sum(sizes)) // PAGE
-        if (others := self._set_aside_bytes() // PAGE) and database.free(limit - others) < wanted:
-            self._remove_set_aside()
-            others = self._set_aside_bytes() // PAGE
+        if (others := self._folder.bytes_beside(self._number) // PAGE) and database.free(limit - others) < wanted:
+            self._folder.remove_others(self._number)
+            others = self._folder.bytes_beside(self._number) // PAGE
         limit -= others
         database.bound(limit)
         while (lacking := wanted - database.free(limit)) > 0 and (evicted := database.evict(lacking)):

@@ -105,6 +105,5 @@ async def test_killed_writers_leave_nothing_wrong_and_lose_a_second_at_most(
         assert counted.removed == store.stats().entries
         await store.close()
     assert slowest <= OPENS_WITHIN
-    print(
-        f"\n{KILLS} kills of {WRITERS} writers: opened within {slowest:.3f} s, {len(all_put) * AT_ONCE} answers put, {lost} lost"
-    )
+    said = f"opened within {slowest:.3f} s, {len(all_put) * AT_ONCE} answers put, {lost} lost"
+    print(f"\n{KILLS} kills of {WRITERS} writers: {said}")

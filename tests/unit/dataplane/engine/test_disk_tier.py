@@ -125,6 +125,16 @@ async def test_after_final_blocks_were_replaced_nothing_of_them_is_found(tmp_pat
         assert new.result["hash"] != old.result["hash"]
 
 
+async def test_the_disk_is_not_asked_while_it_is_being_purged_of_a_chain_that_began_anew(tmp_path: Path) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
+        by_hash = ("eth_getBlockByHash", (await proxy.call(*BLOCK)).result["hash"], True)
+        await proxy.call(*by_hash)
+        await written(proxy, 2)
+        assert (await asked_again(proxy, *by_hash)).cache == "disk"
+        proxy.worker.state.networks["harmony-s0"].sight.forgetting = True
+        assert (await asked_again(proxy, *by_hash)).cache == "miss"
+
+
 async def test_pieces_of_a_range_come_from_the_disk(tmp_path: Path) -> None:
     call = ("hmyv2_getBlocks", 10, 49, {})
     async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:

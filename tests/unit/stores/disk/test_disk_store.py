@@ -158,7 +158,7 @@ async def test_a_file_that_is_damaged_at_the_start_is_set_aside(open_store: Open
     assert await found(store, 1) == [False]
     await fill(store, blocks(range(3)))
     assert await found(store, 1) == [True]
-    assert (tmp_path / "cache" / "cache-1.sqlite3").exists()
+    assert (tmp_path / "cache" / "cache-1001-1.sqlite3").exists()
 
 
 async def test_a_file_that_is_damaged_meanwhile_is_set_aside_and_the_others_follow(
@@ -173,7 +173,7 @@ async def test_a_file_that_is_damaged_meanwhile_is_set_aside_and_the_others_foll
         await found(one, *range(0, 3000, 7))
     await until(lambda: one.stats().up)
     await fill(one, blocks(range(10)))
-    assert the_file(tmp_path).name == "cache-2.sqlite3"
+    assert the_file(tmp_path).name == "cache-1001-2.sqlite3"
     while await found(other, 3) == [False]:
         await until(lambda: other.stats().up)
     assert await found(one, 3, 100) == [True, False]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.stores.disk.turns import SLOW_TURNS, Turns
+from rpcaccel.stores.disk.turns import SLOW_TURNS, Answered, Turns
 from tests.support.stores.disk import lasting
 from tests.support.waiting import until
 
@@ -17,10 +17,10 @@ class Reader:
 
     def __init__(self, *, hangs: bool = False) -> None:
         self.hangs = hangs
-        self.jobs: list[tuple[Sequence[bytes], Callable[[Sequence[Entry | None]], None]]] = []
+        self.jobs: list[tuple[Sequence[bytes], Answered]] = []
         self.slow = 0
 
-    def __call__(self, keys: Sequence[bytes], answered: Callable[[Sequence[Entry | None]], None]) -> None:
+    def __call__(self, keys: Sequence[bytes], answered: Answered) -> None:
         self.jobs.append((keys, answered))
         if not self.hangs:
             asyncio.get_running_loop().call_soon(self.answer)

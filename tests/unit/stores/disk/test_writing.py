@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rpcaccel.core.cache.entry import Damage, Entry, Selection
-from rpcaccel.stores.disk.database import PAGE
+from rpcaccel.stores.disk.database import PAGE, VERSION
 from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind
 from rpcaccel.stores.disk.folder import Folder
 from rpcaccel.stores.disk.reading import Reading
@@ -24,7 +24,7 @@ class Files:
 
     def __init__(self, folder: Path, size: int = LEAST) -> None:
         self.folder = folder
-        self.writing = Writing(Folder(folder), size)
+        self.writing = Writing(Folder(folder, VERSION), size)
         self.reading = Reading(self.writing.open())
 
     def write(self, entries: dict[bytes, Entry], *used: bytes) -> None:
@@ -265,16 +265,16 @@ def test_a_prefix_that_became_that_of_another_method_serves_nothing(files: Files
 
 @pytest.mark.parametrize("content", [b"", b"text that is no database, but long enough for a header of one" * 100])
 def test_a_foreign_file_is_set_aside_and_another_begun(tmp_path: Path, content: bytes) -> None:
-    foreign = tmp_path / "cache-1.sqlite3"
+    foreign = tmp_path / "cache-1001-1.sqlite3"
     foreign.write_bytes(content)
-    writing = Writing(Folder(tmp_path), LEAST)
+    writing = Writing(Folder(tmp_path, VERSION), LEAST)
     if content:
         with pytest.raises(DiskFault) as raised:
             writing.open()
         assert raised.value.kind is DiskFaultKind.DAMAGED
         writing.set_aside()
     file = writing.open()
-    assert file.name == ("cache-2.sqlite3" if content else "cache-1.sqlite3")
+    assert file.name == ("cache-1001-2.sqlite3" if content else "cache-1001-1.sqlite3")
     assert not content or foreign.read_bytes() == content
     writing.write(Batch(blocks(range(3))))
     writing.close()
@@ -283,10 +283,10 @@ def test_a_foreign_file_is_set_aside_and_another_begun(tmp_path: Path, content: 
 @pytest.mark.parametrize("pragma", ["user_version", "application_id"])
 def test_a_file_of_another_version_or_program_is_not_used(tmp_path: Path, pragma: str) -> None:
     Files(tmp_path).close()
-    with sqlite3.connect(tmp_path / "cache-1.sqlite3") as sql:
+    with sqlite3.connect(tmp_path / "cache-1001-1.sqlite3") as sql:
         sql.execute(f"PRAGMA {pragma}=7")
     with pytest.raises(DiskFault, match="of another version or program") as raised:
-        Writing(Folder(tmp_path), LEAST).open()
+        Writing(Folder(tmp_path, VERSION), LEAST).open()
     assert raised.value.kind is DiskFaultKind.DAMAGED
 
 
@@ -295,7 +295,7 @@ def test_of_two_workers_that_set_a_file_aside_the_second_takes_the_new_one(files
     files.writing.set_aside()
     assert other.writing.replaced()
     other.writing.set_aside()
-    assert files.writing.open() == other.writing.open() == files.folder / "cache-2.sqlite3"
+    assert files.writing.open() == other.writing.open() == files.folder / "cache-1001-2.sqlite3"
     other.close()
 
 
@@ -305,26 +305,40 @@ def test_a_file_that_was_set_aside_goes_when_the_other_needs_its_room(tmp_path: 
         files.write({block_key(number): lasting(random.Random(number).randbytes(1_000_000))})
     files.writing.set_aside()
     files.reopen()
-    assert (tmp_path / "cache-1.sqlite3").exists()
+    assert (tmp_path / "cache-1001-1.sqlite3").exists()
     for number in range(40):
         files.write({block_key(number): lasting(random.Random(number).randbytes(1_000_000))})
         assert files.bytes() <= LEAST
-    assert not (tmp_path / "cache-1.sqlite3").exists()
+    assert not (tmp_path / "cache-1001-1.sqlite3").exists()
     assert files.has(block_key(39)) == [True]
     files.close()
 
 
 def test_a_large_file_that_was_set_aside_goes_at_once(tmp_path: Path) -> None:
-    (tmp_path / "cache-1.sqlite3").write_bytes(b"x" * (LEAST // 2 + 1))
-    writing = Writing(Folder(tmp_path), LEAST)
+    (tmp_path / "cache-1001-1.sqlite3").write_bytes(b"x" * (LEAST // 2 + 1))
+    writing = Writing(Folder(tmp_path, VERSION), LEAST)
     with pytest.raises(DiskFault):
         writing.open()
     writing.set_aside()
-    assert not (tmp_path / "cache-1.sqlite3").exists()
+    assert not (tmp_path / "cache-1001-1.sqlite3").exists()
+
+
+def test_files_of_another_version_are_told_and_go_when_their_room_is_needed(tmp_path: Path) -> None:
+    older = tmp_path / f"cache-{VERSION - 1}-7.sqlite3"
+    older.write_bytes(b"x" * (LEAST // 2 + 1))
+    files = Files(tmp_path)
+    assert files.writing.state().foreign
+    assert files.writing.state().bytes > LEAST // 2
+    for number in range(4):
+        files.write({block_key(number): lasting(random.Random(number).randbytes(1_000_000))})
+        assert files.bytes() <= LEAST
+    assert not older.exists()
+    assert not files.writing.state().foreign
+    files.close()
 
 
 def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
-    mine = tmp_path / "cache-1.sqlite3.bak"
+    mine = tmp_path / "cache-1001-1.sqlite3.bak"
     mine.write_text("mine")
     files = Files(tmp_path)
     files.writing.set_aside()
