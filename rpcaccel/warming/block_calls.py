@@ -82,10 +82,11 @@ def _hash(entry: str | _Entry) -> str:
     return entry.hash if isinstance(entry, _Entry) else entry
 
 
-# What pyhmy sends when nothing is said, and what the API documentation of Harmony shows.
+# What pyhmy sends when nothing is said; and what Harmony's API documentation shows and clients have copied from there.
+# One member begins with a capital in it: nodes read either case, but the proxy keys what was written.
 _SWITCHES = (
     '{"inclTx":false,"fullTx":false,"inclStaking":false,"withSigners":false}',
-    '{"inclTx":true,"fullTx":true,"inclStaking":true}',
+    '{"fullTx":true,"inclTx":true,"InclStaking":true}',
 )
 _BY_HEX, _BY_NUMBER, _BY_TX = ('["{hex}"]',), ("[{block}]",), ('["{tx}"]',)
 _WITH_TX = ('["{hex}",false]', '["{hex}",true]')

@@ -60,7 +60,7 @@ async def test_what_was_fetched_is_there_for_clients_and_for_the_next_run(fleet:
     assert (asked[0] - before[0], asked[1] - before[1]) == (100, 100)
     for method, params in (
         (BLOCK, ["0x70", True]),
-        (OWN, [112, {"inclStaking": True, "fullTx": True, "inclTx": True}]),
+        (OWN, [112, {"InclStaking": True, "fullTx": True, "inclTx": True}]),
     ):
         assert (await fleet.proxy.call(method, *params)).cache == "memory"
     again = await warming.done("--blocks", "0x65..150")
@@ -101,12 +101,12 @@ async def test_a_job_that_ends_in_the_middle_is_gone_on_with(
         node.release()
         code = await asyncio.to_thread(program.wait)
         assert code == (-9 if how is signal.SIGKILL else 130), program.output
-        done = 50 - json.loads((tmp_path / FILE).read_bytes())["left"][0][0] + 1
-        if how is not signal.SIGKILL:
+        first_left = json.loads((tmp_path / FILE).read_bytes())["left"][0][0]
+        if how is not signal.SIGKILL:  # then the file may be some seconds old
+            assert first_left > 1
             assert "blocks are left; the same command goes on with them" in program.output
-            assert done < 50
         rest = await warming.done(*flags)
-        assert rest["blocks"] <= 50 if how is signal.SIGKILL else 0 < rest["blocks"] < 50
+        assert rest["blocks"] <= 51 - first_left
         assert node.counts.asked(BLOCK) == 100
         assert not (tmp_path / FILE).exists()
 
@@ -173,7 +173,7 @@ async def test_without_the_admin_side_it_says_so_and_goes_on(fleet: Fleet, warmi
     assert code == 0, output
     assert "no answer from the admin side" in output
     assert "it goes on without: quotas of nodes are not looked at" in output
-    assert (await fleet.proxy.call(OWN, 8, {"inclTx": True, "fullTx": True, "inclStaking": True})).cache == "memory"
+    assert (await fleet.proxy.call(OWN, 8, {"inclTx": True, "fullTx": True, "InclStaking": True})).cache == "memory"
 
 
 async def test_what_the_settings_do_not_keep_is_told(fleet: Fleet, warming: Warming) -> None:

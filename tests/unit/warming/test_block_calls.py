@@ -46,7 +46,7 @@ def test_every_known_call_has_an_answer_that_the_proxy_keeps_for_good(chain: str
     [
         ("harmony", "eth_getBlockByNumber", '["0x1a", true]'),
         ("harmony", "eth_getBlockByNumber", "[26,false]"),
-        ("harmony", "hmyv2_getBlockByNumber", '["26",{"fullTx":true,"inclStaking":true,"inclTx":true}]'),
+        ("harmony", "hmyv2_getBlockByNumber", '["26",{"InclStaking":true,"fullTx":true,"inclTx":true}]'),
         ("harmony", "hmyv2_getBlockSigners", '["0x1a"]'),
         ("ethereum", "eth_getBlockReceipts", '["0x1A"]'),
         ("ethereum", "eth_getLogs", '[{"toBlock":"0x1a", "fromBlock":"0x1a"}]'),
