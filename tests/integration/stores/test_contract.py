@@ -1,4 +1,5 @@
-"""What every store keeps to, whichever it is. A new store is found by its URL schemes; it needs a place in SERVED."""
+"""What every store keeps to, whichever it is. A new store is found by its URL schemes; it needs a place in SERVED. The
+tier on disk is no store that hosts share, and keeps to the same."""
 
 from __future__ import annotations
 
@@ -15,11 +16,15 @@ from rpcaccel import stores
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.stores.base import Store
 from tests.support.services import ROOT, RedisServer
+from tests.support.stores.disk import in_folder
 from tests.support.stores.settings import Settings, Url, an_entry
 from tests.support.waiting import until
 
 SERVED = {"": "nothing", "redis": "redis", "unix": "redis"}
 """Which service answers a scheme here. The other forms of Redis are shown by the other tests of stores."""
+
+DISK = "disk"
+"""Stands for the tier on disk, which has no address."""
 
 ELSEWHERE = {"rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
 
@@ -46,10 +51,14 @@ def test_a_proxy_without_a_second_tier_does_not_load_the_client_of_one() -> None
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
-@pytest.fixture(params=sorted(SERVED))
+@pytest.fixture(params=[*sorted(SERVED), DISK])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    if SERVED[request.param] == "nothing":
+    made: Store | None = None
+    if request.param == DISK:
+        made = stores.load_disk(in_folder(tmp_path))
+    elif SERVED[request.param] == "nothing":
         made = stores.load(Settings())
+    if made is not None:
         await made.start()
         yield made
         await made.close()
@@ -68,10 +77,11 @@ async def test_a_store_is_up_and_says_its_name(store: Store) -> None:
     assert stats.name == store.name
 
 
-async def test_what_comes_back_is_what_was_put_or_nothing(store: Store) -> None:
+@pytest.mark.parametrize("life", [60.0, inf])
+async def test_what_comes_back_is_what_was_put_or_nothing(store: Store, life: float) -> None:
     kept = {b"s0:call:%d" % n: an_entry(b"%d" % n) for n in range(20)}
     for key, entry in kept.items():
-        store.put(key, entry, 60.0)
+        store.put(key, entry, life)
     await until(lambda: store.stats().queued == 0)
     for key, entry in kept.items():
         back = await store.get(key)
@@ -87,16 +97,18 @@ async def test_any_life_is_taken(store: Store, ttl: float) -> None:
         assert await store.get(b"s0:call:1") is None
 
 
-async def test_after_a_purge_nothing_meant_is_left(store: Store) -> None:
+@pytest.mark.parametrize("life", [60.0, inf])
+async def test_after_a_purge_nothing_meant_is_left(store: Store, life: float) -> None:
     for n in range(20):
-        store.put(b"s0:call:%d" % n, an_entry(), 60.0)
+        store.put(b"s0:call:%d" % n, an_entry(), life)
     purged = await store.purge(Selection(network="s0"))
     assert purged.complete
     assert await asyncio.gather(*(store.get(b"s0:call:%d" % n) for n in range(20))) == [None] * 20
 
 
-async def test_a_dry_purge_counts_and_removes_nothing(store: Store) -> None:
-    store.put(b"s0:call:1", an_entry(), 60.0)
+@pytest.mark.parametrize("life", [60.0, inf])
+async def test_a_dry_purge_counts_and_removes_nothing(store: Store, life: float) -> None:
+    store.put(b"s0:call:1", an_entry(), life)
     await until(lambda: store.stats().queued == 0)
     held = int(await store.get(b"s0:call:1") is not None)
     for selection in (Selection(), Selection(network="s0"), Selection(key=b"s0:call:1")):
