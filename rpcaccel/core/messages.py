@@ -61,8 +61,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True, tag=True):
     """Flights under way."""
     unclassed: tuple[UnclassedError, ...] = ()
     """Errors of nodes that no row of an error table fits."""
-    warnings: tuple[str, ...] = ()
-    """Sentences for the operator, about the second tier and restarted chains."""
+    warnings: tuple[tuple[str, str], ...] = ()
+    """Sentences for the operator, each with the tier that it is about: "disk" or "redis"."""
 
 
 class Hint(Struct, frozen=True, tag=True):

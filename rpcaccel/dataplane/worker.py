@@ -258,11 +258,14 @@ class Worker:
             nodes=tuple(self._nodes()),
             flights=len(self.engine.flights),
             unclassed=self.state.unclassed.all(),
-            warnings=(
-                *self.engine.disk.stats().warnings,
-                *self._store.stats().warnings,
-                *self._chain_restarts.warnings(),
-            ),
+            warnings=tuple(self._warnings()),
+        )
+
+    def _warnings(self) -> Iterator[tuple[str, str]]:
+        """Sentences for the operator, with the tiers that they are about."""
+        yield from (("disk", sentence) for sentence in self.engine.disk.stats().warnings)
+        yield from (
+            ("redis", sentence) for sentence in (*self._store.stats().warnings, *self._chain_restarts.warnings())
         )
 
     async def drain(self, timeout: float, linger: float = 0.0) -> None:

@@ -167,7 +167,7 @@ def cache(frame: Frame, history: History) -> Cache:
         "tiers": [
             _tier(tier, frame.snapshot.steps.get(tier.name)) for tier in sorted(frame.snapshot.tiers, key=_place)
         ],
-        "warnings": [notice.text for notice in frame.notices if notice.subject == "redis"],
+        "warnings": [notice.text for notice in frame.notices if notice.subject in {"disk", "redis"}],
         "classes": [
             {"class": name, **method_figures(cells, minute)}
             for name, cells in classes.items()

@@ -161,7 +161,7 @@ class SupervisorView:
             heads=tuple(self._head(name, network) for name, network in self._settings().networks.items()),
             workers=tuple(WorkerView(id=one.worker, pid=one.pid, revision=one.revision, uptime=one.uptime)
                           for one in reports),
-            notices=(*(Notice("warn", "redis", warning) for warning in warnings), *self._notices()),
+            notices=(*(Notice("warn", tier, sentence) for tier, sentence in warnings), *self._notices()),
             replaced=dict(self._replaced()),
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ def node_report(**more: Any) -> NodeReport:
     return NodeReport(**{**plain, "latency": None, "parked": 0.0, "refusal": "", **more})  # type: ignore[arg-type]
 
 
-def report(*nodes: NodeReport, calls: int = 0, warnings: tuple[str, ...] = ()) -> WorkerReport:
+def report(*nodes: NodeReport, calls: int = 0, warnings: tuple[tuple[str, str], ...] = ()) -> WorkerReport:
     tally = Tally(["eth_call"])
     for _ in range(calls):
         tally.cell("n", "eth_call", CacheClass.BY_NUMBER).done(1, 0.001)
@@ -258,9 +258,11 @@ def test_what_a_worker_that_ended_had_under_way_and_kept_is_gone_with_it() -> No
 
 
 def test_workers_and_warnings_are_those_of_the_reports() -> None:
-    looking = overview({}, told(), report(warnings=("no maxmemory",)), report(warnings=("no maxmemory",)))
+    one, other = (("redis", "no maxmemory"),), (("disk", "it was set aside"), ("redis", "no maxmemory"))
+    looking = overview({}, told(), report(warnings=one), report(warnings=other))
     assert [(worker.id, worker.pid, worker.revision) for worker in looking.frame().workers] == [("w1", 7, 3)] * 2
-    assert [notice.text for notice in looking.frame().notices] == ["no maxmemory"]
+    found = [(notice.subject, notice.text) for notice in looking.frame().notices]
+    assert found == [("disk", "it was set aside"), ("redis", "no maxmemory")]
 
 
 def test_the_quota_is_what_comes_of_all_reports() -> None:
