@@ -343,7 +343,7 @@ class OpenFile:
             if selection not in self._owed:
                 self._owed = [*self._owed, selection] if len(self._owed) < OWED_MOST else [Selection()]
             if self.up:
-                self.step_aside("a purge takes too long")
+                self.step_aside("a purge could not be carried out yet")
         elif removed is not None and not dry:
             await self.answer(Reading.forget)
         return removed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from msgspec import Struct
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.disk.database import OVER, PAGE, SPARE, Database
 from rpcaccel.stores.disk.dictionaries import FIRST, LAST, Compressor, sealed, unsealed
-from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind
+from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind, fault_of
 from rpcaccel.stores.disk.entry_names import name_of, prefix_of
 from rpcaccel.stores.disk.folder import Folder
 from rpcaccel.stores.disk.values import encode
@@ -233,7 +234,15 @@ class Writing:
 
     def tidy(self) -> bool:
         """Sweep some of what was purged, and shrink a file that is above its bound; returns whether more is to be
-        done."""
+        done. On a disk that is full, that waits until there is room."""
+        try:
+            return self._tidy()
+        except sqlite3.Error as error:
+            if fault_of(error).kind is not DiskFaultKind.FULL:
+                raise
+            return False
+
+    def _tidy(self) -> bool:
         database, limit = self._opened(), self._pages()
         with database.writing():
             more = database.sweep()
