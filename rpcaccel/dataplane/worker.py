@@ -208,22 +208,26 @@ class Worker:
         self.state.bring(uses)
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        """Remove the selected entries from all tiers; `dry` only counts them. The furthest tier comes first, because it
-        fills the others."""
+        """Remove the selected entries from all tiers; `dry` only counts them."""
         if not dry and (flights := self.engine.flights.under_way()):
             self._later(self._purge_after(flights, selection))
+        return await self._purge_tiers(selection, dry=dry)
+
+    async def _purge_tiers(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
+        """Purge the tiers, the furthest first, since it fills the others. Memory is purged before that as well, because
+        what is hot in it is written to the disk."""
+        removed = self._memory.count(selection) if dry else self._memory.purge(selection)
         shared = await self._store.purge(selection, dry=dry)
         disk = await self.engine.disk.purge(selection, dry=dry)
-        removed = self._memory.count(selection) if dry else self._memory.purge(selection)
+        if not dry:
+            removed += self._memory.purge(selection)
         return PurgeDone(removed, shared.removed, shared.complete and disk.complete, disk=disk.removed)
 
     async def _purge_after(self, flights: list[asyncio.Future[Any]], selection: Selection) -> None:
         """Purge again once the calls under way have landed: their answers were asked for before the purge, so it is
         about them too."""
         await asyncio.wait(flights)
-        await self._store.purge(selection)
-        await self.engine.disk.purge(selection)
-        self._memory.purge(selection)
+        await self._purge_tiers(selection)
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         """Explain how a call would be treated, on the main network when none is named; None when the network is not

@@ -113,6 +113,7 @@ class ChainRestarts:
         selection = Selection(network=network.name)
         if flights := self._under_way():
             await asyncio.wait(flights)
+            self._memory.purge(selection)  # or what they left there might be written to the disk as hot
         while not all([(await store.purge(selection)).complete for store in self._stores]):
             self._waits[network.name] = None
             await asyncio.sleep(self._again)

@@ -19,6 +19,8 @@ from rpcaccel.stores.disk.values import encode
 
 ALLOWANCE = 32 << 20
 """Bytes of the bound that are left for the write-ahead log and for pages above the limit."""
+STEPS = 32
+"""Steps of eviction that one batch may take."""
 LARGEST = 8
 """An entry may take one in this many parts of the file."""
 HOT_MOST = 20_000
@@ -229,8 +231,11 @@ class Writing:
             others = self._folder.bytes_beside(self._number) // PAGE
         limit -= others
         database.bound(limit)
-        while (lacking := wanted - database.free(limit)) > 0 and (evicted := database.evict(lacking)):
-            self._evicted += evicted
+        for _ in range(STEPS):  # a bound that was lowered far is reached little by little
+            lacking = wanted - database.free(limit)
+            if lacking <= 0:
+                break
+            self._evicted += database.evict(lacking)
 
     def tidy(self) -> bool:
         """Sweep some of what was purged, and shrink a file that is above its bound; returns whether more is to be
@@ -257,7 +262,7 @@ class Writing:
     def purge(self, selection: Selection, *, dry: bool) -> int:
         """Remove the selected entries, or count them; returns their number. No read finds them from now on, while
         their rows are removed little by little."""
-        database = self._opened()
+        database, self._stale = self._opened(), True
         with database.writing():
             self._prefixes = database.prefixes()
             if selection.key is not None:

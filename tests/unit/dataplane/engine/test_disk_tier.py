@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.dataplane.engine.hot_answers import HotAnswers
 from rpcaccel.simnode.server.envelope import RequestItem
 from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from rpcaccel.stores.disk.disk_store import DiskStore
 from tests.support.proxy import Proxy, Reply, proxying, settings_for
 from tests.support.waiting import until
 
@@ -197,3 +200,39 @@ async def test_a_bound_changed_at_run_time_is_taken_over(tmp_path: Path) -> None
     async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
         proxy.worker.adopt(settings_for(nodes, disk={"path": str(tmp_path / "cache"), "size": "1GB"}), 2)
         assert proxy.worker.engine.disk.stats().limit == 10**9
+
+
+async def test_what_is_hot_in_memory_does_not_come_back_to_the_disk_after_a_purge(tmp_path: Path) -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
+        engine, store = proxy.worker.engine, proxy.worker.engine.disk
+        assert isinstance(store, DiskStore)
+        hot = HotAnswers(engine.memory, store, engine.now)
+        await proxy.call(*BLOCK)
+        await written(proxy, 1)
+        await proxy.call(*BLOCK)
+        purging = asyncio.ensure_future(proxy.worker.purge(Selection()))
+        while not purging.done():
+            hot.look()
+            await asyncio.sleep(0)
+        assert (await purging).memory == 1
+        await store.purge(Selection(), dry=True)  # which stands behind whatever was to be written
+        assert (await proxy.call(*BLOCK)).cache == "miss"
+
+
+async def test_what_is_hot_in_memory_is_kept_on_the_disk_and_read_ahead_after_a_restart(tmp_path: Path) -> None:
+    async with harmony_nodes(1) as nodes:
+        async with proxying(nodes, **disk(tmp_path)) as proxy:
+            engine, store = proxy.worker.engine, proxy.worker.engine.disk
+            assert isinstance(store, DiskStore)
+            await proxy.call(*BLOCK)
+            await written(proxy, 1)
+            await store.purge(Selection())  # as if it had been evicted
+            await proxy.call(*BLOCK)
+            hot = HotAnswers(engine.memory, store, engine.now)
+            while store.stats().writes < 2:
+                hot.look()
+                await asyncio.sleep(0.01)
+        async with proxying(nodes, **disk(tmp_path)) as proxy:
+            await until(lambda: len(proxy.worker.engine.memory))
+            assert (await proxy.call(*BLOCK)).cache == "memory"
+        assert nodes[0].counts.asked(BLOCK[0]) == 1
