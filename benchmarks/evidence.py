@@ -30,8 +30,8 @@ Parts = Mapping[str, tuple[Measure, Measure]]
 """By section of the page, the function that measures it, and one that tries the measurement out in seconds."""
 
 PROGRAMS = ("misses", "seed", "sustained", "overhead", "growth", "subscribers")
-SLOW_PROGRAMS = ("disk_eviction",)
-SLOW = ("eviction policies", "ranges, refresh, redis", "disk eviction")
+SLOW_PROGRAMS = ("disk_eviction", "disk_engines")
+SLOW = ("eviction policies", "ranges, refresh, redis", "disk eviction", "disk engines")
 
 
 def parts() -> Parts:
