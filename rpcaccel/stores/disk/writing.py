@@ -21,6 +21,8 @@ ALLOWANCE = 32 << 20
 """Bytes of the bound that are left for the write-ahead log and for pages above the limit."""
 STEPS = 32
 """Steps of eviction that one batch may take."""
+ROOMY = 10
+"""A file of which more than one in this many parts is free loses nothing soon, so that nothing is moved in it."""
 LARGEST = 8
 """An entry may take one in this many parts of the file."""
 HOT_MOST = 20_000
@@ -59,7 +61,7 @@ class FileState(Struct, frozen=True):
     foreign: bool = False
     """Are there files of other versions?"""
     middle: int = 0
-    """The place in the middle of the entries by age."""
+    """The place in the middle of the entries by age, before which used ones are moved; 0 while there is room for all."""
     evicted: int = 0
     """Entries that this process has removed for room since it began."""
 
@@ -125,7 +127,7 @@ class Writing:
             entries=sum(count for _, count in self._prefixes.values()),
             bytes=self._folder.bytes_beside(self._number) + self._folder.size(self._number),
             foreign=any(file.version != self._folder.version for file in self._folder.others(self._number)),
-            middle=database.middle(),
+            middle=self._middle(),
             evicted=self._evicted,
         )
 
@@ -163,7 +165,7 @@ class Writing:
                 database.put(group, number)
                 done.written += len(group)
             database.remove(batch.damaged)
-            database.renew(batch.used, database.middle())
+            database.renew(batch.used, self._middle())
         self._stale = False
         done.numbered = len(self._prefixes) > known
         return done
@@ -214,6 +216,11 @@ class Writing:
             else:
                 self._compressor.know(topic, number, dictionary)
         return bool(due)
+
+    def _middle(self) -> int:
+        """The place before which entries that are used are moved: none while the file is far from full."""
+        database, limit = self._opened(), self._pages()
+        return database.middle() if database.free(limit) < limit // ROOMY else 0
 
     # -- room -----------------------------------------------------------------------------------------------------
 

@@ -96,15 +96,20 @@ def test_the_folder_never_takes_more_than_its_bound_and_the_oldest_go_first(file
     assert files.has(*(block_key(number) for number in range(6000))) == [False] * state.evicted + [True] * state.entries
 
 
+def big(numbers: range) -> dict[bytes, Entry]:
+    """Answers of 300 kB, of which the smallest tier holds some hundred."""
+    return {block_key(number): lasting(random.Random(number).randbytes(300_000)) for number in numbers}
+
+
 def test_what_was_used_outlives_what_was_not(files: Files) -> None:
-    big = {block_key(number): lasting(random.Random(number).randbytes(300_000)) for number in range(60)}
-    files.write(big)
+    files.write(big(range(50)))
+    assert files.writing.state().middle == 0, "as long as there is room for all"
+    files.write(big(range(50, 105)))
     used = block_key(3)
     result = files.reading.read([used, block_key(50)], files.writing.state().middle)
     assert len(result.used) == 1, "the one in the older half"
     files.write({}, *result.used)
-    more = {block_key(number): lasting(random.Random(number).randbytes(300_000)) for number in range(60, 160)}
-    for key, entry in more.items():
+    for key, entry in big(range(105, 160)).items():
         files.write({key: entry})
     assert files.has(used, block_key(2), block_key(4)) == [True, False, False]
 
@@ -350,12 +355,12 @@ def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_hot_is_remembered_kept_from_eviction_and_written_where_it_is_missing(files: Files) -> None:
-    files.write(blocks(range(10)))
-    hot = blocks(range(2, 4)) | blocks(range(20, 22))
+    files.write(big(range(105)))
+    hot = big(range(2, 4)) | blocks(range(200, 202))
     files.writing.notice(hot)
     assert set(files.reading.hot()) == set(hot)
     assert files.has(*hot) == [True] * 4
-    assert files.writing.state().entries == 12
+    assert files.writing.state().entries == 107
     middle = files.writing.state().middle
     assert files.reading.read([block_key(2)], middle).used == [], "it is among the young ones now"
     assert len(files.reading.read([block_key(0)], middle).used) == 1
