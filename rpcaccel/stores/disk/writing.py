@@ -61,7 +61,7 @@ class FileState(Struct, frozen=True):
     foreign: bool = False
     """Are there files of other versions?"""
     middle: int = 0
-    """The place in the middle of the entries by age, before which used ones are moved; 0 while there is room for all."""
+    """The place in the middle of the entries by age, before which used ones are moved; 0 while all have room."""
     evicted: int = 0
     """Entries that this process has removed for room since it began."""
 

@@ -106,7 +106,7 @@ def test_what_was_used_outlives_what_was_not(files: Files) -> None:
     assert files.writing.state().middle == 0, "as long as there is room for all"
     files.write(big(range(50, 105)))
     used = block_key(3)
-    result = files.reading.read([used, block_key(50)], files.writing.state().middle)
+    result = files.reading.read([used, block_key(90)], files.writing.state().middle)
     assert len(result.used) == 1, "the one in the older half"
     files.write({}, *result.used)
     for key, entry in big(range(105, 160)).items():
