@@ -34,6 +34,8 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
     shard: Probe | None = None
     genesis: Probe | None = None
     """The hash of block 0, which separates chains with the same ids, and a chain that was begun anew."""
+    block_one: Probe | None = None
+    """The hash of block 1, which separates a chain from one that was begun anew with the same block 0."""
     final: Probe | None = None
     """The number of the newest final block, for chains whose finality is a tag."""
     block: Probe | None = None

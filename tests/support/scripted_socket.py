@@ -13,7 +13,8 @@ from rpcaccel.core.replies.failure import Failure, FailureKind
 
 
 class ScriptedSocket:
-    """A WebSocket whose node answers with `facts` (by method) and pushes what `push` is given."""
+    """A WebSocket whose node answers with `facts` (by method; a function is given the params) and pushes what `push` is
+    given."""
 
     def __init__(self, facts: Mapping[str, object] | None = None, *, refusal: str = "", mute: str = "") -> None:
         """`refusal`: why it cannot be opened; `mute`: why it cannot be subscribed to."""
@@ -29,7 +30,8 @@ class ScriptedSocket:
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         if method not in self.facts:
             return Failure(FailureKind.TIMEOUT, f"does not answer {method} within {timeout:g} s")
-        return Answer(result=msgspec.json.encode(self.facts[method]))
+        fact = self.facts[method]
+        return Answer(result=msgspec.json.encode(fact(json.loads(params)) if callable(fact) else fact))
 
     async def follow(self, namespace: str, kind: str, heard: Callable[[bytes], None]) -> str:
         if not self.mute:

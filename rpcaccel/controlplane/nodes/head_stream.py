@@ -237,8 +237,8 @@ def strange(node: Claims | None, claims: Claims) -> str:
     at a usual place, so that everything that the node tells of its chain must be told there too."""
     if node is None:
         return "is not asked before the node says which chain it serves"
-    verdict = judge(claims, ExpectedIdentity(node.eth_chain_id, node.shard, node.genesis))
-    if verdict.right and (claims.genesis or not node.genesis):
+    verdict = judge(claims, ExpectedIdentity(node.eth_chain_id, node.shard, node.genesis, node.block_one))
+    if verdict.right and (claims.genesis or not node.genesis) and (claims.block_one or not node.block_one):
         return ""
     return "serves another chain" if verdict.right is False else "does not prove that it serves the node's chain"
 

@@ -32,6 +32,9 @@ class ProbeState:
         """When the node last pushed a block that was news."""
         self.claims: Claims | None = None
         self.checked_at = 0.0
+        self.early = False
+        """Whether the identity was claimed while block 1 of the node was not known to be final: the node is asked again
+        once it is."""
         self.verdict = _UNCHECKED
         self.fails = 0
         self.fault = ""
@@ -89,14 +92,20 @@ class ProbeState:
         """Whether the node is to be asked for its identity: at first, every `every` seconds, and after a failure."""
         return self.claims is None or self.fails > 0 or now - self.checked_at >= every
 
-    def claim(self, claims: Claims, now: float) -> None:
-        """Take over the identity that the node claims. A missing block 0 is taken from the claim before, and so are
-        missing roles, unless the node was away: it may have come back as something else."""
-        before = self.claims
+    def claim(self, claims: Claims, now: float, *, one_is_final: bool | None) -> None:
+        """Take over the identity that the node claims. The hashes of blocks 0 and 1 that are missing are taken from the
+        claim before, and so are missing roles, unless the node was away: it may have come back as something else.
+
+        `one_is_final`: whether the node has block 1 and it is final; None where the node did not tell its head. Another
+        block may still take the place of one that is not final, so that its hash would name a branch, not the chain.
+        """
+        before, block_one = self.claims, claims.block_one if one_is_final else None
         if before is not None:
+            if one_is_final is not False and claims.genesis in {None, before.genesis}:
+                block_one = block_one or before.block_one
             says = claims.says if claims.says or self.fails else before.says
             claims = replace(claims, genesis=claims.genesis or before.genesis, says=says)
-        self.claims, self.checked_at = claims, now
+        self.claims, self.checked_at, self.early = replace(claims, block_one=block_one), now, not one_is_final
 
     def judge(self, wanted: ExpectedIdentity) -> None:
         """Judge the identity that the node claims."""

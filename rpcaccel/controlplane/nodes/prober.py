@@ -185,11 +185,9 @@ class Prober:
         """The heads of all nodes at this moment."""
         now = self._clock()
         served = self._book.served(now)
-        right = [
-            (probed.claims, probed.settings.weight)
-            for probed in self._nodes.values()
-            if probed.claims is not None and probed.verdict.right is not False
-        ]
+        told = [probed for probed in self._nodes.values() if probed.verdict.right is not False]
+        right = [(probed.claims, probed.settings.weight) for probed in told if probed.claims is not None]
+        early = all(probed.early for probed in told if probed.claims is not None)
         return NetworkHeads(
             network=self.network,
             served=served,
@@ -199,6 +197,8 @@ class Prober:
             eth_chain_id=self._wanted().eth_chain_id,
             network_id=most_said((claims.network_id, weight) for claims, weight in right),
             genesis=(most_said((claims.genesis, weight) for claims, weight in right) or "") if right else None,
+            block_one=most_said((claims.block_one, weight) for claims, weight in right)
+            or (None if early and served.final >= 1 else ""),
             nodes=tuple(self._node_head(probed, now) for probed in self._nodes.values()),
         )
 
@@ -290,11 +290,13 @@ class Prober:
                 look, claims = await asyncio.gather(looking, self._questions.claims(probed.asker))
             else:
                 look, claims = await looking, None
+                if probed.early and self._has_final_one(look):  # keys without it would be those of any such chain
+                    claims = await self._questions.claims(probed.asker)
         if self._nodes.get(probed.settings.id) is not probed:
             return  # the node left the network meanwhile
         now = self._clock()
         if claims is not None:
-            probed.claim(claims, now)
+            probed.claim(claims, now, one_is_final=self._has_final_one(look))
             self._judge()
         if isinstance(look, Look):
             if probed.fails and probed.stream is not None:
@@ -307,6 +309,10 @@ class Prober:
             for other in self._nodes.values():  # none may be left that answers
                 other.wake()
         self._tell()
+
+    def _has_final_one(self, look: Look | Unseen) -> bool | None:
+        """Whether a node has block 1 and it is final; None where the node did not tell its head."""
+        return self._book.is_final(1, look.sighting) if isinstance(look, Look) else None
 
     def _see(self, probed: ProbeState, look: Look, *hashes: tuple[int | None, str | None], asked_at: float) -> None:
         now, node_id, seen = self._clock(), probed.settings.id, look.sighting

@@ -104,18 +104,23 @@ class Questions:
         return Look(seen, first.elapsed, _hash(replies[1]), _hash(replies[2]))
 
     async def claims(self, asker: Asker) -> Claims | None:
-        """The identity that the node claims; None when one of the calls got no answer at all."""
+        """The identity that the node claims; None when one of the calls got no answer at all.
+
+        Those about blocks 0 and 1 need none: a node may keep the blocks to itself, have dropped them, or have no block
+        1 yet, and be a good one.
+        """
         identity = self._identity
         known = (identity.eth_chain_id, identity.network_id, identity.shard, identity.epoch)
-        probes = [probe or _NOTHING for probe in (*known, identity.genesis)]
+        probes = [probe or _NOTHING for probe in (*known, identity.genesis, identity.block_one)]
         asking = asyncio.gather(*(self._ask(asker, probe) for probe in probes))
-        says, (*numbered, first) = await asyncio.gather(self._says(asker), asking)
+        says, (*numbered, zero, one) = await asyncio.gather(self._says(asker), asking)
         if any(isinstance(reply, Failure) for reply in numbered):
-            return None  # a node may keep block 0 to itself, or have dropped it, and be a good one
+            return None
         numbers = [number_at(_result(reply), probe.at) for reply, probe in zip(numbered, probes, strict=False)]
         eth_chain_id, network_id, shard, epoch = numbers
-        genesis = block_hash(value_at(_result(first), probes[-1].at))
-        return Claims(eth_chain_id, network_id, shard, epoch, genesis, says)
+        genesis = block_hash(value_at(_result(zero), probes[-2].at))
+        block_one = block_hash(value_at(_result(one), probes[-1].at))
+        return Claims(eth_chain_id, network_id, shard, epoch, genesis, block_one, says)
 
     async def _says(self, asker: Asker) -> dict[str, bool]:
         """The roles that the node claims to have or not to have; empty without a claim. Many providers do not answer

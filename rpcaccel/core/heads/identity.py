@@ -23,6 +23,8 @@ class Claims(Struct, frozen=True):
     """The epoch of the node's head. It is not checked, but used as a lower bound of the current epoch."""
     genesis: str | None = None
     """The hash of block 0, in lower case."""
+    block_one: str | None = None
+    """The hash of block 1, in lower case: it tells a chain from one that was begun anew with the same block 0."""
     says: dict[str, bool] = {}
     """Whether the node has a role, by role; only roles that it reports about."""
 
@@ -33,6 +35,7 @@ class ExpectedIdentity(Struct, frozen=True):
     eth_chain_id: int | None = None
     shard: int | None = None
     genesis: str | None = None
+    block_one: str | None = None
 
 
 class IdentityCheck(Struct, frozen=True):
@@ -43,7 +46,7 @@ class IdentityCheck(Struct, frozen=True):
 
 
 def judge(claims: Claims, wanted: ExpectedIdentity) -> IdentityCheck:
-    """Compare what a node reports with what is expected; every id that both state must agree."""
+    """Compare what a node reports with what is expected; every id and every hash that both state must agree."""
     known = False
     for said, must, what in (
         (claims.eth_chain_id, wanted.eth_chain_id, "chain id"),
@@ -59,6 +62,11 @@ def judge(claims: Claims, wanted: ExpectedIdentity) -> IdentityCheck:
         return IdentityCheck(
             False, f"its chain begins with block {its}…, that of the network with {theirs}…: another chain"
         )
+    if claims.block_one is not None and wanted.block_one is not None and claims.block_one != wanted.block_one:
+        its, theirs = claims.block_one[:_SHOWN], wanted.block_one[:_SHOWN]
+        return IdentityCheck(
+            False, f"its block 1 is {its}…, that of the network {theirs}…: another chain, or the same one begun anew"
+        )
     return IdentityCheck(True) if known else IdentityCheck(None, "it does not say which chain it serves")
 
 
@@ -72,8 +80,13 @@ def wanted_of(said: Collection[tuple[Claims, float]], eth_chain_id: int | None, 
         of_shard = ((claims.eth_chain_id, weight) for claims, weight in said if claims.shard in {None, shard})
         eth_chain_id = most_said(of_shard)
     alike = ExpectedIdentity(eth_chain_id, shard)
-    genesis = most_said((claims.genesis, weight) for claims, weight in said if judge(claims, alike).right is not False)
-    return replace(alike, genesis=genesis)
+    alike = replace(alike, genesis=most_said((claims.genesis, weight) for claims, weight in _right(said, alike)))
+    return replace(alike, block_one=most_said((claims.block_one, weight) for claims, weight in _right(said, alike)))
+
+
+def _right(said: Iterable[tuple[Claims, float]], wanted: ExpectedIdentity) -> list[tuple[Claims, float]]:
+    """The claims, with their weights, of the nodes that do not contradict what is expected."""
+    return [(claims, weight) for claims, weight in said if judge(claims, wanted).right is not False]
 
 
 def most_said(said: Iterable[tuple[T | None, float]]) -> T | None:

@@ -89,6 +89,8 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     network_id: int | None = None
     genesis: str | None = ""
     """The hash of block 0; empty when no node tells it, None when no node was asked yet."""
+    block_one: str | None = ""
+    """The hash of block 1, once it is final; empty when no node tells it, None when no node was asked since."""
     nodes: tuple[NodeHead, ...] = ()
 
 
@@ -235,6 +237,17 @@ class HeadBook:
         """Take a hint: a node's answer named block `number`. True when that raised the node's head
         (`ChainView.hint`)."""
         return self._view(node_id).hint(number, now, block_time)
+
+    def is_final(self, number: int, sighting: Sighting) -> bool:
+        """Does the node with this newest block have block `number`, and is that final: by what the node reports, or by
+        what was final before?"""
+        if self._finality == "instant":
+            final = sighting.number
+        elif self._finality == "tag" and (sighting.final is not None or not self._depth):
+            final = -1 if sighting.final is None else sighting.final
+        else:
+            final = sighting.number - self._depth
+        return number <= min(sighting.number, max(final, self._final))
 
     def told(self, now: float) -> int:
         """The highest block that nodes with half of the weight have reported, without hints; -1 without any."""

@@ -80,9 +80,23 @@ def test_a_head_that_stands_while_others_move_is_told() -> None:
 
 def test_roles_that_a_node_does_not_say_are_those_it_said_before_unless_it_was_away() -> None:
     node = probed()
-    node.claim(Claims(7, says={"explorer": True}), 0.0)
-    node.claim(Claims(7), 60.0)
+    node.claim(Claims(7, says={"explorer": True}), 0.0, one_is_final=True)
+    node.claim(Claims(7), 60.0, one_is_final=True)
     assert node.claims == Claims(7, says={"explorer": True})
     node.fail("gone")
-    node.claim(Claims(7), 61.0)
+    node.claim(Claims(7), 61.0, one_is_final=True)
     assert node.claims == Claims(7), "it may have come back as something else"
+
+
+def test_a_block_1_that_was_told_once_stays_until_the_chain_has_none_or_began_with_another_block() -> None:
+    node, told = probed(), Claims(7, genesis="0xa", block_one="0xb")
+    node.claim(told, 0.0, one_is_final=True)
+    node.claim(Claims(7), 60.0, one_is_final=True)
+    assert (node.claims, node.early) == (told, False)
+    node.claim(told, 120.0, one_is_final=None)
+    assert (node.claims, node.early) == (told, True), "the node did not tell its head"
+    node.claim(told, 180.0, one_is_final=False)
+    assert (node.claims, node.early) == (Claims(7, genesis="0xa"), True)
+    node.claim(told, 240.0, one_is_final=True)
+    node.claim(Claims(7, genesis="0xc"), 300.0, one_is_final=True)
+    assert node.claims == Claims(7, genesis="0xc")

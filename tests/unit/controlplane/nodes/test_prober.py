@@ -20,6 +20,7 @@ from tests.support.scripted_socket import closed_door
 
 VALIDATOR = {"explorer": False, "archive": False}
 GENESIS = "0x" + "1a" * 32
+BLOCK_ONE = "0x" + "4d" * 32
 
 
 class Node:
@@ -31,6 +32,7 @@ class Node:
         self.shard = shard
         self.branch = "a"
         self.genesis: str | None = GENESIS
+        self.block_one: str | None = BLOCK_ONE
         self.role = "Validator"
         self.down = False
         self.shut = False
@@ -61,14 +63,22 @@ class Node:
             "hmyv2_chainId": 1,
             "hmyv2_getShardID": self.shard,
             "hmyv2_getEpoch": self.head // 10,
-            "hmyv2_getHeaderByNumber": {"blockHash": self.genesis},
+            "hmyv2_getHeaderByNumber": {"blockHash": self._begins(params)},
             "hmyv2_getNodeMetadata": {"role": self.role, "is-archival": False},
         }
         if method != "eth_getBlockByNumber":
             return facts[method]
+        if params[0] in {"0x0", "0x1"}:
+            return {"hash": self._begins(params)}
         number = {"latest": self.head, "finalized": self.head - 64}.get(params[0]) or int(params[0], 16)
         branch = self.branch if number > 90 else "a"
         return {"number": hex(number), "hash": f"{branch}{number}", "parentHash": f"{branch}{number - 1}"}
+
+    def _begins(self, params: list[Any]) -> str | None:
+        """The hash of block 0 or 1, if the chain has that block."""
+        if params in ([0], ["0x0", False]):
+            return self.genesis
+        return self.block_one if self.head >= 1 else None
 
     async def close(self) -> None:
         self.closed += 1
@@ -258,6 +268,87 @@ async def test_as_long_as_no_node_has_said_anything_the_first_block_is_not_known
         world.nodes[name].down = True
     await world.start()
     assert world.heads.genesis is None
+
+
+async def test_a_node_of_a_chain_begun_anew_with_the_same_block_0_is_shut_out_and_block_1_is_told(world: World) -> None:
+    world.nodes["c"].block_one = "0x" + "5E" * 32
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, False]
+    assert world.node("c").note.startswith("its block 1 is 0x5e5e5e5e…, that of the network 0x4d4d4d4d…")
+    assert world.heads.block_one == BLOCK_ONE
+
+
+async def test_nodes_that_do_not_tell_block_1_are_as_good_as_others(world: World) -> None:
+    world.nodes["a"].block_one = None
+    await world.start()
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, True]
+    assert world.heads.block_one == BLOCK_ONE
+
+
+async def test_where_no_node_tells_block_1_it_is_known_that_none_does(world: World) -> None:
+    for name in "abc":
+        world.nodes[name].block_one = None
+    await world.start()
+    assert world.heads.block_one == ""
+
+
+async def test_block_1_stays_known_while_the_nodes_that_tell_it_are_away_or_keep_it_to_themselves(world: World) -> None:
+    world.nodes["b"].block_one = world.nodes["c"].block_one = None
+    await world.start()
+    world.nodes["a"].down = True
+    await world.wait(2 * CHECK_EVERY)
+    world.nodes["a"].down, world.nodes["a"].block_one = False, None
+    await world.wait(2 * CHECK_EVERY)
+    assert {heads.block_one for heads in world.told} == {BLOCK_ONE}
+
+
+async def test_block_1_is_asked_for_as_soon_as_it_is_there_and_before_it_is_served(world: World) -> None:
+    for node in world.nodes.values():
+        node.head = 0
+    await world.start()
+    assert (world.heads.served.head, world.heads.block_one) == (0, "")
+    for node in world.nodes.values():
+        node.head = 1
+    await world.wait(2.5)
+    assert (world.heads.served.head, world.heads.block_one) == (1, BLOCK_ONE)
+    assert {heads.block_one for heads in world.told if heads.served.head == 1} == {BLOCK_ONE}
+    asked = [node.asked.count("hmyv2_getHeaderByNumber") for node in world.nodes.values()]
+    await world.wait(10)
+    assert [node.asked.count("hmyv2_getHeaderByNumber") for node in world.nodes.values()] == asked == [4, 4, 4]
+
+
+async def test_while_block_1_is_served_and_was_not_asked_for_it_is_not_known(world: World) -> None:
+    for node in world.nodes.values():
+        node.head = 0
+    prober = await world.start()
+    for name in "abc":
+        prober.hint(name, 2)
+    assert (world.heads.served.head, world.heads.block_one) == (2, None)
+
+
+async def test_a_chain_begun_anew_that_has_no_block_1_yet_does_not_keep_that_of_the_old_one(world: World) -> None:
+    await world.start()
+    for node in world.nodes.values():
+        node.head, node.block_one = 0, "0x" + "5e" * 32
+    await world.wait(5)
+    assert world.heads.block_one is None, "the old chain is served still, until the nodes that had it were waited for"
+    for node in world.nodes.values():
+        node.head = 1
+    await world.wait(5)
+    assert world.heads.block_one == "0x" + "5e" * 32
+
+
+async def test_a_block_1_that_is_not_final_says_nothing_about_the_chain(world: World) -> None:
+    for node in world.nodes.values():
+        node.head, node.chain_id = 60, 1
+    world.nodes["c"].block_one = "0x" + "5e" * 32  # it is on a branch that the others have left
+    await world.start("ethereum", finality_depth=64)
+    assert [world.node(name).chain_ok for name in "abc"] == [True, True, True]
+    assert world.heads.block_one == ""
+    for node in world.nodes.values():
+        node.head, node.block_one = 65, BLOCK_ONE
+    await world.wait(13)
+    assert world.heads.block_one == BLOCK_ONE
 
 
 async def test_a_node_of_another_shard_has_no_vote_on_the_chain(world: World) -> None:
@@ -516,4 +607,6 @@ async def test_it_follows_simulated_nodes_over_real_sockets() -> None:
         assert told[-1].served.head == 200
         assert [node.chain_ok for node in told[-1].nodes] == [True, True]
         assert told[-1].eth_chain_id is not None
+        branch = nodes[0].chain.branch
+        assert (told[-1].genesis, told[-1].block_one) == tuple("0x" + branch.hash_of(number).hex() for number in (0, 1))
         await prober.stop()

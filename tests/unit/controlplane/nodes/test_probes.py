@@ -130,20 +130,24 @@ async def test_a_question_answered_with_an_error_leaves_that_claim_open() -> Non
     assert await Questions(HARMONY, 1.0).claims(Node(hmyv2_getShardID=1)) == Claims(shard=1)
 
 
-async def test_block_0_is_told_by_its_hash_alone_and_no_node_is_worse_for_keeping_it_to_itself() -> None:
-    first = "0x" + "Ab" * 32
+async def test_blocks_0_and_1_are_told_by_their_hashes_alone_and_no_node_is_worse_for_keeping_one_to_itself() -> None:
+    hashed, other = "0x" + "Ab" * 32, "0x" + "cd" * 32
     for identity, method, at in (
         (HARMONY, "hmyv2_getHeaderByNumber", "blockHash"),
         (ETHEREUM, "eth_getBlockByNumber", "hash"),
     ):
         for said, told in (
-            ({at: first}, first.lower()),
+            ({at: hashed}, hashed.lower()),
             ({at: "0x1"}, None),
             ({}, None),
+            (Failing(b'{"code":-32000,"message":"requested block number greater than current block number"}'), None),
             (Failure(FailureKind.UNAUTHORIZED, "archive data are for paying customers"), None),
         ):
-            claims = await Questions(identity, 1.0).claims(Node(eth_chainId="0x1", **{method: said}))
-            assert claims == Claims(1, genesis=told)
+            zero, one = ("0x0", "0x1") if identity is ETHEREUM else (0, 1)
+            node = Node(eth_chainId="0x1", **{f"{method} {zero}": said, f"{method} {one}": {at: other}})
+            assert await Questions(identity, 1.0).claims(node) == Claims(1, genesis=told, block_one=other)
+            node = Node(eth_chainId="0x1", **{f"{method} {zero}": {at: other}, f"{method} {one}": said})
+            assert await Questions(identity, 1.0).claims(node) == Claims(1, genesis=other, block_one=told)
 
 
 async def test_a_question_without_an_answer_leaves_all_claims_open() -> None:

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from rpcaccel.config.model import NetworkSettings, NodeSettings
-from rpcaccel.controlplane.nodes.head_stream import AGAIN, LASTING, read_header
+from rpcaccel.controlplane.nodes.head_stream import AGAIN, LASTING, read_header, strange
 from rpcaccel.controlplane.nodes.prober import Prober
+from rpcaccel.core.heads.identity import Claims
 from rpcaccel.core.heads.served_head import NetworkHeads, NodeHead
 from rpcaccel.core.live.block import LONGEST_HEADER
 from rpcaccel.core.messages import Announced
@@ -126,7 +127,8 @@ class PushedWorld:
 
     def _open(self, node: NodeSettings, address: str) -> ScriptedSocket:
         self.opened.append((node.id, address))
-        facts = {**self.nodes[node.id].facts, "eth_getBlockByNumber": self.nodes[node.id].at(0), **self.other}
+        pushing = self.nodes[node.id]
+        facts = {**pushing.facts, "eth_getBlockByNumber": lambda asked: pushing.at(int(asked[0], 16)), **self.other}
         self.sockets[node.id] = ScriptedSocket(facts, refusal=self.refusal, mute=self.mute)
         return self.sockets[node.id]
 
@@ -433,6 +435,19 @@ async def test_a_place_where_another_chain_of_the_same_id_is_served_is_not_follo
     await world.start(ws="ws://h/key")
     assert world.node.note == "its WebSocket serves another chain"
     assert not world.node.pushes
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [("0x" + "9" * 64, "serves another chain"), (None, "does not prove that it serves the node's chain")],
+)
+def test_a_place_where_the_chain_was_begun_anew_or_block_1_is_not_told_is_not_the_nodes(
+    told: str | None, why: str
+) -> None:
+    node, other = Claims(1, genesis=GENESIS, block_one="0x" + "8" * 64), Claims(1, genesis=GENESIS, block_one=told)
+    assert strange(node, other) == why
+    assert strange(node, node) == ""
+    assert strange(Claims(1, genesis=GENESIS), other) == ""
 
 
 async def test_usual_places_are_tried_quietly_and_seldom(world: PushedWorld) -> None:

@@ -42,6 +42,27 @@ def test_a_chain_that_began_with_another_block_is_another_chain_and_one_that_doe
     assert (verdict.right, "another chain" in verdict.why) == (False, True)
 
 
+def test_a_chain_begun_anew_with_the_same_block_0_is_another_one_and_one_that_tells_no_block_1_may_be_right() -> None:
+    wanted = ExpectedIdentity(1, genesis="0x" + "a" * 64, block_one="0x" + "b" * 64)
+    assert judge(Claims(1, genesis=wanted.genesis, block_one=wanted.block_one), wanted).right is True
+    assert judge(Claims(1, genesis=wanted.genesis), wanted).right is True
+    assert judge(Claims(1, genesis=wanted.genesis, block_one="0x" + "c" * 64), wanted) == IdentityCheck(
+        False, "its block 1 is 0xcccccccc…, that of the network 0xbbbbbbbb…: another chain, or the same one begun anew"
+    )
+    assert judge(Claims(1, block_one="0x" + "c" * 64), ExpectedIdentity(1)).right is True
+
+
+def test_block_1_is_that_of_most_nodes_of_the_chain_that_began_with_the_same_block_0() -> None:
+    ours, anew, theirs = ("0x" + letter * 64 for letter in "abc")
+    said = [
+        (Claims(7, genesis=ours), 4.0),
+        (Claims(7, genesis=theirs, block_one=theirs), 3.0),
+        (Claims(7, genesis=ours, block_one=anew), 1.0),
+        (Claims(7, genesis=ours, block_one=ours), 2.0),
+    ]
+    assert wanted_of(said, None, None) == ExpectedIdentity(7, None, ours, ours)
+
+
 def test_what_nodes_have_to_serve_is_what_the_settings_say_and_else_what_most_of_the_right_ones_do() -> None:
     ours, theirs = "0x" + "a" * 64, "0x" + "b" * 64
     said = [

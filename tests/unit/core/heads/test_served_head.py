@@ -208,3 +208,27 @@ def test_whether_a_first_look_at_a_node_has_ended() -> None:
     assert NodeHead(id="a", note="no connection").looked_at
     assert NodeHead(id="a", seen_at=3.0).looked_at
     assert NodeHead(id="a", answering=True).looked_at
+
+
+# -- what one node's report makes final --------------------------------------------------------------------------
+
+
+def test_a_block_is_final_by_the_report_of_one_node_as_finality_goes_on_the_chain() -> None:
+    instant, tag, depth = book("instant"), book("tag", depth=64), book("depth", depth=5)
+    assert instant.is_final(7, Sighting(7))
+    assert not instant.is_final(7, Sighting(6)), "the node does not have it"
+    assert tag.is_final(7, Sighting(100, final=7))
+    assert not tag.is_final(7, Sighting(100, final=6))
+    assert tag.is_final(7, Sighting(71)), "a node that does not tell the tag"
+    assert not tag.is_final(7, Sighting(70))
+    assert depth.is_final(7, Sighting(12))
+    assert not depth.is_final(7, Sighting(11))
+    assert not book("tag").is_final(7, Sighting(1000))
+
+
+def test_a_block_that_was_final_before_is_final_on_every_node_that_has_it() -> None:
+    heads = book("depth", depth=5)
+    tell(heads, 1.0, a=12)
+    assert heads.served(1.0).final == 7
+    assert heads.is_final(7, Sighting(8))
+    assert not heads.is_final(7, Sighting(6))
