@@ -88,10 +88,11 @@ class Proxy:
         fork_epoch: int = 0,
         doubted: int = -1,
         genesis: str = "",
+        block_one: str | None = "",
     ) -> None:
         """Tell the heads: of every node `head`, or of each its own in `nodes`; `serve` is what clients see, and
-        `final` what of it is; `doubted`: the fork epoch since which that is in doubt; `genesis`: the hash of block
-        0."""
+        `final` what of it is; `doubted`: the fork epoch since which that is in doubt; `genesis` and
+        `block_one`: the hashes of blocks 0 and 1."""
         told = list(nodes) or [head if head is not None else node.head for node in self.nodes]
         served = max(told) if serve is None else serve
         final = served if final is None else final
@@ -100,6 +101,7 @@ class Proxy:
                 network=self.network,
                 served=Served(head=served, final=final, fork_epoch=fork_epoch, doubted=doubted),
                 genesis=genesis,
+                block_one=block_one,
                 eth_chain_id=HARMONY_ID,
                 network_id=2,
                 nodes=tuple(

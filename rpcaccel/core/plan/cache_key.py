@@ -1,7 +1,7 @@
 """Cache keys: equal for calls that every node answers alike, different for all others (rule of truth 6).
 
-The form is `network@chain-id:method:scope:params`. It is readable, so that an operator can look at keys in Redis, and
-a purge by network or method is a purge by prefix.
+The form is `network@chain-id.block-0.block-1:method:scope:params`, with some digits of the hash of each block. It is
+readable, so that an operator can look at keys in Redis, and a purge by network or method is a purge by prefix.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ LONGEST_PARAMS = 160
 
 _GENESIS = 12
 """Hex digits of the hash of block 0 in a key."""
+_BLOCK_ONE = 8
+"""Hex digits of the hash of block 1 in a key: beside those of block 0, they need only separate the chains that were
+begun with the same block 0."""
 SCOPE_STATIC = b"s"
 SCOPE_HASH = b"i"
 SCOPE_NUMBER = b"n"
@@ -24,13 +27,16 @@ SCOPE_SENT = b"t"
 """A mark for a recently sent transaction. No answer is kept under such a key."""
 
 
-def network_tag(network: str, eth_chain_id: int, genesis: str = "") -> bytes:
+def network_tag(network: str, eth_chain_id: int, genesis: str = "", block_one: str = "") -> bytes:
     """The first part of every key of a network.
 
     The chain id separates chains in one Redis even when two operators gave them the same name. The hash of block 0
-    separates a chain from one that was begun anew under the same ids; `genesis` is empty when no node tells it.
+    separates a chain from one that was begun anew under the same ids, and the hash of block 1 from one that was begun
+    anew with the same block 0. Each hash is empty when no node tells it.
     """
-    return b"%b@%d%b" % (network.encode(), eth_chain_id, b"." + genesis[2 : 2 + _GENESIS].encode() if genesis else b"")
+    begins = b"." + genesis[2 : 2 + _GENESIS].encode() if genesis or block_one else b""
+    follows = b"." + block_one[2 : 2 + _BLOCK_ONE].encode() if block_one else b""
+    return b"%b@%d%b%b" % (network.encode(), eth_chain_id, begins, follows)
 
 
 def scope_head(head: int, fork_epoch: int) -> bytes:

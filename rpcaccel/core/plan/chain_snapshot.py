@@ -31,6 +31,8 @@ class ChainSnapshot(Struct, frozen=True, kw_only=True):
 
     genesis: str | None = ""
     """The hash of block 0 (0x and 64 digits); empty when no node tells it, None when no node was asked yet."""
+    block_one: str | None = ""
+    """The hash of block 1, once it is final; empty when no node tells it, None when no node was asked since."""
 
     @property
     def settled(self) -> int:
@@ -40,4 +42,4 @@ class ChainSnapshot(Struct, frozen=True, kw_only=True):
     @property
     def known(self) -> bool:
         """Is it certain which chain this is? Until then nothing is kept, because the key could be wrong."""
-        return self.eth_chain_id >= 0 and self.genesis is not None
+        return self.eth_chain_id >= 0 and self.genesis is not None and self.block_one is not None

@@ -98,8 +98,8 @@ class Planner:
         self._final_at_once = final_at_once
         self._hash_key = hash_key
         self._routes = routes or Routes()
-        self._tagged: tuple[int, str | None, bytes] = -1, "", cache_key.network_tag(network, -1)
-        """The chain id and the hash of block 0 last seen, and the key tag that follows from them."""
+        self._tagged: tuple[int, str | None, str | None, bytes] = -1, "", "", cache_key.network_tag(network, -1)
+        """The chain id and the hashes of blocks 0 and 1 last seen, and the key tag that follows from them."""
         self._readers: dict[str, ParamsReader] = {}
         self._prefixes: dict[str, bytes] = {}
         """The key prefix of each method, under the current tag."""
@@ -324,10 +324,10 @@ class Planner:
 
     def _tag(self, view: ChainSnapshot) -> bytes:
         """The network's part of every key."""
-        chain_id, genesis, tag = self._tagged
-        if chain_id != view.eth_chain_id or genesis != view.genesis:
-            tag = cache_key.network_tag(self._network, view.eth_chain_id, view.genesis or "")
-            self._tagged = view.eth_chain_id, view.genesis, tag
+        chain_id, genesis, block_one, tag = self._tagged
+        if chain_id != view.eth_chain_id or genesis != view.genesis or block_one != view.block_one:
+            tag = cache_key.network_tag(self._network, view.eth_chain_id, view.genesis or "", view.block_one or "")
+            self._tagged = view.eth_chain_id, view.genesis, view.block_one, tag
             self._prefixes.clear()
         return tag
 

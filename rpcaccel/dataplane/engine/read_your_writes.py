@@ -100,5 +100,6 @@ class ReadYourWrites:
 
 
 def _mark(network: Network, name: bytes) -> bytes:
-    tag = cache_key.network_tag(network.name, network.view.eth_chain_id, network.view.genesis or "")
+    view = network.view
+    tag = cache_key.network_tag(network.name, view.eth_chain_id, view.genesis or "", view.block_one or "")
     return cache_key.cache_key(tag, MARK, cache_key.SCOPE_SENT, name)

@@ -152,5 +152,6 @@ def _view(before: ChainSnapshot, heads: NetworkHeads, *, doubt: int, forgetting:
         eth_chain_id=-1 if heads.eth_chain_id is None else heads.eth_chain_id,
         network_id=-1 if heads.network_id is None else heads.network_id,
         genesis=heads.genesis,
+        block_one=heads.block_one,
     )
     return view if view == before else replace(view, serial=before.serial + 1)

@@ -25,6 +25,14 @@ def test_a_chain_begun_anew_under_the_same_ids_has_other_keys() -> None:
         assert Selection(network="net", method="m").matches(cache_key.cache_key(tag, "m", b"n", b"[]"))
 
 
+def test_a_chain_begun_anew_with_the_same_block_0_has_other_keys() -> None:
+    zero, one = "0x" + "ab" * 32, "0x" + "ef" * 32
+    tags = [cache_key.network_tag("net", 1, zero, one), cache_key.network_tag("net", 1, "", one)]
+    assert tags == [b"net@1.abababababab.efefefef", b"net@1..efefefef"]
+    for tag in tags:
+        assert Selection(network="net", method="m").matches(cache_key.cache_key(tag, "m", b"n", b"[]"))
+
+
 @given(st.binary(max_size=1000), st.sampled_from(["eth_a", "eth_ab"]))
 def test_keys_are_bounded_and_purged_by_their_network_and_method(params: bytes, method: str) -> None:
     key = cache_key.cache_key(TAG, method, cache_key.scope_head(3, 1), params)

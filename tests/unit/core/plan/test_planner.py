@@ -451,3 +451,19 @@ def test_a_plan_at_another_view_is_not_remembered() -> None:
     lower = planner.plan_at(*call, replace(view, head=99))
     assert (before.block, lower.block, lower.min_head) == (100, 99, 99)
     assert planner.plan(*call, view) is before
+
+
+def test_keys_follow_blocks_0_and_1_and_there_are_none_while_block_1_is_yet_to_be_asked_for() -> None:
+    zero, one = "0x" + "12" * 32, "0x" + "34" * 32
+    makes = planner()
+    keys = [
+        makes.plan("n_block", b"[5]", replace(VIEW, serial=serial, genesis=genesis, block_one=block_one)).key
+        for serial, (genesis, block_one) in enumerate([("", ""), (zero, ""), (zero, None), (zero, one), (zero, "")], 7)
+    ]
+    assert keys == [
+        b"net@1666600000:n_block:n:[5]",
+        b"net@1666600000.121212121212:n_block:n:[5]",
+        None,
+        b"net@1666600000.121212121212.34343434:n_block:n:[5]",
+        b"net@1666600000.121212121212:n_block:n:[5]",
+    ]

@@ -116,6 +116,22 @@ async def test_of_a_chain_begun_anew_nothing_is_found(tmp_path: Path) -> None:
         assert (await proxy.call(*BLOCK)).cache == "miss"
 
 
+async def test_of_a_chain_begun_anew_with_the_same_block_0_nothing_is_found(tmp_path: Path) -> None:
+    zero, old, new = ("0x" + pair * 32 for pair in ("11", "22", "33"))
+    async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
+        proxy.see(genesis=zero, block_one=old)
+        await proxy.call(*BLOCK)
+        await written(proxy, 1)
+        assert (await asked_again(proxy, *BLOCK)).cache == "disk"
+    async with harmony_nodes(1) as nodes, proxying(nodes, **disk(tmp_path)) as proxy:
+        for block_one in (None, new):
+            proxy.see(genesis=zero, block_one=block_one)
+            assert (await proxy.call(*BLOCK)).cache == "miss"
+        await written(proxy, 1)
+        proxy.see(genesis=zero, block_one=old)
+        assert (await proxy.call(*BLOCK)).cache == "disk", "the old chain is back"
+
+
 async def test_after_final_blocks_were_replaced_nothing_of_them_is_found(tmp_path: Path) -> None:
     async with ethereum_nodes(1) as nodes, proxying(nodes, **disk(tmp_path), **ETHEREUM) as proxy:
         old = await proxy.call(*BLOCK)

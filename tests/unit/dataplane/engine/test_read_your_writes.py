@@ -7,8 +7,11 @@ from typing import Any
 
 from eth_account import Account
 
+from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.heads.recent_writes import Sent
+from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
 from rpcaccel.simnode.server.factories import harmony_nodes
+from rpcaccel.stores.base import NoStore
 from tests.support.fleet import gated_nodes
 from tests.support.proxy import proxying
 from tests.support.waiting import until
@@ -121,3 +124,28 @@ async def test_a_refused_transaction_prefers_nobody() -> None:
         assert "underpriced" in refused.error["message"]
         asked = {(await proxy.call("eth_getTransactionCount", SENDER, "pending")).node for _ in range(4)}
         assert asked == {node.name for node in nodes}
+
+
+class Tier(NoStore):
+    """A shared tier that remembers the keys of what is put."""
+
+    name = "shared"
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+
+    def put(self, key: bytes, entry: Entry, ttl: float) -> None:
+        self.keys.append(key)
+
+
+async def test_a_mark_for_other_hosts_is_of_one_chain_and_none_is_set_before_it_is_known_which() -> None:
+    async with harmony_nodes(1) as nodes, proxying(nodes) as proxy:
+        tier, network = Tier(), proxy.worker.state.networks[proxy.network]
+        sends = ReadYourWrites(tier, lambda: 0.0, lambda _sent: None)
+        for block_one in ("0x" + "22" * 32, None, ""):
+            proxy.see(genesis="0x" + "11" * 32, block_one=block_one)
+            sends.took(network, b'"0x%b"' % (b"ab" * 32), ("a",), b"")
+        assert [key.split(b":")[:2] for key in tier.keys] == [
+            [b"harmony-s0@1666700000.111111111111.22222222", b"sent"],
+            [b"harmony-s0@1666700000.111111111111", b"sent"],
+        ]
