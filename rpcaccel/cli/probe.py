@@ -1,4 +1,4 @@
-"""Probes a node once, for `check` and before `serve`: chain id, block 0, head, latency, role, WebSocket."""
+"""Probes a node once, for `check` and before `serve`: chain id, blocks 0 and 1, head, latency, role, WebSocket."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class Finding(msgspec.Struct, frozen=True):
     shard: int = -1
     genesis: str | None = None
     """The hash of block 0, in lower case; None where the node does not tell it."""
+    block_one: str | None = None
+    """The hash of block 1, in lower case; None where the node does not tell it or has no block 1 yet."""
     weight: float = 1.0
     role: str = ""
     behind: int = 0
@@ -67,10 +69,13 @@ async def probe_network(name: str, network: NetworkSettings) -> list[Finding]:
 def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
     """The findings with `trouble` for each node that serves another chain or shard than a running proxy would expect of
     the network, or is far behind the best head."""
-    shard = None if chains.load(network.chain).identity.shard is None else network.shard
-    said = [(_claims(finding), finding.weight) for finding in found if not finding.trouble]
+    chain = chains.load(network.chain)
+    shard = None if chain.identity.shard is None else network.shard
+    _, depth = chain.finality_with(network.finality_depth)
+    claims = [_claims(finding, depth) for finding in found]
+    said = [(its, finding.weight) for its, finding in zip(claims, found, strict=True) if not finding.trouble]
     wanted = wanted_of(said, network.chain_id, shard)
-    troubles = [finding.trouble or _trouble(_claims(finding), wanted, network) for finding in found]
+    troubles = [one.trouble or _trouble(its, wanted, network) for its, one in zip(claims, found, strict=True)]
     best = max((one.head for one, trouble in zip(found, troubles, strict=True) if not trouble), default=-1)
     return [
         replace(one, trouble=trouble) if trouble else _measured(one, best)
@@ -78,8 +83,15 @@ def judge(found: Sequence[Finding], network: NetworkSettings) -> list[Finding]:
     ]
 
 
-def _claims(finding: Finding) -> Claims:
-    return Claims(finding.chain_id, shard=None if finding.shard < 0 else finding.shard, genesis=finding.genesis)
+def _claims(finding: Finding, depth: int) -> Claims:
+    """What a finding says of the chain. Its block 1 says nothing before it is final, `depth` blocks below the head: it
+    may be on another branch of the same chain."""
+    return Claims(
+        finding.chain_id,
+        shard=None if finding.shard < 0 else finding.shard,
+        genesis=finding.genesis,
+        block_one=finding.block_one if finding.head > depth else None,
+    )
 
 
 def _trouble(claims: Claims, wanted: ExpectedIdentity, network: NetworkSettings) -> str:
@@ -117,6 +129,7 @@ async def _websocket(finding: Finding, network: NetworkSettings, node: NodeSetti
         for what, here, there in (
             ("chain id", said.chain_id, finding.chain_id),
             ("block 0", said.genesis, finding.genesis),
+            ("block 1", said.block_one, finding.block_one),
             ("shard", said.shard, finding.shard),
         ):
             if here != there and None not in {here, there} and -1 not in {here, there}:
@@ -148,15 +161,15 @@ async def find(finding: Finding, identity: Identity, asked: ProbedNode) -> Findi
     except ProbeError as error:
         return replace(finding, trouble=str(error))
     facts: dict[str, Any] = {}
-    for name in ("shard", "genesis", "role", "archive", "version"):
+    for name in ("shard", "genesis", "block_one", "role", "archive", "version"):
         probe: Probe | None = getattr(identity, name)
         try:
             facts[name] = await asked.fact(probe) if probe else None
         except ProbeError:
             facts[name] = None
     shard = facts["shard"] if isinstance(facts["shard"], int) else -1
-    known = {"shard": shard, "genesis": block_hash(facts["genesis"]), "role": role_of(facts)}
-    return replace(finding, chain_id=chain_id, head=head, latency=latency, **known)
+    begins = {name: block_hash(facts[name]) for name in ("genesis", "block_one")}
+    return replace(finding, chain_id=chain_id, head=head, latency=latency, shard=shard, role=role_of(facts), **begins)
 
 
 async def of_its_chain(finding: Finding, chain: str, asked: ProbedNode) -> Finding:

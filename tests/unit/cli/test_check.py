@@ -101,6 +101,24 @@ async def test_a_websocket_that_is_named_is_opened_and_must_be_of_the_same_chain
     assert refused["trouble"] == "its WebSocket answers HTTP 403 to the upgrade"
 
 
+async def test_a_websocket_of_a_chain_begun_anew_with_the_same_block_0_is_wrong(
+    in_a_thread: ThreadPoolExecutor, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "rpcaccel.toml"
+    async with ethereum_nodes(1) as (old,), ethereum_nodes(1) as (anew,):
+        anew.chain.reorg(200)
+        websocket = anew.url.replace("http", "ws")
+        file.write_text(
+            f'[networks.eth]\nchain = "ethereum"\nnodes = [{{id = "a", url = "{old.url}", ws = "{websocket}"}}]\n'
+        )
+        code = await checked(in_a_thread, str(file), "--json")
+        hashes = ["0x" + node.chain.branch.hash_of(1).hex() for node in (anew, old)]
+    (found,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert code == 1
+    assert found["block_one"] == hashes[1]
+    assert found["trouble"] == "its WebSocket has block 1 {}, the node has {}".format(*hashes)
+
+
 def configuration(folder: Path, nodes: list[SimNode]) -> Path:
     file = folder / "rpcaccel.toml"
     urls = ", ".join(f'"{node.url}"' for node in nodes)

@@ -23,7 +23,7 @@ ETHEREUM = chains.load("ethereum").identity
 
 
 class Said:
-    """A node that answers from a table; what is not there is a failure."""
+    """A node that answers from a table by method, or method and params; what is not there is a failure."""
 
     def __init__(self, replies: dict[str, Any]) -> None:
         self.replies = replies
@@ -31,7 +31,8 @@ class Said:
 
     async def send(self, method: str, params: bytes, *, timeout: float) -> Answer | Failure:
         self.asked.append(method)
-        reply = self.replies.get(method, Failure(FailureKind.TIMEOUT, "no answer within 1 s"))
+        silent = Failure(FailureKind.TIMEOUT, "no answer within 1 s")
+        reply = self.replies.get(f"{method} {params.decode()}", self.replies.get(method, silent))
         return reply if isinstance(reply, Answer | Failure) else Answer(result=msgspec.json.encode(reply))
 
     async def close(self) -> None:
@@ -176,13 +177,28 @@ def test_block_0_is_that_of_the_network_by_the_weight_of_its_nodes_and_one_that_
     assert [one.trouble for one in judged] == [wrong, "", ""]
 
 
+def test_block_1_is_compared_where_it_is_final() -> None:
+    ours, theirs = "0x" + "1a" * 32, "0x" + "2b" * 32
+    for head, wrong in ((65, "its block 1 is 0x2b2b2b2b…, that of the network 0x1a1a1a1a…"), (64, "")):
+        told = [
+            finding(chain_id=1, head=head, block_one=hashed, weight=weight)
+            for hashed, weight in ((theirs, 1), (ours, 3), (None, 9))
+        ]
+        found = judge(told, network(chain="ethereum"))
+        assert [one.trouble.partition(": another chain")[0] for one in found] == [wrong, "", ""]
+
+
 @pytest.mark.parametrize(
     ("told", "genesis"),
     [({"hash": "0x" + "AB" * 32}, "0x" + "ab" * 32), ({"hash": "0x1"}, None), ({"hash": 7}, None), (None, None)],
 )
-async def test_block_0_is_asked_for(told: Any, genesis: str | None) -> None:
-    made = await found({"eth_chainId": "0x1", "eth_blockNumber": "0x10", "eth_getBlockByNumber": told}, ETHEREUM)
-    assert (made.genesis, made.trouble) == (genesis, "")
+async def test_blocks_0_and_1_are_asked_for(told: Any, genesis: str | None) -> None:
+    other = {"hash": "0x" + "cd" * 32}
+    for zero, one in ((told, other), (other, told)):
+        blocks = {'eth_getBlockByNumber ["0x0",false]': zero, 'eth_getBlockByNumber ["0x1",false]': one}
+        made = await found({"eth_chainId": "0x1", "eth_blockNumber": "0x10", **blocks}, ETHEREUM)
+        hashes = (genesis, other["hash"]) if zero is told else (other["hash"], genesis)
+        assert (made.genesis, made.block_one, made.trouble) == (*hashes, "")
 
 
 def test_trouble_stays() -> None:
