@@ -7,6 +7,7 @@ node says or does ends the probing.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -162,7 +163,7 @@ class Prober:
         probed = self._nodes.get(node_id)
         if probed is None:
             return None
-        probed.claims = None
+        probed.checked_at = -math.inf
         await self._probe(probed)
         return self._node_head(probed, self._clock())
 

@@ -351,6 +351,16 @@ async def test_a_block_1_that_is_not_final_says_nothing_about_the_chain(world: W
     assert world.heads.block_one == BLOCK_ONE
 
 
+async def test_a_look_that_an_operator_asks_for_forgets_nothing_of_what_is_known(world: World) -> None:
+    world.nodes["b"].block_one = world.nodes["c"].block_one = None
+    prober = await world.start()
+    world.nodes["a"].hang = True
+    looking = asyncio.create_task(prober.probe_now("a"))
+    await world.wait(2)
+    assert world.heads.block_one == BLOCK_ONE
+    looking.cancel()
+
+
 async def test_a_node_of_another_shard_has_no_vote_on_the_chain(world: World) -> None:
     world.nodes = {name: Node(chain_id=1666600001, shard=1) for name in "ab"} | {"c": Node()}
     await world.start()
