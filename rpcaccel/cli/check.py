@@ -29,8 +29,8 @@ def check(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the file and exit.")] = False,
     as_json: admin_client.AsJson = False,
 ) -> int:
-    """Judge a configuration as `serve` does, then ask every node for chain id, block 0, head, latency and role, and the
-    WebSocket that is named for it (`ws`) for the same chain and new heads.
+    """Judge a configuration as `serve` does, then ask every node for chain id, blocks 0 and 1, head, latency and role,
+    and the WebSocket that is named for it (`ws`) for the same chain and new heads.
 
     Exit code 1 if a node is wrong (unreachable, of another chain or shard, far behind), 2 if the configuration is.
 

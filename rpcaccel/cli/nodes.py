@@ -107,7 +107,7 @@ def add(
     admin: admin_client.Admin = admin_client.DEFAULT,
     as_json: admin_client.AsJson = False,
 ) -> int:
-    """Add a node to a running proxy. The proxy asks it first: chain id, block 0, head.
+    """Add a node to a running proxy. The proxy asks it first: chain id, blocks 0 and 1, head.
 
     A node that does not answer, or serves another chain than the network, is refused.
 
