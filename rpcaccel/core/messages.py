@@ -79,10 +79,23 @@ class PurgeDone(Struct, frozen=True, tag=True):
     memory: int
     store: int
     """From Redis."""
-    complete: bool = True
     number: int = 0
     """The number of the PurgeOrder that this answers."""
     disk: int = 0
+    store_complete: bool = True
+    """Was all of Redis looked through? True where there is no Redis."""
+    disk_complete: bool = True
+    """Was the file on disk looked through? True where there is no disk tier."""
+
+    @property
+    def complete(self) -> bool:
+        """Was every tier looked through?"""
+        return self.store_complete and self.disk_complete
+
+    @classmethod
+    def nothing(cls, number: int = 0) -> PurgeDone:
+        """A purge that was carried out nowhere."""
+        return cls(0, 0, number, store_complete=False, disk_complete=False)
 
 
 class Adopt(Struct, frozen=True, tag=True):

@@ -123,8 +123,7 @@ class LinkEnd:
         elif isinstance(order, Spent):
             worker.charge(order)
         elif isinstance(order, PurgeOrder):
-            nothing = PurgeDone(0, 0, complete=False, number=order.number)
-            self._later(answer(_purge(worker, order), nothing, self._say))
+            self._later(answer(_purge(worker, order), PurgeDone.nothing(order.number), self._say))
         elif isinstance(order, ExplainOrder):
             self._later(answer(_explain(worker, order), ExplainReply(order.number, None), self._say))
         elif isinstance(order, RecordOrder):

@@ -221,7 +221,13 @@ class Worker:
         disk = await self.engine.disk.purge(selection, dry=dry)
         if not dry:
             removed += self._memory.purge(selection)
-        return PurgeDone(removed, shared.removed, shared.complete and disk.complete, disk=disk.removed)
+        return PurgeDone(
+            removed,
+            shared.removed,
+            disk=disk.removed,
+            store_complete=shared.complete,
+            disk_complete=disk.complete,
+        )
 
     async def _purge_after(self, flights: list[asyncio.Future[Any]], selection: Selection) -> None:
         """Purge again once the calls under way have landed: their answers were asked for before the purge, so it is

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from rpcaccel.controlplane.workers.operations import OperationRefused
+from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board import BoardCursor, Heard, UnreachableError
 
@@ -49,13 +49,13 @@ class WordsPort(Protocol):
 
 
 class Purges:
-    """This host's part in the stream. `purged` carries out a purge, and returns whether it reached the second tier."""
+    """This host's part in the stream. `purged` carries out a purge, and returns the tiers that it reached."""
 
     def __init__(
         self,
         board: WordsPort,
         host: str,
-        purged: Callable[[bytes], Awaitable[bool]],
+        purged: Callable[[bytes], Awaitable[Reached]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board = board
@@ -116,7 +116,7 @@ class Purges:
             return
         half_done, self._half_done = self._half_done, []
         for body in half_done:
-            if not await self._purged(body):
+            if not (await self._purged(body)).store:
                 self._half_done.append(body)
         self._pause = min(LONGEST_PAUSE, 2 * self._pause) if self._half_done else FIRST_PAUSE
         self._finish_at = self._clock() + (self._pause if self._half_done else 0.0)

@@ -28,7 +28,7 @@ from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, 
 from rpcaccel.controlplane.settings.shared_purges import Purges, WordsPort
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.workers.link import Link
-from rpcaccel.controlplane.workers.operations import swept
+from rpcaccel.controlplane.workers.operations import Reached, swept
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board import Posted, UnreachableError
 from rpcaccel.stores.tasks import cancel_and_wait
@@ -72,7 +72,7 @@ class Sharing:
         board: BoardPort,
         ledger: Ledger,
         *,
-        purged: Callable[[bytes], Awaitable[bool]],
+        purged: Callable[[bytes], Awaitable[Reached]],
         told: Callable[[bool], None] = lambda _up: None,
         host: str = "",
         every: float = EVERY,
@@ -295,7 +295,7 @@ class Hosts:
         """A sentence when something should be looked at."""
         return self._sharing.note if self._sharing is not None else ""
 
-    async def _purge(self, body: bytes) -> bool:
+    async def _purge(self, body: bytes) -> Reached:
         return await swept(body, self._links)
 
     def _hear(self, up: bool) -> None:

@@ -68,10 +68,24 @@ async def purge(body: bytes, links: Sequence[Link]) -> dict[str, Any]:
     }
 
 
-async def swept(body: bytes, links: Sequence[Link]) -> bool:
-    """Repeat a purge, of another host or one that did not reach the shared tiers; returns whether it reached them now.
-    Raises OperationRefused."""
-    return any(one.complete for one in await _carried_out(read(body, PurgeRequest), links))
+class Reached(Struct, frozen=True):
+    """The tiers behind memory that a purge has reached; a tier that is not there counts as reached."""
+
+    store: bool
+    """Redis. One worker that looked through all of it is enough, since it holds what every worker wrote."""
+    disk: bool
+    """The disk of this host. Every worker must have looked through it: one that could not may still be writing, and
+    keeps in its own memory alone that it owes the purge."""
+
+
+async def swept(body: bytes, links: Sequence[Link]) -> Reached:
+    """Carry out a purge of another host, or repeat one that did not reach every tier; returns the tiers that it reached
+    now. Raises OperationRefused."""
+    done = await _carried_out(read(body, PurgeRequest), links)
+    return Reached(
+        store=any(one.store_complete for one in done),
+        disk=bool(done) and all(one.disk_complete for one in done),
+    )
 
 
 async def _carried_out(meant: PurgeRequest, links: Sequence[Link]) -> list[PurgeDone]:

@@ -162,7 +162,7 @@ class ProcessLink:
         return self._report
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
-        return await self._ask(lambda number: PurgeOrder(number, selection, dry), PurgeDone(0, 0, complete=False))
+        return await self._ask(lambda number: PurgeOrder(number, selection, dry), PurgeDone.nothing())
 
     async def explain(self, network: str, method: str, params: bytes) -> Explanation | None:
         order = partial(ExplainOrder, network=network, method=method, params=params)

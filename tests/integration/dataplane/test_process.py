@@ -95,7 +95,7 @@ async def test_who_asked_for_something_that_fails_gets_a_word_all_the_same() -> 
         return PurgeDone(1, 2, number=3)
 
     said: list[Word] = []
-    nothing = PurgeDone(0, 0, complete=False, number=3)
+    nothing = PurgeDone.nothing(3)
     with pytest.raises(KeyError):
         await answer(fails(), nothing, said.append)
     await answer(works(), nothing, said.append)

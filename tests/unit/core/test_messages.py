@@ -32,6 +32,6 @@ def test_every_word_arrives_as_what_it_was() -> None:
     report = WorkerReport(
         worker="w1", pid=1, revision=1, uptime=1.0, port=80, tally=tally.snapshot(), nodes=(), flights=0
     )
-    words = [Started(8888), Adopted(3, "no"), report, Hint("n", "a", 5), PurgeDone(1, 2, True, 7)]
+    words = [Started(8888), Adopted(3, "no"), report, Hint("n", "a", 5), PurgeDone(1, 2, 7, 3, True, False)]
     reader = messages.FrameReader(Word)  # type: ignore[arg-type]
     assert reader.feed(b"".join(messages.encode(word) for word in words)) == words

@@ -15,7 +15,7 @@ from rpcaccel.controlplane.settings.shared_purges import (
     MOST,
     Purges,
 )
-from rpcaccel.controlplane.workers.operations import OperationRefused
+from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.stores.redis.board import KEPT, Board, UnreachableError
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
@@ -36,14 +36,14 @@ class Host:
         self.board = Board(Settings(url=Url(redis.url), prefix="test"))
         self.purges = Purges(self.board, name, self._purge, clock=lambda: self.now)
 
-    async def _purge(self, body: bytes) -> bool:
+    async def _purge(self, body: bytes) -> Reached:
         if self.fails:
             self.fails -= 1
             raise RuntimeError("a bug")
         if b"newer" in body:
             raise OperationRefused(400, "not-json", "unknown member")
         self.purged.append(body)
-        return self.reached
+        return Reached(store=self.reached, disk=True)
 
     async def caught_up(self) -> list[bytes]:
         """What it purges when it looks."""

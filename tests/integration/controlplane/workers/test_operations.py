@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from rpcaccel.controlplane.workers.link import Link, LocalLink
-from rpcaccel.controlplane.workers.operations import OperationRefused, PurgeRequest, purge, selected, swept
+from rpcaccel.controlplane.workers.operations import OperationRefused, PurgeRequest, Reached, purge, selected, swept
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import bind
 from rpcaccel.core.cache.entry import Selection
@@ -66,15 +66,15 @@ async def test_both_tiers_are_purged_in_every_process(redis_server: RedisServer)
 
 
 class Reaching(LocalLink):
-    """A worker that reaches the second tier, or does not."""
+    """A worker that reaches some of the tiers behind memory: "r" for Redis, "d" for the disk."""
 
-    def __init__(self, reaches: bool) -> None:
+    def __init__(self, reaches: str) -> None:
         super().__init__("w1", bind("127.0.0.1:0", "listen"), lambda _hint: None)
         self._reaches = reaches
 
     async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
         assert (selection.everything, dry) == (True, False)
-        return PurgeDone(0, 0, self._reaches)
+        return PurgeDone(0, 0, store_complete="r" in self._reaches, disk_complete="d" in self._reaches)
 
 
 class Sweeping(LocalLink):
@@ -99,10 +99,23 @@ async def test_what_workers_share_is_counted_once_and_removed_by_one_of_them(
         await link.drain(0.0)
 
 
-@pytest.mark.parametrize(("reaching", "found"), [([False, True], True), ([False, False], False), ([], False)])
-async def test_one_worker_is_enough_to_sweep_the_tier_they_share(reaching: list[bool], found: bool) -> None:
+@pytest.mark.parametrize(
+    ("reaching", "store", "disk"),
+    [
+        (["rd", "d"], True, True),
+        (["d", "d"], False, True),
+        (["rd", "r"], True, False),
+        (["r", "d"], True, False),
+        ([], False, False),
+    ],
+)
+async def test_one_worker_is_enough_to_sweep_redis_and_all_are_needed_to_sweep_the_disk(
+    reaching: list[str], store: bool, disk: bool
+) -> None:
     links = [Reaching(reaches) for reaches in reaching]
-    assert await swept(b'{"all": true}', links) is found
+    assert await swept(b'{"all": true}', links) == Reached(store, disk)
+    done = await purge(b'{"all": true}', links)
+    assert done["complete"] is all(reaches == "rd" for reaches in reaching)
     for link in links:
         await link.drain(0.0)
 

@@ -15,6 +15,7 @@ from rpcaccel.config.patch import compose, difference, merge
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
 from rpcaccel.controlplane.settings.sharing import Sharing
+from rpcaccel.controlplane.workers.operations import Reached
 from rpcaccel.stores.redis.board import BoardCursor, Heard, Posted, UnreachableError
 
 ME = Author("me", "page")
@@ -109,9 +110,9 @@ class Host:
             clock=lambda: self.now,
         )
 
-    async def _purged(self, body: bytes) -> bool:
+    async def _purged(self, body: bytes) -> Reached:
         self.purges.append(body)
-        return True
+        return Reached(store=True, disk=True)
 
     async def weigh(self, node: str, weight: int) -> None:
         await self.ledger.change({"networks": {"x": {"nodes": {node: {"weight": weight}}}}}, ME)
