@@ -135,7 +135,7 @@ class Supervisor:
         self._watchdog.start()
         await self._probers.adopt(settings)
         self._started.set()
-        await self._hosts.share(settings.redis)
+        await self._hosts.share(settings.redis, settings.disk.path)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEADS_WITHIN):
                 await self._told.wait()
@@ -201,7 +201,7 @@ class Supervisor:
             return
         try:
             await self._workers.renew(self.ledger.renewed)
-            await self._hosts.share(self.settings.redis)
+            await self._hosts.share(self.settings.redis, self.settings.disk.path)
         except (OSError, RuntimeError) as error:
             log.error("the workers are not renewed", reason=str(error))  # noqa: TRY400 -- the reason is all there is
 

@@ -38,7 +38,8 @@ class SampleControl:
         self.lagging: list[str] = []
         self.published: list[tuple[int, Settings]] = []
         self.replaced = 0
-        self.purges: list[bytes] = []
+        self.purges: list[tuple[bytes, bool]] = []
+        """The purges to be told to others, and whether each was complete here."""
 
     async def _publish(self, settings: Settings, revision: int) -> str:
         if not self.refusal:
@@ -58,9 +59,9 @@ class SampleControl:
         """With nobody."""
         return None
 
-    async def purged(self, body: bytes) -> None:
+    async def purged(self, body: bytes, *, complete: bool = True) -> None:
         """Nobody else to tell."""
-        self.purges.append(body)
+        self.purges.append((body, complete))
 
     async def probe(self, network: str, node: str) -> NodeHead | None:
         """Node a answers; no other is there."""

@@ -306,7 +306,7 @@ class Admin:
         if not done["dry_run"]:
             about = {"memory": done["memory"], "disk": done["disk"], "store": done["store"]}
             log.info("kept answers are purged", by=request[AUTHOR].name, **about)
-            await self._control.purged(body)
+            await self._control.purged(body, complete=done["complete"])
         return json_response(done)
 
     async def record(self, request: web.Request) -> web.Response:

@@ -146,8 +146,8 @@ class Control(Protocol):
         """The state of the sharing with other hosts; None when nothing is shared."""
         ...
 
-    async def purged(self, body: bytes) -> None:
-        """Send a purge that was carried out here to the other hosts."""
+    async def purged(self, body: bytes, *, complete: bool = True) -> None:
+        """Send a purge that was carried out here to the other hosts. One that is not `complete` here is repeated."""
         ...
 
     async def probe(self, network: str, node: str) -> NodeHead | None:

@@ -1,12 +1,15 @@
 """Purges shared by the hosts of one Redis, through the stream of words on the shared board.
 
 A purge made here while Redis is away is sent when Redis is back; a host that was cut off catches up with the purges of
-the others. Where words of the stream may be lost, the whole memory is purged, since a purged answer must not be served.
+the others. One whose cache outlives a restart on disk goes on from the place in the stream up to which an earlier run
+carried everything out. Where words of the stream may be lost, every kept answer is purged, since a purged answer must
+not be served.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -16,6 +19,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from rpcaccel.controlplane.settings.heard_file import HeardFile, Kept, LostPlaceError
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
 from rpcaccel.core.wire.json_text import UNREADABLE
 from rpcaccel.stores.redis.board import BoardCursor, Heard, UnreachableError
@@ -24,10 +28,14 @@ AGAIN_FOR = 600.0
 """Seconds for which a purge is sent again when the board lost its words. A host that was cut off for longer purges
 everything."""
 MOST = 100
-"""Purges that may wait for Redis; more of them become one purge of everything."""
+"""Purges that may wait for Redis, or for the disk; more of them become one purge of everything."""
+KEEP_EVERY = 60.0
+"""Seconds between two writes of the place in the stream while it stays the same."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
-"""Seconds between two attempts to purge a second tier that no worker reaches."""
+"""Seconds between two attempts to purge a tier that was not reached."""
 EVERYTHING = b'{"all":true}'
+NOTHING = b'{"key":"-","dry_run":true}'
+"""Removes nothing. The disk counts as reached by it only where it owes no purge any more."""
 
 log = structlog.get_logger("rpcaccel.sharing")
 
@@ -38,6 +46,16 @@ class Word(Struct, frozen=True):
     host: str
     purge: bytes
     """The body of the request for the purge."""
+
+
+class _HalfDone(Struct):
+    """A purge that has not reached every tier of this host yet."""
+
+    purge: bytes
+    store: bool
+    """Are its entries still in Redis?"""
+    disk: bool
+    """Are its entries still on the disk of this host?"""
 
 
 class WordsPort(Protocol):
@@ -56,75 +74,135 @@ class Purges:
         board: WordsPort,
         host: str,
         purged: Callable[[bytes], Awaitable[Reached]],
+        file: HeardFile | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        """`file` keeps the place in the stream over a restart; None where the cache does not outlive one."""
         self._board = board
-        self._host = host
+        self.host = host
         self._purged = purged
+        self._file = file
         self._clock = clock
+        self._wall = wall
         self._place: BoardCursor | None = None
         self._heard_at = clock()
+        """The time until which every word was heard (seconds of `clock`)."""
         self._unsaid: deque[bytes] = deque()
         self._said: deque[tuple[float, bytes]] = deque(maxlen=MOST)
-        self._half_done: list[bytes] = []
-        """Purges made while Redis was away, whose entries are still in Redis."""
+        self._until = wall()
+        """The same in seconds of `wall`, which goes on while the program does not run."""
+        self._kept_place: BoardCursor | None = None
+        """The place that was written to the file last, or could not be."""
+        self._keep_at = 0.0
+        """When the same place is written again (seconds of `clock`)."""
+        self._half_done: list[_HalfDone] = []
         self._pause = FIRST_PAUSE
         self._finish_at = 0.0
         self._saying = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"<Purges of {self._host}, {len(self._unsaid)} to be told>"
+        return f"<Purges of {self.host}, {len(self._unsaid)} to be told>"
 
-    async def tell(self, body: bytes) -> None:
-        """Send a purge to the other hosts: now, or once Redis is back."""
+    async def tell(self, body: bytes, *, complete: bool = True) -> None:
+        """Send a purge to the other hosts: now, or once Redis is back. One that is not `complete` here is repeated."""
         if len(self._unsaid) >= MOST:
             self._unsaid.clear()
             self._half_done.clear()
-            body = EVERYTHING
+            body, complete = EVERYTHING, False
+        if not complete:  # before the others hear it: its place in the stream is not kept until it is carried out
+            self._repeat(body, store=True)
         self._unsaid.append(body)
         try:
             await self._say()
         except UnreachableError:
-            self._half_done.append(body)
-            self._pause, self._finish_at = FIRST_PAUSE, 0.0
+            if complete:
+                self._repeat(body, store=True)
             if len(self._unsaid) == 1:
                 log.warning("a purge reaches the other hosts when Redis is back")
 
     async def catch_up(self) -> None:
         """Carry out the purges of other hosts, and send those that wait. Raises UnreachableError."""
         if self._place is None:
-            self._place = await self._board.last()
+            self._place = await self._begin()
+        now, wall = self._clock(), self._wall()
         heard = await self._board.heard(self._place)
-        now = self._clock()
-        away, self._heard_at = now - self._heard_at, now
+        away = now - self._heard_at
         if heard.lost == "older" or (heard.lost and away > AGAIN_FOR):
-            log.warning("purges of other hosts may have been missed: the memory of this one is purged")
-            await self._purged(EVERYTHING)
+            log.warning("purges of other hosts may have been missed: every kept answer is purged")
+            await self._carry_out(EVERYTHING)
         for text in heard.words:
             await self._hear(text)
+        if not heard.words:  # with these, there may be more of them
+            self._heard_at, self._until = now, wall
         self._place = heard.place  # not before: what could not be carried out is heard again
         if heard.lost == "all":  # hosts that were cut off when a purge was sent did not get it
             self._unsaid.extendleft(body for at, body in reversed(self._said) if now - at < AGAIN_FOR)
             self._said.clear()
         await self._say()
         await self._finish()
+        await self._keep()
+
+    async def _begin(self) -> BoardCursor:
+        """The place to go on from: that of an earlier run if one was kept, or the end of the stream. Raises
+        UnreachableError."""
+        self._until = self._wall()
+        end = await self._board.last()
+        if self._file is None:
+            return end
+        try:
+            kept = await self._file.load()
+        except LostPlaceError as lost:
+            why = f"{self._file.path} {lost}"
+            log.warning("purges of other hosts may have been missed: every kept answer is purged", reason=why)
+            await self._carry_out(EVERYTHING)
+            return end
+        if kept is None:  # the disk was not shared with other hosts before
+            return end
+        away = self._wall() - kept.until
+        if away < 0:  # the clock was set back, so nobody knows for how long
+            away = math.inf
+        self._heard_at, self._until = self._clock() - away, kept.until
+        return kept.place
+
+    async def _keep(self) -> None:
+        """Keep the place in the stream for the next start, unless the disk has yet to carry out what stands before
+        it."""
+        if self._file is None or self._place is None or any(one.disk for one in self._half_done):
+            return
+        if self._place == self._kept_place and self._clock() < self._keep_at:
+            return
+        self._kept_place, self._keep_at = self._place, self._clock() + KEEP_EVERY
+        await self._file.save(Kept(self._place, self._until))
+
+    def _repeat(self, body: bytes, *, store: bool) -> None:
+        """Repeat a purge that did not reach the disk, if there is one, and with `store` not Redis either."""
+        if len(self._half_done) >= MOST:
+            store = any(one.store for one in self._half_done) or store
+            self._half_done.clear()
+            body = EVERYTHING
+        self._half_done.append(_HalfDone(body, store, disk=self._file is not None))
+        self._pause, self._finish_at = FIRST_PAUSE, 0.0
 
     async def _finish(self) -> None:
-        """Repeat purges that did not reach Redis while it was away. Workers may reconnect later than the supervisor
-        does."""
+        """Repeat purges that did not reach every tier. Workers may reconnect to Redis later than the supervisor does,
+        and a disk that was full or gone may be back."""
         if not self._half_done or self._clock() < self._finish_at:
             return
-        half_done, self._half_done = self._half_done, []
-        for body in half_done:
-            if not (await self._purged(body)).store:
-                self._half_done.append(body)
+        # A disk may stay full for days, and a repeated purge empties the memory as well: so the disk is asked first.
+        disk_is_back = any(one.disk for one in self._half_done) and (await self._purged(NOTHING)).disk
+        for one in list(self._half_done):
+            if one.store or disk_is_back:
+                reached = await self._purged(one.purge)
+                one.store, one.disk = one.store and not reached.store, one.disk and not reached.disk
+        self._half_done = [one for one in self._half_done if one.store or one.disk]
         self._pause = min(LONGEST_PAUSE, 2 * self._pause) if self._half_done else FIRST_PAUSE
         self._finish_at = self._clock() + (self._pause if self._half_done else 0.0)
 
     async def _say(self) -> None:
         async with self._saying:
             while self._unsaid:
-                await self._board.say(msgspec.json.encode(Word(self._host, self._unsaid[0])))
+                await self._board.say(msgspec.json.encode(Word(self.host, self._unsaid[0])))
                 self._said.append((self._clock(), self._unsaid.popleft()))
 
     async def _hear(self, text: bytes) -> None:
@@ -132,12 +210,18 @@ class Purges:
             word = msgspec.json.decode(text, type=Word)
         except UNREADABLE:
             return
-        if word.host == self._host:
+        if word.host == self.host:
             return
         try:
-            await self._purged(word.purge)
+            await self._carry_out(word.purge)
         except (
             OperationRefused
         ) as refusal:  # a host of another version sent it: what it selects is unknown, and must not be served
-            log.warning("another host's purge is not understood: the memory is purged", reason=refusal.detail)
-            await self._purged(EVERYTHING)
+            log.warning("another host's purge is not understood: every kept answer is purged", reason=refusal.detail)
+            await self._carry_out(EVERYTHING)
+
+    async def _carry_out(self, body: bytes) -> None:
+        """Carry out a purge of another host, which sees to Redis itself. Raises OperationRefused."""
+        reached = await self._purged(body)
+        if self._file is not None and not reached.disk:
+            self._repeat(body, store=False)

@@ -14,7 +14,8 @@ import contextlib
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -24,6 +25,7 @@ from msgspec import Struct
 from rpcaccel.config.model import RedisSettings
 from rpcaccel.config.patch import compose
 from rpcaccel.controlplane.settings.audit import Author
+from rpcaccel.controlplane.settings.heard_file import HeardFile
 from rpcaccel.controlplane.settings.ledger import InvalidSettingsError, Ledger, RefusedError
 from rpcaccel.controlplane.settings.shared_purges import Purges, WordsPort
 from rpcaccel.controlplane.stats.events import Events
@@ -64,22 +66,21 @@ class Sheet(Struct, frozen=True):
 
 
 class Sharing:
-    """This host's part in the sharing. `purged` carries out a purge of another host; `told` hears when Redis goes and
-    comes."""
+    """This host's part in the sharing. `purges` is its part in the purges, on the same board; `told` hears when Redis
+    goes and comes."""
 
     def __init__(
         self,
         board: BoardPort,
         ledger: Ledger,
+        purges: Purges,
         *,
-        purged: Callable[[bytes], Awaitable[Reached]],
         told: Callable[[bool], None] = lambda _up: None,
-        host: str = "",
         every: float = EVERY,
         again: float = AGAIN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.host = host or f"{socket.gethostname()}-{secrets.token_hex(2)}"
+        self.host = purges.host
         self.up = False
         self.mark = ""
         """The mark of what was last adopted or posted: its number, and something that no other has."""
@@ -87,7 +88,7 @@ class Sharing:
         """A sentence when what other hosts posted is not in force here."""
         self._board = board
         self._ledger = ledger
-        self._purges = Purges(board, self.host, purged)
+        self._purges = purges
         self._told = told
         self._every = every
         self._again = self._pause = again
@@ -147,9 +148,10 @@ class Sharing:
         self._look_now.set()
         return True
 
-    async def tell_purge(self, body: bytes) -> None:
-        """Have the other hosts carry out a purge; those that are cut off do it when they are back."""
-        await self._purges.tell(body)
+    async def tell_purge(self, body: bytes, *, complete: bool = True) -> None:
+        """Have the other hosts carry out a purge; those that are cut off do it when they are back. One that is not
+        `complete` here is repeated here."""
+        await self._purges.tell(body, complete=complete)
 
     async def look(self) -> None:
         """Post what waits, adopt what others posted, and carry out their purges."""
@@ -245,6 +247,13 @@ def _shared(overlay: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in overlay.items() if key not in LOCAL}
 
 
+def _heard_file(folder: str) -> HeardFile:
+    # A host without a disk tier does not import SQLite.
+    from rpcaccel.stores.disk.database import VERSION  # noqa: PLC0415
+
+    return HeardFile(Path(folder), VERSION)
+
+
 class Hosts:
     """Shares settings and purges with other hosts while the settings name a Redis."""
 
@@ -252,23 +261,27 @@ class Hosts:
         self._ledger = ledger
         self._links = links
         self._events = events
-        self._redis: RedisSettings | None = None
+        self._shared_by: tuple[RedisSettings, str] | None = None
+        """The Redis, and the folder of the disk tier, that the sharing was begun with."""
         self._sharing: Sharing | None = None
 
     def __repr__(self) -> str:
         return f"<Hosts {self._sharing!r}>"
 
-    async def share(self, redis: RedisSettings) -> None:
-        """Share settings and purges with the hosts that use this Redis, and with no others any more."""
-        if redis == self._redis:
+    async def share(self, redis: RedisSettings, folder: str = "") -> None:
+        """Share settings and purges with the hosts that use this Redis, and with no others any more. `folder` is that
+        of the disk tier; empty where there is none."""
+        if (redis, folder) == self._shared_by:
             return
         await self.stop()
-        self._redis = redis
+        self._shared_by = redis, folder
         if redis.url:
             # A host without Redis does not import its client, which takes 80 ms.
             from rpcaccel.stores.redis.board import Board  # noqa: PLC0415
 
-            self._sharing = Sharing(Board(redis), self._ledger, purged=self._purge, told=self._hear)
+            board, host = Board(redis), f"{socket.gethostname()}-{secrets.token_hex(2)}"
+            purges = Purges(board, host, self._purge, _heard_file(folder) if folder else None)
+            self._sharing = Sharing(board, self._ledger, purges, told=self._hear)
             await self._sharing.start()
 
     async def stop(self) -> None:
@@ -277,18 +290,18 @@ class Hosts:
             await self._sharing.stop()
         self._sharing = None
 
-    async def purged(self, body: bytes) -> None:
-        """Send a purge that was carried out here to the other hosts."""
+    async def purged(self, body: bytes, *, complete: bool = True) -> None:
+        """Send a purge that was carried out here to the other hosts. One that is not `complete` here is repeated."""
         if self._sharing is not None:
-            await self._sharing.tell_purge(body)
+            await self._sharing.tell_purge(body, complete=complete)
 
     def shown(self) -> dict[str, Any] | None:
         """The state of the sharing, for the admin API; None where nothing is shared."""
         sharing = self._sharing
-        if sharing is None or self._redis is None:
+        if sharing is None or self._shared_by is None:
             return None
         about = {"up": sharing.up, "revision": sharing.revision, "note": sharing.note}
-        return {"url": self._redis.url.shown, "host": sharing.host, **about}
+        return {"url": self._shared_by[0].url.shown, "host": sharing.host, **about}
 
     @property
     def note(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import structlog
 
@@ -17,15 +18,18 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.secrets import hash_password
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, InvalidSettingsError, Origin
+from rpcaccel.controlplane.settings.shared_purges import Word
 from rpcaccel.controlplane.settings.state_file import StateFile
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.supervisor import RunningInfo, Supervisor
 from rpcaccel.controlplane.workers.link import News
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind
 from rpcaccel.core.messages import Spent
+from rpcaccel.core.stats.counters import Tier
 from rpcaccel.core.stats.error_log import PARAMS_OFF, ErrorNews
 from rpcaccel.simnode.server.factories import harmony_nodes
 from rpcaccel.simnode.server.sim_server import SimNode
+from rpcaccel.stores.redis.board import Board
 from tests.support.proxy import settings_for
 from tests.support.sample_errors import TIMEOUT, seen_of
 from tests.support.services import RedisServer
@@ -210,6 +214,43 @@ async def test_redis_is_not_called_lost_when_workers_are_renewed_and_stopped(
         await asyncio.sleep(0.01)
     look()
     assert said == set()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_start_purges_the_disk_of_what_other_hosts_purged_meanwhile(
+    nodes: list[SimNode], redis_server: RedisServer, tmp_path: Path, workers: int
+) -> None:
+    settings = settings_for(
+        nodes, **ANY, workers=workers, redis={"url": redis_server.url}, disk={"path": str(tmp_path / "cache")}
+    )
+
+    async def disk_comes_to(wanted: Callable[[Tier], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not any(wanted(tier) for tier in running.overview.frame().snapshot.tiers if tier.name == "disk"):
+                await asyncio.sleep(0.01)
+
+    running = Supervisor(settings)
+    info = await running.start()
+    try:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "hmyv2_getBlockByNumber", "params": [3, {}]}
+        async with aiohttp.ClientSession() as http, http.post(f"http://{info.listen}/", json=body) as reply:
+            assert "result" in await reply.json()
+        await disk_comes_to(lambda tier: bool(tier.entries))
+        async with asyncio.timeout(30):
+            while not list((tmp_path / "cache").glob("heard-*.json")):
+                await asyncio.sleep(0.01)
+    finally:
+        await running.stop()
+    board = Board(settings.redis)
+    await board.open()
+    await board.say(msgspec.json.encode(Word("another", b'{"all":true}')))
+    await board.close()
+    running = Supervisor(settings)
+    await running.start()
+    try:
+        await disk_comes_to(lambda tier: tier.purged == 1)
+    finally:
+        await running.stop()
 
 
 async def test_a_redis_that_is_not_reached_is_named_at_the_start_with_the_reason(nodes: list[SimNode]) -> None:

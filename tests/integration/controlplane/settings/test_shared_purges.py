@@ -1,18 +1,24 @@
-"""Purges told by words on a board in a real Redis: to hosts that listen, and to those that were cut off for a while."""
+"""Purges told by words on a board in a real Redis: to hosts that listen, to those that were cut off for a while, and to
+those that were down and have kept answers on disk."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from rpcaccel.controlplane.settings.heard_file import HeardFile
 from rpcaccel.controlplane.settings.shared_purges import (
     AGAIN_FOR,
     EVERYTHING,
     FIRST_PAUSE,
+    KEEP_EVERY,
     LONGEST_PAUSE,
     MOST,
+    NOTHING,
     Purges,
 )
 from rpcaccel.controlplane.workers.operations import OperationRefused, Reached
@@ -20,21 +26,30 @@ from rpcaccel.stores.redis.board import KEPT, Board, UnreachableError
 from tests.support.services import RedisServer
 from tests.support.stores.settings import Settings, Url
 
-Meet = Callable[[str], Awaitable["Host"]]
+
+class Meet(Protocol):
+    """Makes a host that listens from now on."""
+
+    async def __call__(self, name: str, folder: Path | None = None, now: float = 0.0) -> Host: ...
 
 
 class Host:
-    """One host's end; cut off for as long as it does not catch up."""
+    """One host's end; cut off for as long as it does not catch up. With a folder it has a disk tier there."""
 
-    def __init__(self, redis: RedisServer, name: str) -> None:
-        self.now = 0.0
+    def __init__(self, redis: RedisServer, name: str, folder: Path | None = None, now: float = 0.0) -> None:
+        self.now = now
+        """Seconds by both of its clocks."""
         self.purged: list[bytes] = []
         self.reached = True
         """Do its workers reach Redis?"""
+        self.disk = True
+        """Do its workers reach the disk?"""
         self.fails = 0
         """Purges that end in an unforeseen way."""
         self.board = Board(Settings(url=Url(redis.url), prefix="test"))
-        self.purges = Purges(self.board, name, self._purge, clock=lambda: self.now)
+        self.folder = folder
+        file = HeardFile(folder, 7) if folder else None
+        self.purges = Purges(self.board, name, self._purge, file, clock=lambda: self.now, wall=lambda: 1e9 + self.now)
 
     async def _purge(self, body: bytes) -> Reached:
         if self.fails:
@@ -42,8 +57,9 @@ class Host:
             raise RuntimeError("a bug")
         if b"newer" in body:
             raise OperationRefused(400, "not-json", "unknown member")
-        self.purged.append(body)
-        return Reached(store=self.reached, disk=True)
+        if body != NOTHING:
+            self.purged.append(body)
+        return Reached(store=self.reached, disk=self.disk)
 
     async def caught_up(self) -> list[bytes]:
         """What it purges when it looks."""
@@ -71,11 +87,10 @@ def redis(new_redis: Callable[..., RedisServer]) -> RedisServer:
 
 @pytest.fixture
 async def meet(redis: RedisServer) -> AsyncIterator[Meet]:
-    """`await meet(name)`: a host that listens from now on."""
     made: list[Host] = []
 
-    async def met(name: str) -> Host:
-        host = Host(redis, name)
+    async def met(name: str, folder: Path | None = None, now: float = 0.0) -> Host:
+        host = Host(redis, name, folder, now)
         await host.board.open()
         await host.caught_up()
         made.append(host)
@@ -183,6 +198,17 @@ async def test_who_was_cut_off_while_redis_lost_its_words_purges_all(redis: Redi
     assert await other.caught_up() == [], "too old to be told again"
 
 
+async def test_a_purge_of_all_that_could_not_be_carried_out_is_tried_again(redis: RedisServer, meet: Meet) -> None:
+    other = await meet("other")
+    other.now = AGAIN_FOR + 1
+    redis.empty()
+    other.fails = 1
+    with pytest.raises(RuntimeError):
+        await other.caught_up()
+    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == []
+
+
 async def test_who_missed_more_words_than_are_kept_purges_all(meet: Meet) -> None:
     one, other = await meet("one"), await meet("other")
     for _ in range(2 * KEPT):
@@ -206,3 +232,145 @@ async def test_a_purge_that_cannot_be_read_purges_all_and_those_behind_it_are_he
     await one.purges.tell(b'{"tag":"said by a newer rpcaccel"}')
     await one.purges.tell(b'{"method":"m"}')
     assert await other.caught_up() == [EVERYTHING, b'{"method":"m"}']
+
+
+async def test_a_host_that_was_down_does_at_its_start_what_was_purged_meanwhile(meet: Meet, tmp_path: Path) -> None:
+    one = await meet("one")
+    await one.purges.tell(b"before it had a disk")
+    assert (await meet("other", tmp_path)).purged == []
+    await one.purges.tell(b"1")
+    await one.purges.tell(b"2")
+    assert (await meet("other again", tmp_path, now=60.0)).purged == [b"1", b"2"]
+    assert (await meet("other once more", tmp_path, now=120.0)).purged == []
+
+
+async def test_who_was_down_while_more_was_purged_than_is_kept_purges_all_once(meet: Meet, tmp_path: Path) -> None:
+    one, _ = await meet("one"), await meet("other", tmp_path)
+    for _ in range(2 * KEPT):
+        await one.board.say(b"no word")
+    other = await meet("other again", tmp_path, now=60.0)
+    assert other.purged == [EVERYTHING]
+    for _ in range(2 * KEPT // 100):
+        assert await other.caught_up() == []
+    assert (await meet("other once more", tmp_path, now=120.0)).purged == []
+
+
+@pytest.mark.parametrize(
+    ("back_at", "purged"),
+    [(AGAIN_FOR / 2, []), (AGAIN_FOR + 1, [EVERYTHING]), (-5.0, [EVERYTHING])],
+    ids=["soon", "late", "by a clock that was set back"],
+)
+async def test_who_was_down_while_redis_lost_its_words_purges_all_unless_they_are_told_again(
+    redis: RedisServer, meet: Meet, tmp_path: Path, back_at: float, purged: list[bytes]
+) -> None:
+    await meet("other", tmp_path)
+    redis.empty()
+    assert (await meet("other again", tmp_path, now=back_at)).purged == purged
+    assert (await meet("other once more", tmp_path, now=back_at)).purged == []
+
+
+async def test_a_purge_that_the_disk_did_not_carry_out_is_heard_again_after_a_restart(
+    meet: Meet, tmp_path: Path
+) -> None:
+    one, other = await meet("one"), await meet("other", tmp_path)
+    await one.purges.tell(b"1")
+    other.disk = False
+    assert await other.caught_up() == [b"1"]
+    other.disk = True
+    await one.purges.tell(b"2")
+    assert await other.caught_up() == [b"2"], "the disk is asked again later"
+    assert (await meet("other again", tmp_path, now=60.0)).purged == [b"1", b"2"]
+    assert (await meet("other once more", tmp_path, now=120.0)).purged == []
+
+
+async def test_a_purge_of_its_own_that_the_disk_did_not_carry_out_is_heard_after_a_restart_too(
+    meet: Meet, tmp_path: Path
+) -> None:
+    other = await meet("other", tmp_path)
+    other.disk = False
+    await other.purges.tell(b"1", complete=False)
+    assert await other.caught_up() == [b"1"]
+    assert (await meet("other again", tmp_path, now=60.0)).purged == [b"1"]
+    assert (await meet("other once more", tmp_path, now=120.0)).purged == []
+
+
+async def test_a_disk_that_stays_away_is_purged_once_it_is_back_and_not_before(meet: Meet, tmp_path: Path) -> None:
+    one, other = await meet("one"), await meet("other", tmp_path)
+    other.disk = False
+    await one.purges.tell(EVERYTHING)
+    assert await other.caught_up() == [EVERYTHING]
+    for _ in range(100):
+        other.now += LONGEST_PAUSE
+        assert await other.caught_up() == [], "the memory would be emptied again each time"
+    other.disk = True
+    other.now += LONGEST_PAUSE
+    assert await other.caught_up() == [EVERYTHING]
+    assert await other.caught_up() == []
+    assert (await meet("other again", tmp_path, now=other.now)).purged == []
+
+
+async def test_a_great_many_purges_without_the_disk_become_one_of_everything(meet: Meet, tmp_path: Path) -> None:
+    one, other = await meet("one"), await meet("other", tmp_path)
+    other.disk = False
+    for _ in range(MOST + 1):
+        await one.purges.tell(b"1")
+    await other.caught_up()
+    await other.caught_up()
+    other.disk = True
+    other.now += LONGEST_PAUSE
+    assert await other.caught_up() == [EVERYTHING]
+
+
+async def test_a_place_that_cannot_be_read_purges_all_and_is_kept_anew(meet: Meet, tmp_path: Path) -> None:
+    one, _ = await meet("one"), await meet("other", tmp_path)
+    await one.purges.tell(b"1")
+    (tmp_path / "heard-7.json").write_bytes(b"{")
+    assert (await meet("other again", tmp_path)).purged == [EVERYTHING]
+    assert (await meet("other once more", tmp_path)).purged == []
+
+
+async def test_a_purge_of_everything_that_the_disk_did_not_carry_out_is_repeated_at_the_next_start(
+    redis: RedisServer, meet: Meet, tmp_path: Path
+) -> None:
+    (tmp_path / "heard-7.json").write_bytes(b"{")
+    other = Host(redis, "other", tmp_path)
+    other.disk = False
+    await other.board.open()
+    assert await other.caught_up() == [EVERYTHING]
+    await other.board.close()
+    assert (await meet("other again", tmp_path)).purged == [EVERYTHING]
+
+
+async def test_who_has_yet_to_hear_the_rest_was_away_until_it_is_heard(
+    redis: RedisServer, meet: Meet, tmp_path: Path
+) -> None:
+    one, _ = await meet("one"), await meet("other", tmp_path)
+    for number in range(150):
+        await one.purges.tell(b"%d" % number)
+    other = await meet("other again", tmp_path, now=AGAIN_FOR)
+    assert 0 < len(other.purged) < 150
+    redis.empty()
+    assert (await meet("other once more", tmp_path, now=AGAIN_FOR + 1)).purged == [EVERYTHING]
+
+
+async def test_a_host_without_a_disk_repeats_nothing_for_one(meet: Meet) -> None:
+    one, other = await meet("one"), await meet("other")
+    one.disk = other.disk = False  # as a worker says that ended meanwhile
+    await one.purges.tell(b"1", complete=False)
+    assert await one.caught_up() == [b"1"]
+    assert await other.caught_up() == [b"1"]
+    one.disk = other.disk = True
+    one.now += LONGEST_PAUSE
+    assert await one.caught_up() == []
+    assert await other.caught_up() == []
+
+
+async def test_the_time_is_kept_once_a_minute_while_nothing_is_said(
+    redis: RedisServer, meet: Meet, tmp_path: Path
+) -> None:
+    other = await meet("other", tmp_path)
+    for _ in range(20):
+        other.now += KEEP_EVERY
+        await other.caught_up()
+    redis.empty()
+    assert (await meet("other again", tmp_path, now=other.now + AGAIN_FOR / 2)).purged == []

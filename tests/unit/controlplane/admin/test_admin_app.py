@@ -11,6 +11,10 @@ from rpcaccel.controlplane.admin.admin_app import Admin, Page
 from rpcaccel.controlplane.admin.admin_routes import HEADERS, ROUTES, AdminRoute
 from rpcaccel.controlplane.admin.problems import TITLES
 from rpcaccel.controlplane.admin.settings_api import LARGEST
+from rpcaccel.controlplane.workers.link import LocalLink
+from rpcaccel.controlplane.workers.sockets import bind
+from rpcaccel.core.cache.entry import Selection
+from rpcaccel.core.messages import PurgeDone
 from rpcaccel.core.stats.counters import TallySnapshot
 from tests.support.sample_control import SampleControl
 from tests.support.sample_errors import TIMEOUT
@@ -268,6 +272,32 @@ async def test_who_purges_or_begins_to_record_is_written_into_the_log(client: ai
     told = [(line["event"], line["by"]) for line in lines]
     recorded = ("calls are being recorded", "local")
     assert told == [("kept answers are purged", "local"), recorded, recorded]
+
+
+class Purging(LocalLink):
+    """A worker that carries a purge out so far."""
+
+    def __init__(self, done: PurgeDone) -> None:
+        super().__init__("w1", bind("127.0.0.1:0", "listen"), lambda _hint: None)
+        self._done = done
+
+    async def purge(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
+        return self._done
+
+
+async def test_a_purge_is_told_to_others_with_whether_it_is_complete_here(view: FailingView) -> None:
+    for done in (PurgeDone(1, 2), PurgeDone(1, 2, disk_complete=False)):
+        control, link = SampleControl(), Purging(done)
+        admin = Admin(view, "127.0.0.1:0", control=control, files=FILES, links=[link])
+        await admin.start()
+        async with (
+            aiohttp.ClientSession(f"http://{admin.address}", headers={"X-Rpcaccel-Request": "page"}) as http,
+            http.post("/api/v1/purge", json={"all": True}) as reply,
+        ):
+            assert (await reply.json())["complete"] is done.complete
+        assert control.purges == [(b'{"all": true}', done.complete)]
+        await admin.close()
+        await link.drain(0.0)
 
 
 async def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_failure_of_ours(admin: Admin) -> None:

@@ -14,6 +14,7 @@ from rpcaccel.config.model import Settings
 from rpcaccel.config.patch import compose, difference, merge
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.settings.ledger import ChangedMeanwhileError, Ledger
+from rpcaccel.controlplane.settings.shared_purges import Purges
 from rpcaccel.controlplane.settings.sharing import Sharing
 from rpcaccel.controlplane.workers.operations import Reached
 from rpcaccel.stores.redis.board import BoardCursor, Heard, Posted, UnreachableError
@@ -102,9 +103,8 @@ class Host:
         self.sharing = Sharing(
             self.side,
             self.ledger,
-            purged=self._purged,
+            Purges(self.side, name, self._purged),
             told=self.told.append,
-            host=name,
             every=0.01,
             again=again,
             clock=lambda: self.now,
