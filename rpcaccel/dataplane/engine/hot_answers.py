@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rpcaccel.core.cache.memory import MemoryTier
-from rpcaccel.stores.disk.disk_store import DiskStore
+
+if TYPE_CHECKING:
+    from rpcaccel.stores.disk.disk_store import DiskStore
 
 EVERY = 5.0
 """Seconds between two looks."""

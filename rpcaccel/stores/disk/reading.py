@@ -15,7 +15,7 @@ from rpcaccel.stores.disk.entry_names import name_of, prefix_of
 from rpcaccel.stores.disk.values import decode
 
 PREFIXES_EVERY = 1.0
-"""Seconds after which prefixes are read again when a key has an unknown one: another process may have written it."""
+"""Seconds after which prefixes are read again: another process may have given out or buried some."""
 
 
 class ReadResult(Struct):
@@ -51,8 +51,13 @@ class Reading:
         """The entries of these keys. Entries that stand before `middle` in the file are named as used."""
         result = ReadResult([], [], [], [])
         now, wall = time.monotonic(), time.time()
+        if now - self._known_at >= PREFIXES_EVERY:
+            self._known_at = now
+            self._numbers = {known: row[0] for known, row in self._database.prefixes().items()}
         for key in keys:
-            name = self._name(key, now)
+            prefix = prefix_of(key)
+            number = self._numbers.get(prefix)
+            name = None if number is None else name_of(number, key[len(prefix) :])
             found = None if name is None else self._database.find(name)
             if name is None or found is None:
                 result.entries.append(None)
@@ -72,17 +77,6 @@ class Reading:
     def hot(self) -> list[bytes]:
         """The keys that were hot before, the latest first."""
         return self._database.hot()
-
-    def _name(self, key: bytes, now: float) -> bytes | None:
-        prefix = prefix_of(key)
-        number = self._numbers.get(prefix)
-        if number is None:
-            if now - self._known_at < PREFIXES_EVERY:
-                return None
-            self._known_at = now
-            self._numbers = {known: row[0] for known, row in self._database.prefixes().items()}
-            number = self._numbers.get(prefix)
-        return None if number is None else name_of(number, key[len(prefix) :])
 
     def _dictionary(self, number: int) -> bytes | None:
         body = self._database.dictionary(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rpcaccel.core.cache.entry import Damage, Entry, Selection
 from rpcaccel.stores.disk.database import PAGE, VERSION
 from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind
 from rpcaccel.stores.disk.folder import Folder
-from rpcaccel.stores.disk.reading import Reading
+from rpcaccel.stores.disk.reading import PREFIXES_EVERY, Reading
 from rpcaccel.stores.disk.writing import ALLOWANCE, HOT_MOST, Batch, Writing
 from tests.support.stores.disk import LEAST, TAG, block, block_key, blocks, lasting
 
@@ -230,6 +231,21 @@ def test_a_purge_of_one_worker_lets_the_other_write_on(files: Files) -> None:
     other.write(blocks(range(20, 30)))
     files.reading.forget()
     assert files.has(block_key(5), block_key(15), block_key(25)) == [False, False, True]
+    other.close()
+
+
+def test_a_worker_that_missed_a_purge_finds_nothing_of_it_a_second_later(files: Files) -> None:
+    other = Files(files.folder)
+    files.write(blocks(range(10)))
+    other.reading.forget()
+    assert other.has(block_key(5)) == [True]
+    files.writing.purge(Selection(), dry=False)
+    files.write(blocks(range(5)))
+    ends = time.monotonic() + PREFIXES_EVERY
+    while time.monotonic() <= ends:
+        found = other.has(block_key(7))
+    assert found == [False]
+    assert other.has(block_key(3)) == [True]
     other.close()
 
 
