@@ -54,15 +54,14 @@ class Reading:
         if now - self._known_at >= PREFIXES_EVERY:
             self._known_at = now
             self._numbers = {known: row[0] for known, row in self._database.prefixes().items()}
-        for key in keys:
-            prefix = prefix_of(key)
-            number = self._numbers.get(prefix)
-            name = None if number is None else name_of(number, key[len(prefix) :])
-            found = None if name is None else self._database.find(name)
-            if name is None or found is None:
+        names = [self._name(key) for key in keys]
+        found = self._database.find([name for name in names if name is not None])
+        for key, name in zip(keys, names, strict=True):
+            row = None if name is None else found.get(name)
+            if name is None or row is None:
                 result.entries.append(None)
                 continue
-            place, value = found
+            place, value = row
             entry = decode(key, value, now=now, wall=wall, expand=self._expander.expand)
             if isinstance(entry, Damaged):
                 result.damaged.append(name)
@@ -77,6 +76,12 @@ class Reading:
     def hot(self) -> list[bytes]:
         """The keys that were hot before, the latest first."""
         return self._database.hot()
+
+    def _name(self, key: bytes) -> bytes | None:
+        """The name of a key; None where its prefix has no number."""
+        prefix = prefix_of(key)
+        number = self._numbers.get(prefix)
+        return None if number is None else name_of(number, key[len(prefix) :])
 
     def _dictionary(self, number: int) -> bytes | None:
         body = self._database.dictionary(number)

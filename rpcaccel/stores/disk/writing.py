@@ -289,7 +289,7 @@ class Writing:
         if found is None:
             return 0
         name = name_of(found[0], key[len(prefix) :])
-        return int(database.find(name) is not None) if dry else database.remove([name])
+        return int(database.has(name)) if dry else database.remove([name])
 
     def notice(self, hot: Mapping[bytes, Entry]) -> BatchOutcome:
         """Remember the keys of entries that were hits in memory, keep them from being evicted, and write those that
@@ -301,7 +301,7 @@ class Writing:
             prefix = prefix_of(key)
             found = self._prefixes.get(prefix)
             name = None if found is None else name_of(found[0], key[len(prefix) :])
-            if name is None or database.find(name) is None:
+            if name is None or not database.has(name):
                 absent[key] = entry
             else:
                 used.add(name)
