@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -17,13 +17,16 @@ from rpcaccel.config.model import NetworkSettings
 from rpcaccel.warming import block_calls, quota_guard, reach
 from rpcaccel.warming.block_calls import BlockCall
 from rpcaccel.warming.call_verdict import judge
-from rpcaccel.warming.quota_guard import NodeUse, QuotaPart, Spare
+from rpcaccel.warming.quota_guard import QuotaPart, Spare
 
 MAIN = "main"
 """The name of the network on / where nobody tells its real one."""
+IDLE = "no node takes calls now"
 _MEMORY = "memory"
 _OTHER = "ethereum"
 """The chain whose rules apply where nobody tells the chain, and it is not Harmony's."""
+_PUT_ASIDE = frozenset({"cordoned", "drained", "wrong-chain"})
+"""States of nodes that get no calls until an operator changes something."""
 
 
 class ProxyFacts(Struct, frozen=True, kw_only=True):
@@ -140,8 +143,11 @@ class WarmedProxy:
     async def spare(self, facts: ProxyFacts, leave: float) -> Spare:
         """What the quotas of the network's nodes allow. Raises RemoteError."""
         found = await admin_client.meanwhile(lambda: admin_client.ask(self._admin, "GET", "/api/v1/nodes"))
-        nodes = [_use(node, facts.heavy) for node in found["nodes"] if node["network"] == facts.network]
-        return quota_guard.spare(nodes, leave)
+        mine = [node for node in found["nodes"] if node["network"] == facts.network]
+        asked = [node for node in mine if node["state"] not in _PUT_ASIDE]
+        if not any(node["eligible"] for node in asked):
+            return Spare(0, IDLE)
+        return quota_guard.spare((part for node in asked for part in _parts(node, facts.heavy)), leave)
 
     async def unwritten(self) -> int:
         """The answers that found no room in the queues of the tiers behind the memory since the proxy's start. Raises
@@ -193,9 +199,9 @@ class AdminLooks:
         return found
 
 
-def _use(node: dict[str, Any], heavy: dict[str, float]) -> NodeUse:
-    parts = tuple(
-        QuotaPart(
+def _parts(node: dict[str, Any], heavy: dict[str, float]) -> Iterator[QuotaPart]:
+    for use in node["quota"]:
+        yield QuotaPart(
             node=node["id"],
             window=use["window"],
             used=use["used"],
@@ -203,9 +209,6 @@ def _use(node: dict[str, Any], heavy: dict[str, float]) -> NodeUse:
             renews=use["renews"],
             heavy=heavy.get(node["id"], 1.0),
         )
-        for use in node["quota"]
-    )
-    return NodeUse(tier=node["tier"], takes_calls=bool(node["eligible"] and node["weight"]), quotas=parts)
 
 
 def _number(value: Any) -> int | None:

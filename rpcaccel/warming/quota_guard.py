@@ -1,8 +1,8 @@
 """Leaves the clients of a proxy their part of the nodes' quotas.
 
-The proxy decides which node a call goes to, so any call may be at the expense of any node that is asked now. The guard
-therefore hands out as many calls as the node with the least to spare can bear, and reads the use again when they are
-spent.
+The proxy decides which node a call goes to, and decides it anew for each: by route and role, and by tier as nodes
+refuse, fill up and come back within a second. So any call may be at the expense of any node, and the guard hands out as
+many calls as the node with the least to spare can bear, and reads the use again when they are spent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EVERY = 5.0
 """Seconds between two looks at the use of quotas."""
 SETTLE = 3.0
 """Seconds after which the use that the proxy tells has every call in it: workers tell theirs once a second."""
-IDLE = "no node takes calls now"
+UNKNOWN = "the use of the nodes' quotas is not known yet"
 
 
 class QuotaPart(Struct, frozen=True, kw_only=True):
@@ -33,14 +33,6 @@ class QuotaPart(Struct, frozen=True, kw_only=True):
     """The number of calls that a call of a heavy method counts as."""
 
 
-class NodeUse(Struct, frozen=True, kw_only=True):
-    """A node, as far as it matters whether calls go to it."""
-
-    tier: int
-    takes_calls: bool
-    quotas: tuple[QuotaPart, ...]
-
-
 class Spare(Struct, frozen=True):
     """What the job may spend."""
 
@@ -49,17 +41,11 @@ class Spare(Struct, frozen=True):
     """The quota that allows no more."""
 
 
-def spare(nodes: Iterable[NodeUse], leave: float) -> Spare:
-    """The calls that may be made so that clients keep the share `leave` (0..1) of each quota.
-
-    Quotas count of the nodes that calls go to now: those of the lowest tier in which any takes calls. Where none does,
-    there is nobody to ask, and after a start nobody knows yet whose quotas count.
-    """
-    asked = [node for node in nodes if node.takes_calls]
-    if not asked:
-        return Spare(0, IDLE)
-    tier = min(node.tier for node in asked)
-    parts = [part for node in asked if node.tier == tier for part in node.quotas]
+def spare(parts: Iterable[QuotaPart], leave: float) -> Spare:
+    """The calls that may be made so that clients keep the share `leave` (0..1) of each quota; any number when they keep
+    none, since the proxy itself stops at the quota."""
+    if not leave:
+        return Spare()
     return min((_of(part, leave) for part in parts), key=lambda found: found.calls, default=Spare())
 
 
@@ -76,10 +62,10 @@ class QuotaGuard:
     def __init__(self, read: Callable[[], Awaitable[Spare | None]]) -> None:
         """`read` returns None when the use cannot be learnt; what was known before goes on holding then."""
         self._read = read
-        self._left = inf
+        self._left = 0.0
         self._spent = 0.0
         """The calls handed out since the last look."""
-        self.why = ""
+        self.why = UNKNOWN
         """Why there is nothing to spare; empty while there is."""
         self._empty = asyncio.Event()
 

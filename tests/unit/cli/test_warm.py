@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from rpcaccel.bench.load.client import ConnectionPool, parse
 from rpcaccel.cli import warm_proxy, warm_texts
 from rpcaccel.cli.admin_client import RemoteError
 from rpcaccel.cli.main import run
-from rpcaccel.cli.warm_proxy import ProxyFacts
+from rpcaccel.cli.warm_proxy import IDLE, ProxyFacts
 from rpcaccel.config.model import Settings
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.warming.block_calls import BlockRound
@@ -105,20 +104,29 @@ def test_a_disk_tier_or_redis_keeps_what_is_fetched() -> None:
     assert warm_proxy.told(document(redis={"url": "redis://x"}), URL, "").lasts
 
 
-async def test_quotas_are_read_of_the_networks_nodes(admin: Admin) -> None:
+async def spared(**more: Any) -> Spare:
+    """What there is to spare where every node is as said: c has a quota."""
     facts = ProxyFacts(network="harmony-s0", chain="harmony", told=True, hidden_lag=0.0, block_time=2.0)
     view = SampleView()
-    view.node_list = [replace(node, eligible=True, tier=0) for node in view.node_list]
+    view.node_list = [replace(node, **more) for node in view.node_list]
     view.advance(0.2)
-    busy = Admin(view, "127.0.0.1:0", control=SampleControl(), files={})
-    await busy.start()
+    served = Admin(view, "127.0.0.1:0", control=SampleControl(), files={})
+    await served.start()
     async with ConnectionPool(parse(URL), 1) as pool:
-        spared = await warm_proxy.WarmedProxy(pool, admin.address, 1.0).spare(facts, 0.1)
-        found = await warm_proxy.WarmedProxy(pool, busy.address, 1.0).spare(facts, 0.1)
-    await busy.close()
-    assert spared.calls == inf  # the only node with a quota takes no calls
-    assert found.calls == 88_000
-    assert found.why.startswith("c has 19% of its month's quota left, which renews at 2026-")
+        found = await warm_proxy.WarmedProxy(pool, served.address, 1.0).spare(facts, 0.1)
+    await served.close()
+    return found
+
+
+async def test_quotas_are_read_of_the_networks_nodes_whatever_their_tier() -> None:
+    for found in (await spared(), await spared(tier=0), await spared(state="parked")):
+        assert found.calls == 88_000
+        assert found.why.startswith("c has 19% of its month's quota left, which renews at 2026-")
+
+
+async def test_nothing_is_spent_while_no_node_takes_calls() -> None:
+    for state in ("cordoned", "drained", "wrong-chain"):
+        assert await spared(state=state) == Spare(0, IDLE)
 
 
 class Told:

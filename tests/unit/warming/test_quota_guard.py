@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from math import inf
 
-from rpcaccel.warming.quota_guard import EVERY, IDLE, SETTLE, NodeUse, QuotaGuard, QuotaPart, Spare, spare
+from rpcaccel.warming.quota_guard import EVERY, SETTLE, UNKNOWN, QuotaGuard, QuotaPart, Spare, spare
 from tests.support.instant_time import instantly
 
 
@@ -13,36 +13,25 @@ def part(used: float, limit: float = 1000.0, *, window: str = "day", heavy: floa
     return QuotaPart(node="paid", window=window, used=used, limit=limit, renews="midnight", heavy=heavy)
 
 
-def node(*parts: QuotaPart, tier: int = 0, takes_calls: bool = True) -> NodeUse:
-    return NodeUse(tier=tier, takes_calls=takes_calls, quotas=parts)
-
-
 def test_the_tightest_quota_says_how_much_there_is_to_spare() -> None:
-    found = spare([node(), node(part(100), part(700, 2000, window="month"))], 0.5)
+    found = spare([part(100), part(700, 2000, window="month")], 0.5)
     assert found.calls == 300
     assert found.why == "paid has 65% of its month's quota left, which renews at midnight"
 
 
 def test_clients_keep_their_share() -> None:
-    assert spare([node(part(500))], 0.5).calls == 0
-    assert spare([node(part(900))], 0.5).calls == 0
-    assert spare([node(part(900))], 0.0).calls == 100
+    assert spare([part(500)], 0.5).calls == 0
+    assert spare([part(900)], 0.5).calls == 0
+    assert spare([part(900)], 0.01).calls == 90
+    assert spare([], 0.5).calls == inf
+
+
+def test_where_clients_keep_nothing_the_proxy_itself_stops_at_the_quota() -> None:
+    assert spare([part(1000)], 0.0) == Spare(inf)
 
 
 def test_a_heavy_call_may_cost_many() -> None:
-    assert spare([node(part(100, heavy=20))], 0.5).calls == 20
-
-
-def test_quotas_of_nodes_that_get_no_calls_now_do_not_count() -> None:
-    assert spare([node()], 0.5).calls == inf
-    assert spare([node(part(900), takes_calls=False), node()], 0.5).calls == inf
-    assert spare([node(), node(part(900), tier=1)], 0.5).calls == inf
-    assert spare([node(takes_calls=False), node(part(900), tier=1)], 0.5).calls == 0
-
-
-def test_nothing_is_spent_while_no_node_takes_calls() -> None:
-    for nodes in ([], [node(takes_calls=False)], [node(part(0), takes_calls=False)]):
-        assert spare(nodes, 0.5) == Spare(0, IDLE)
+    assert spare([part(100, heavy=20)], 0.5).calls == 20
 
 
 class Use:
@@ -55,6 +44,15 @@ class Use:
     async def read(self) -> Spare | None:
         self.looks.append(asyncio.get_running_loop().time())
         return self.found
+
+
+@instantly
+async def test_no_call_is_handed_out_before_the_use_is_known() -> None:
+    use = Use(3)
+    use.found = None
+    guard = QuotaGuard(use.read)
+    await guard.look()
+    assert (guard.free, guard.why) == (False, UNKNOWN)
 
 
 @instantly
