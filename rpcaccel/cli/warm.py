@@ -271,8 +271,7 @@ async def _filled(watch: Watch, prepared: _Prepared) -> WarmingRunner:
     asked, job = prepared.asked, prepared.job
 
     def show(runner: WarmingRunner) -> None:
-        watch.part(warm_texts.progress(runner), 0, 1)
-        watch.at((job.done + job.given_up) / max(1, job.blocks))
+        watch.tell(warm_texts.progress(runner), (job.done + job.given_up) / max(1, job.blocks))
 
     def behind(unwritten: int) -> None:
         runner.tally.unwritten += unwritten

@@ -40,6 +40,11 @@ class Watch:
         self._text, self._from, self._to = text, number / of, (number + 1) / of
         self.at(0.0)
 
+    def tell(self, text: str, share: float) -> None:
+        """Show what is done now of a work without parts, and which share of all is done (0..1)."""
+        self._text = text
+        self.at(share)
+
     def at(self, share: float) -> None:
         """Show that this share of the current part is done (0..1)."""
         self._progress(self._text, self._from + (self._to - self._from) * min(1.0, share))

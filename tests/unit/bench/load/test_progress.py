@@ -22,6 +22,12 @@ async def test_parts_share_the_whole() -> None:
     assert repr(watch) == "<Watch 'b'>"
 
 
+async def test_work_without_parts_is_told_with_its_share_at_once() -> None:
+    said: list[tuple[str, float]] = []
+    Watch(lambda text, share: said.append((text, share))).tell("a", 0.5)
+    assert said == [("a", 0.5)]
+
+
 async def test_ctrl_c_ends_the_measurement_and_not_the_program() -> None:
     watch = Watch()
     with watch.interruptible():
