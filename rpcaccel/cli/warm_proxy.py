@@ -134,10 +134,9 @@ class WarmedProxy:
         admin side tells. Raises RemoteError."""
         found = {}
         for call in calls if facts.told else ():
-            if not call.needs_block:
-                said = await self.explained(facts.network, call.method, next(call.texts(block)))
-                if said["key"] is None:
-                    found[call.method] = said["keeping"][0]
+            said = await self.explained(facts.network, call.method, next(call.texts(block, block_calls.SAMPLE)))
+            if said["key"] is None:
+                found[call.method] = said["keeping"][0]
         return found
 
     async def spare(self, facts: ProxyFacts, leave: float) -> Spare:

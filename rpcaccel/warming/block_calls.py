@@ -37,6 +37,9 @@ class BlockParts(Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(BlockParts).decode
+_SOME = "0x" + "0" * 64
+SAMPLE = BlockParts(_SOME, [_SOME], [_SOME])
+"""Stands for any block where only the form of the params matters."""
 
 
 def read_block(result: bytes) -> BlockParts | None:
@@ -173,9 +176,8 @@ def written(text: str) -> BlockCall:
         raise ValueError(f"expected one of {', '.join(_OF_THE_BLOCK)} in the params, found {text!r}")
     if TRANSACTION in params and STAKING in params:
         raise ValueError(f"expected {TRANSACTION} or {STAKING} in the params, found both in {text!r}")
-    entry = "0x" + "0" * 64
     try:
-        tree = json.loads(next(call.texts(1, BlockParts(entry, [entry], [entry]))))
+        tree = json.loads(next(call.texts(1, SAMPLE)))
     except (ValueError, RecursionError):
         tree = None
     if not method or not isinstance(tree, list):

@@ -189,9 +189,11 @@ async def test_without_the_admin_side_it_says_so_and_goes_on(fleet: Fleet, warmi
 
 
 async def test_what_the_settings_do_not_keep_is_told(fleet: Fleet, warming: Warming) -> None:
-    await fleet.set(rules={BLOCK: {"cache": "off"}})
-    _, output = await warming.end("--blocks", "1..2", "--methods", BLOCK)
-    assert f"{BLOCK}: not kept: the settings switch the cache off for this method" in output
+    off = (BLOCK, "eth_getTransactionReceipt")
+    await fleet.set(rules={method: {"cache": "off"} for method in off})
+    _, output = await warming.end("--blocks", "1..2", "--methods", ",".join(off))
+    for method in off:
+        assert f"{method}: not kept: the settings switch the cache off for this method" in output
 
 
 async def test_files_and_methods_that_do_not_fit_are_named(warming: Warming) -> None:
