@@ -207,7 +207,8 @@ def _job(asked: _Request, facts: ProxyFacts, calls: tuple[BlockCall, ...], newes
     """The job, gone on with where its file is. Raises typer.BadParameter."""
     from rpcaccel.warming import job
 
-    order = job.WarmingOrder(facts.network, asked.first, asked.last, tuple(map(str, calls)))
+    proxy = bench.target(_url(asked)).shown
+    order = job.WarmingOrder(proxy, facts.network, asked.first, asked.last, tuple(map(str, calls)))
     try:
         saved = None if asked.anew else job.read(file.read_bytes())
     except FileNotFoundError:

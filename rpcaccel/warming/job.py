@@ -27,6 +27,8 @@ class JobError(ValueError):
 class WarmingOrder(Struct, frozen=True):
     """What somebody asks for. A job is taken up again by an equal order alone."""
 
+    proxy: str
+    """Scheme, host and port: what one proxy has is not in the cache of another."""
     network: str
     first: int
     last: int | Literal["final"]
@@ -63,6 +65,7 @@ def check_same(saved: SavedJob | None, order: WarmingOrder) -> None:
         return
     before = saved.order
     pairs = (
+        ("proxy was", before.proxy, order.proxy),
         ("network was", before.network, order.network),
         ("blocks were", f"{before.first}..{before.last}", f"{order.first}..{order.last}"),
         ("calls were", _methods(before.calls), _methods(order.calls)),

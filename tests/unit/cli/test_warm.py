@@ -153,7 +153,7 @@ async def test_a_tier_that_does_not_keep_up_is_noticed_from_the_first_look_on() 
 
 
 def made(last: int = 5, newest: int = 100) -> WarmingJob:
-    return WarmingJob(WarmingOrder("x", 1, last, ("a [{block}]",)), newest)
+    return WarmingJob(WarmingOrder("http://a", "x", 1, last, ("a [{block}]",)), newest)
 
 
 async def ran(job: WarmingJob, **more: Any) -> WarmingRunner:

@@ -19,8 +19,10 @@ from rpcaccel.warming.job import (
 CALLS = ('eth_getBlockByNumber ["{hex}",false]', 'eth_getBlockByNumber ["{hex}",true]')
 
 
-def order(first: int = 1, last: int | str = 5, network: str = "x", calls: tuple[str, ...] = CALLS) -> WarmingOrder:
-    return WarmingOrder(network, first, last, calls)  # type: ignore[arg-type]
+def order(
+    first: int = 1, last: int | str = 5, network: str = "x", calls: tuple[str, ...] = CALLS, proxy: str = "http://a"
+) -> WarmingOrder:
+    return WarmingOrder(proxy, network, first, last, calls)  # type: ignore[arg-type]
 
 
 def all_done(job: WarmingJob, *, but: tuple[int, ...] = ()) -> list[int]:
@@ -108,6 +110,7 @@ def test_a_range_above_what_is_kept_is_refused() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
+        (order(proxy="http://b"), "whose proxy was http://a, and not http://b"),
         (order(network="y"), "whose network was x, and not y"),
         (order(last="final"), "whose blocks were 1..5, and not 1..final"),
         (order(calls=(*CALLS, "eth_getLogs [1]")), "whose calls were eth_getBlockByNumber, and not .*, eth_getLogs"),

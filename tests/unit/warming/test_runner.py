@@ -60,7 +60,7 @@ class Endpoint:
 
 
 def job(last: int = 5, first: int = 1) -> WarmingJob:
-    return WarmingJob(WarmingOrder("x", first, last, ("block [{block}]",)), 10**9)
+    return WarmingJob(WarmingOrder("http://a", "x", first, last, ("block [{block}]",)), 10**9)
 
 
 def runner(
