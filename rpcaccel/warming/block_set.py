@@ -7,15 +7,13 @@ from collections.abc import Iterable
 
 MOST = 1000
 """Ranges that a set has at the most."""
-_NEWEST = 64
-"""The last ranges are not joined with others: there the job is at work."""
 
 
 class BlockSet:
     """A set of block numbers in at most MOST ranges.
 
-    When blocks are removed here and there, so that there would be more ranges, the two with the smallest gap between
-    them become one: some removed blocks are in the set again.
+    When there would be more ranges, the two with the smallest gap between them become one: some blocks that were never
+    added are in the set, too.
     """
 
     __slots__ = ("_firsts", "_lasts")
@@ -42,30 +40,36 @@ class BlockSet:
         """Add blocks above all others. Raises ValueError when they are not."""
         if not 0 <= first <= last or (self._lasts and first <= self._lasts[-1]):
             raise ValueError("ranges that are not sorted")
-        if self._lasts and first == self._lasts[-1] + 1:
-            self._lasts[-1] = last
+        self._insert(len(self._firsts), first, last)
+
+    def add(self, block: int) -> None:
+        """Add a block, which may be there already."""
+        at = bisect_right(self._firsts, block)
+        if not at or block > self._lasts[at - 1]:
+            self._insert(at, block, block)
+
+    def pop(self) -> int | None:
+        """Take the lowest block out; None when there is none."""
+        if not self._firsts:
+            return None
+        block = self._firsts[0]
+        if block == self._lasts[0]:
+            del self._firsts[0], self._lasts[0]
         else:
-            self._firsts.append(first)
-            self._lasts.append(last)
+            self._firsts[0] += 1
+        return block
 
-    def lowest_from(self, block: int) -> int | None:
-        """The lowest block of the set that is not below `block`."""
-        at = bisect_right(self._firsts, block) - 1
-        if at >= 0 and block <= self._lasts[at]:
-            return block
-        return self._firsts[at + 1] if at + 1 < len(self._firsts) else None
-
-    def remove(self, block: int) -> None:
-        """Take a block of the set out."""
-        at = bisect_right(self._firsts, block) - 1
-        first, last = self._firsts[at], self._lasts[at]
-        parts = [part for part in ((first, block - 1), (block + 1, last)) if part[0] <= part[1]]
-        self._firsts[at : at + 1] = [part[0] for part in parts]
-        self._lasts[at : at + 1] = [part[1] for part in parts]
+    def _insert(self, at: int, first: int, last: int) -> None:
+        self._firsts.insert(at, first)
+        self._lasts.insert(at, last)
+        for place in (at, at - 1):
+            if 0 <= place < len(self._firsts) - 1 and self._gap(place) == 1:
+                self._join(place)
         if len(self._firsts) > MOST:
-            self._join()
+            self._join(min(range(len(self._firsts) - 1), key=self._gap))
 
-    def _join(self) -> None:
-        places = range(len(self._firsts) - _NEWEST)
-        at = min(places, key=lambda place: self._firsts[place + 1] - self._lasts[place])
-        del self._firsts[at + 1], self._lasts[at]
+    def _gap(self, place: int) -> int:
+        return self._firsts[place + 1] - self._lasts[place]
+
+    def _join(self, place: int) -> None:
+        del self._firsts[place + 1], self._lasts[place]

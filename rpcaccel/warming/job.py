@@ -136,37 +136,49 @@ class WarmingJob:
         self.end = newest if order.last == FINAL else min(order.last, newest)
         if order.first > self.end:
             raise JobError(f"block {order.first} is above {newest}, the newest block that the proxy keeps for good")
-        self.left = BlockSet(saved.left if saved else ())
+        self._ahead = BlockSet(saved.left if saved else ())
+        self._under_way: set[int] = set()
+        self._failed = BlockSet()
         reached = saved.reached if saved else -1
         if self.end > reached:
-            self.left.append(max(order.first, reached + 1), self.end)
+            self._ahead.append(max(order.first, reached + 1), self.end)
         self.reached = max(reached, self.end)
-        self.blocks = len(self.left)
+        self.blocks = len(self._ahead)
         """The blocks that are to be done in this run."""
         self.done = 0
         self.given_up = 0
         self.failed_in_a_row = 0
-        self._next = 0
 
     def __repr__(self) -> str:
         return f"<WarmingJob {self.done} of {self.blocks} blocks done, {self.given_up} given up>"
 
     def take(self) -> int | None:
         """The block to be done next; None when each was taken."""
-        block = self.left.lowest_from(self._next)
+        block = self._ahead.pop()
         if block is not None:
-            self._next = block + 1
+            self._under_way.add(block)
         return block
 
     def finish(self, block: int, *, well: bool) -> None:
-        """Note that a block is done, or given up for this run: then it stays among those that are left."""
+        """Note that a block that was taken is done, or given up for this run: then a later run does it."""
+        self._under_way.remove(block)
         if well:
             self.done += 1
             self.failed_in_a_row = 0
-            self.left.remove(block)
         else:
+            self._failed.add(block)
             self.given_up += 1
             self.failed_in_a_row += 1
+
+    @property
+    def left(self) -> BlockSet:
+        """The blocks that a later run is to do: those that failed, are under way, or come next."""
+        found = BlockSet(self._failed.ranges)
+        for block in self._under_way:
+            found.add(block)
+        for first, last in self._ahead.ranges:  # all of them above
+            found.append(first, last)
+        return found
 
     @property
     def complete(self) -> bool:

@@ -156,6 +156,14 @@ def made(last: int = 5, newest: int = 100) -> WarmingJob:
     return WarmingJob(WarmingOrder("http://a", "x", 1, last, ("a [{block}]",)), newest)
 
 
+def finish(job: WarmingJob, *outcomes: bool) -> None:
+    """Do the next blocks, each well or not."""
+    for well in outcomes:
+        block = job.take()
+        assert block is not None
+        job.finish(block, well=well)
+
+
 async def ran(job: WarmingJob, **more: Any) -> WarmingRunner:
     """A runner that has made no call."""
 
@@ -177,7 +185,7 @@ def test_the_operator_is_warned_of_what_makes_the_job_useless() -> None:
 async def test_the_progress_is_told_in_a_line() -> None:
     runner = await ran(made(5000, 9000))
     assert warm_texts.progress(runner) == "0 of 5,000 blocks"
-    runner.job.finish(1, well=True)
+    finish(runner.job, True)
     for source in ("memory", "disk", "miss", "miss"):
         runner.tally.answered(source, 1000)
     runner.trouble = "-32005 too many\x1b"
@@ -198,8 +206,7 @@ async def test_a_pause_for_the_sake_of_quotas_is_told() -> None:
 
 async def test_the_end_is_told_in_words_and_for_programs(tmp_path: Path) -> None:
     runner = await ran(made())
-    runner.job.finish(1, well=True)
-    runner.job.finish(2, well=False)
+    finish(runner.job, True, False)
     runner.tally.answered("disk", 500)
     runner.tally.answered("miss", 500)
     for _ in range(3):
@@ -229,8 +236,7 @@ async def test_a_proxy_that_tells_no_sources_is_not_taken_for_one_that_had_nothi
 
 async def test_nothing_to_do_is_said() -> None:
     job = made()
-    for block in range(1, 6):
-        job.finish(block, well=True)
+    finish(job, *[True] * 5)
     job.blocks = 0
     said = warm_texts.summary(await ran(job), FACTS, 0.1)
     assert said == "x: nothing to do, everything up to block 5 was fetched before"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rpcaccel.warming.block_set import MOST
 from rpcaccel.warming.job import (
     SHOWN,
     FailedCalls,
@@ -64,6 +65,16 @@ def test_what_failed_is_not_tried_again_in_this_run_and_first_in_the_next() -> N
     assert all_done(job, but=(2, 3)) == [1, 2, 3, 4, 5]
     assert (job.done, job.given_up, job.complete) == (3, 2, False)
     assert all_done(again(job, 100)) == [2, 3]
+
+
+def test_however_many_blocks_failed_the_next_run_leaves_none_that_it_did() -> None:
+    job = WarmingJob(order(last=9 * MOST), 10**6)
+    all_done(job, but=tuple(range(0, 9 * MOST, 3)))
+    assert len(job.left.ranges) == MOST
+    later = again(job, 10**6)
+    taken = all_done(later)
+    assert set(range(3, 9 * MOST, 3)) <= set(taken)
+    assert (len(taken), later.complete) == (len(job.left), True)
 
 
 def test_failures_in_a_row_are_counted_until_a_block_is_done() -> None:
