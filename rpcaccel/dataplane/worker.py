@@ -90,7 +90,9 @@ class Worker:
         self.state = WorkerState(self._tally, clock, rng)
         self.engine = Engine(self._memory, self._store, self._tally, clock, rng, on_hint, disk=self._disk)
         further = self.engine.disk, self._store
-        self._chain_restarts = ChainRestarts(self._memory, further, self.engine.flights.under_way)
+        self._chain_restarts = ChainRestarts(
+            self._memory, further, self.engine.purges, clock, self.engine.flights.under_way
+        )
         self.admission = Admission(self._tally, clock)
         self._shared_limits = SharedLimits(self.admission.clients, clock, self._tally)
         self._on_spent = on_spent
@@ -127,7 +129,7 @@ class Worker:
         self._later(keep_watch(self._lanes.slow, self._limits))
         self._later(self._tell_errors_forever())
         if self._disk is not None:
-            self._later(HotAnswers(self._memory, self._disk, self._clock).run())
+            self._later(HotAnswers(self._memory, self._disk, self.engine.purges, self._clock).run())
         for known in heads:
             self.see(known)
         if self._settings.redis.url:
@@ -216,6 +218,8 @@ class Worker:
     async def _purge_tiers(self, selection: Selection, *, dry: bool = False) -> PurgeDone:
         """Purge the tiers, the furthest first, since it fills the others. Memory is purged before that as well, because
         what is hot in it is written to the disk."""
+        if not dry:
+            self.engine.purges.add(selection, self._clock())
         removed = self._memory.count(selection) if dry else self._memory.purge(selection)
         shared = await self._store.purge(selection, dry=dry)
         disk = await self.engine.disk.purge(selection, dry=dry)

@@ -59,7 +59,7 @@ def tier_changes(before: Frame | None, now: Frame) -> Iterator[LogNotice]:
             yield LogNotice("info", back)
     known = set() if before is None else {notice.text for notice in before.notices}
     for notice in now.notices:
-        if notice.subject == "redis" and notice.text not in known:
+        if notice.subject in {"disk", "redis"} and notice.text not in known:
             yield LogNotice("warning", notice.text)
 
 

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from rpcaccel.core.plan.block_range import Range
 from rpcaccel.core.plan.rules import CacheClass, Rule
 
+_LASTING = frozenset({CacheClass.STATIC, CacheClass.FOREVER, CacheClass.BY_NUMBER})
+
 
 class Terms(Struct, frozen=True, kw_only=True, gc=False):
     """What every plan of one call keeps to, whatever the head is when it is made. A call on terms is fetched by itself:
@@ -82,8 +84,9 @@ class Plan(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def lasting_key(self) -> bytes | None:
-        """The key of an answer that is true for ever and on every node, so that the disk may hold it."""
-        return None if self.cache is CacheClass.NODE else self.key
+        """The key of an answer that is true for ever, on every node and for the operator, so that the disk may hold it.
+        Classes that turn over with the chain have lifetimes (core.cache.retention)."""
+        return None if self.cache not in _LASTING or self.rule.max_age else self.key
 
     @property
     def kept(self) -> bool:

@@ -61,6 +61,7 @@ class Engine:
         self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.shared, self.on_disk = shared.shared, shared.on_disk
+        self.purges = shared.purges
         self.exposure = Exposure()
         """The methods that are accepted at all, by the settings in force."""
 

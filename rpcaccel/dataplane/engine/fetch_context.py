@@ -12,6 +12,7 @@ from math import inf
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.cache.retention import SPREAD, Keep, judge, lifetime
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.heads.recent_writes import Sent
@@ -37,7 +38,7 @@ class FetchContext:
     """What the fetches of one worker have in common."""
 
     __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory", "on_disk",
-                 "sends", "shared", "store", "tally")  # fmt: skip
+                 "purges", "sends", "shared", "store", "tally")  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class FetchContext:
         self.store = store
         self.shared = store.name != "memory"
         """Is there a tier that hosts share?"""
+        self.purges = RecentPurges()
         self.tally = tally
         self.clock = clock
         self.sends = ReadYourWrites(store, clock, on_hint)
@@ -68,13 +70,15 @@ class FetchContext:
         self._on_hint = on_hint
 
     def accepts(self, plan: Plan, key: bytes, entry: Entry, source: AnswerSource) -> bool:
-        """Decide whether an entry of the tier `source` answers the call: it must not be too old. An accepted entry is
-        put into the tiers before that one."""
+        """Decide whether an entry of the tier `source` answers the call: it must be neither too old nor
+        purged since. An accepted entry is put into the tiers before that one."""
         now = self.clock()
         if plan.rule.max_age and now - entry.stored_at > plan.rule.max_age:
             return False
+        if self.purges.cover(key, entry.stored_at, now):
+            return False
         self.memory.put(key, entry, now)
-        if source is AnswerSource.REDIS and self.on_disk and key == plan.lasting_key and not plan.rule.max_age:
+        if source is AnswerSource.REDIS and self.on_disk and key == plan.lasting_key:
             self.disk.put(key, entry, inf)
         return True
 
@@ -151,7 +155,7 @@ class FetchContext:
             expires=now + life.memory * share,
         )
         self.memory.put(key, entry, now)
-        if self.on_disk and lasting and life.memory == inf:
+        if self.on_disk and key == plan.lasting_key:
             self.disk.put(key, entry, inf)
         if self.shared and key in plan.shared_keys:
             self.store.put(key, entry, life.store * share)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.rules import CacheClass
@@ -79,6 +80,8 @@ class ChainRestarts:
         self,
         memory: MemoryTier,
         stores: Sequence[Store],
+        purges: RecentPurges,
+        clock: Callable[[], float],
         under_way: Callable[[], list[asyncio.Future[object]]],
         again: float = AGAIN,
     ) -> None:
@@ -86,6 +89,8 @@ class ChainRestarts:
         be of the old chain."""
         self._memory = memory
         self._stores = stores
+        self._purges = purges
+        self._clock = clock
         self._under_way = under_way
         self._again = again
         self._waits: dict[str, None] = {}
@@ -105,6 +110,7 @@ class ChainRestarts:
         if not (news and known) or sight.forgetting:  # before its first head a worker has kept nothing
             return False
         sight.forgetting = True
+        self._purges.add(Selection(network=network.name), self._clock())
         self._memory.purge(Selection(network=network.name))
         return True
 
@@ -113,6 +119,7 @@ class ChainRestarts:
         selection = Selection(network=network.name)
         if flights := self._under_way():
             await asyncio.wait(flights)
+            self._purges.add(selection, self._clock())
             self._memory.purge(selection)  # or what they left there might be written to the disk as hot
         while not all([(await store.purge(selection)).complete for store in self._stores]):
             self._waits[network.name] = None

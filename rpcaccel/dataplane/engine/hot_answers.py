@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.recent_purges import RecentPurges
 
 if TYPE_CHECKING:
     from rpcaccel.stores.disk.disk_store import DiskStore
@@ -26,19 +28,27 @@ SHARE = 0.5
 class HotAnswers:
     """Names what is hot in the memory tier of one worker to the disk tier, and fetches it from there after a start."""
 
-    def __init__(self, memory: MemoryTier, disk: DiskStore, clock: Callable[[], float]) -> None:
+    def __init__(self, memory: MemoryTier, disk: DiskStore, purges: RecentPurges, clock: Callable[[], float]) -> None:
         self._memory = memory
         self._disk = disk
+        self._purges = purges
         self._clock = clock
         self._place = 0
 
     async def run(self) -> None:
         """Read ahead, then name what is hot for ever."""
         room = int(self._memory.max_bytes * SHARE)
-        await self._disk.read_ahead(room, lambda key, entry: self._memory.put(key, entry, self._clock()))
+        ahead: int | None = None
         while True:
+            if ahead is None:  # not as long as the file cannot be read
+                ahead = await self._disk.read_ahead(room, self._keep)
             await asyncio.sleep(EVERY)
             self.look()
+
+    def _keep(self, key: bytes, entry: Entry) -> None:
+        now = self._clock()
+        if not self._purges.cover(key, entry.stored_at, now):
+            self._memory.put(key, entry, now)
 
     def look(self) -> None:
         """Name the hot entries of the next part of memory."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rpcaccel.core.cache.entry import SCHEMA
 from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind, fault_of
-from rpcaccel.stores.disk.entry_names import names_under, number_in
+from rpcaccel.stores.disk.entry_names import MOST_PREFIXES, names_under, number_in
 
 FORMAT = 1
 """Increased whenever the tables or the form of values change."""
@@ -32,8 +32,6 @@ OVER = 2048
 """Pages above the limit that a write may need before it has evicted; SQLite refuses to take more."""
 SPARE = 64
 """Pages that are free before a write beside those for its values: for the index and for other tables."""
-AT_ONCE = 64
-"""Entries that one statement looks up: it costs half of what as many statements do."""
 STEP = 256
 """Rows that one step of an eviction or of a sweep removes."""
 
@@ -65,7 +63,6 @@ class Database:
         except Exception as error:
             self._sql.close()
             raise fault_of(error) from None
-        self._find = self._sql.execute
 
     def _prepare(self) -> None:
         sql = self._sql
@@ -81,7 +78,8 @@ class Database:
         # After a power failure the newest writes may be lost, and nothing else (sqlite.org/pragma.html).
         sql.execute("PRAGMA synchronous=NORMAL")
         sql.execute(f"PRAGMA journal_size_limit={_WAL_KEPT}")
-        sql.execute("PRAGMA mmap_size=0")  # an error of the disk would end the process by a signal
+        # An error of the disk would end the process by a signal. What is mapped all the same is the small file -shm.
+        sql.execute("PRAGMA mmap_size=0")
         if new:
             with self.writing():
                 for statement in _TABLES.split(";")[:-1]:
@@ -92,6 +90,11 @@ class Database:
     def close(self) -> None:
         """Close the connection."""
         self._sql.close()
+
+    def try_to_write(self) -> None:
+        """Raise what a write would raise: SQLite opens files that it may not write, and does not say so."""
+        with self.writing():
+            self._sql.execute(f"PRAGMA user_version={VERSION}")
 
     def _number(self, query: str, *values: object) -> int:
         row = self._sql.execute(query, values).fetchone()
@@ -111,22 +114,20 @@ class Database:
 
     # -- entries --------------------------------------------------------------------------------------------------
 
-    def find(self, names: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
-        """The places and the values of those of these entries that are there, by name. Raises TypeError for a value
-        that is not of the kind that was written."""
-        found: dict[bytes, tuple[int, bytes]] = {}
-        for start in range(0, len(names), AT_ONCE):
-            some = names[start : start + AT_ONCE]
-            marks = ",".join("?" * len(some))
-            for name, place, value in self._find(f"SELECT name, seq, value FROM entries WHERE name IN ({marks})", some):
-                if type(value) is not bytes:
-                    raise TypeError(type(value).__name__)
-                found[name] = place, value
-        return found
+    def find(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, int, bytes]]:
+        """The names, the places and the values of those of these entries that are there. All of them are looked up by
+        one statement, which costs half of what as many statements do."""
+        marks = ",".join("?" * len(names))
+        rows = self._sql.execute(f"SELECT name, seq, value FROM entries WHERE name IN ({marks})", names)
+        try:
+            for name, place, value in rows:
+                yield name, place, _blob(value)
+        finally:
+            rows.close()
 
     def has(self, name: bytes) -> bool:
         """Is the entry there?"""
-        return self._find("SELECT 1 FROM entries WHERE name=?", (name,)).fetchone() is not None
+        return self._sql.execute("SELECT 1 FROM entries WHERE name=?", (name,)).fetchone() is not None
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], number: int) -> None:
         """Put names and values of one prefix at the young end, in place of those that are there."""
@@ -144,10 +145,16 @@ class Database:
             removed += gone
         return removed
 
-    def renew(self, names: Iterable[bytes], middle: int) -> int:
-        """Move those of these entries that stand before `middle` to the young end; returns how many were moved."""
-        move = "UPDATE entries SET seq=(SELECT max(seq)+1 FROM entries) WHERE name=? AND seq<?"
-        return sum(self._sql.execute(move, (name, middle)).rowcount for name in names)
+    def renew(self, names: Iterable[bytes], middle: int, most: int) -> None:
+        """Move those of these entries that stand before `middle` to the young end, until `most` bytes were moved."""
+        for name in names:
+            size = self._number("SELECT length(value) FROM entries WHERE name=? AND seq<?", name, middle)
+            if not size:
+                continue
+            most -= size
+            if most < 0:
+                return
+            self._sql.execute("UPDATE entries SET seq=(SELECT max(seq)+1 FROM entries) WHERE name=?", (name,))
 
     def middle(self) -> int:
         """The place in the middle between the oldest and the youngest entry."""
@@ -206,7 +213,7 @@ class Database:
     def prefixes(self) -> dict[bytes, tuple[int, int]]:
         """The number and the count of entries of each prefix that was not purged."""
         rows = self._sql.execute("SELECT prefix, id, entries FROM prefixes WHERE NOT dead")
-        return {bytes(prefix): (number, count) for prefix, number, count in rows}
+        return {_blob(prefix): (_within(number, MOST_PREFIXES), count) for prefix, number, count in rows}
 
     def number_for(self, prefix: bytes) -> int:
         """Give out a number for a prefix."""
@@ -234,12 +241,13 @@ class Database:
 
     def dictionaries(self) -> list[tuple[int, str, bytes]]:
         """The number, the topic and the sealed body of each dictionary."""
-        return self._sql.execute("SELECT id, topic, body FROM dictionaries").fetchall()
+        rows = self._sql.execute("SELECT id, topic, body FROM dictionaries")
+        return [(number, topic, _blob(body)) for number, topic, body in rows]
 
     def dictionary(self, number: int) -> bytes | None:
         """The sealed body of a dictionary."""
         row = self._sql.execute("SELECT body FROM dictionaries WHERE id=?", (number,)).fetchone()
-        return None if row is None else row[0]
+        return None if row is None else _blob(row[0])
 
     def keep_dictionary(self, number: int, topic: str, body: bytes) -> None:
         """Keep a new dictionary, which must be sealed."""
@@ -257,8 +265,22 @@ class Database:
 
     def hot(self) -> list[bytes]:
         """The hot keys, the latest first."""
-        return [bytes(key) for (key,) in self._sql.execute("SELECT key FROM hot ORDER BY seen DESC")]
+        return [_blob(key) for (key,) in self._sql.execute("SELECT key FROM hot ORDER BY seen DESC")]
 
     def forget_hot(self) -> None:
         """Forget all hot keys."""
         self._sql.execute("DELETE FROM hot")
+
+
+def _blob(value: object) -> bytes:
+    """A value that was written as bytes. Raises DiskFault for any other."""
+    if isinstance(value, bytes):
+        return value
+    raise DiskFault(DiskFaultKind.DAMAGED, "its file holds values of a wrong kind")
+
+
+def _within(number: object, most: int) -> int:
+    """A number that was written as one below `most`. Raises DiskFault for any other value."""
+    if isinstance(number, int) and 0 <= number < most:
+        return number
+    raise DiskFault(DiskFaultKind.DAMAGED, "its file holds values of a wrong kind")

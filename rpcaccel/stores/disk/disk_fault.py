@@ -61,6 +61,4 @@ def fault_of(error: Exception) -> DiskFault:
     if isinstance(error, OSError):
         words = os.strerror(error.errno).lower() if error.errno else "the system refuses it"
         return DiskFault(DiskFaultKind.FULL if error.errno == errno.ENOSPC else DiskFaultKind.UNUSABLE, words)
-    if isinstance(error, TypeError | ValueError | OverflowError):
-        return DiskFault(DiskFaultKind.DAMAGED, "its file holds values of a wrong kind")
     return DiskFault(DiskFaultKind.UNUSABLE, f"an unforeseen {type(error).__name__}")

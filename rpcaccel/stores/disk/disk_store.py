@@ -22,10 +22,10 @@ from rpcaccel.stores.disk.writing import BatchOutcome
 
 FLUSH = 0.25
 """Seconds that an answer waits for others before it is written."""
-CLOSE_WITHIN = 3.0
-"""Seconds that the last writes may take at the end."""
-DAMAGED_MOST = 32
-"""Entries of a file that may be damaged before the whole file is set aside."""
+CLOSE_WITHIN, CLOSE_LEAST = 3.0, 0.5
+"""Seconds that the last writes and closing the file may take together at the end, and that closing has at the least."""
+DAMAGED_MOST, DAMAGED_WITHIN = 32, 3600.0
+"""Entries of a file that may be met damaged within so many seconds before the whole file is set aside."""
 AHEAD = 50
 """Entries that are read ahead at once, so that no lookup waits for long behind them."""
 
@@ -54,8 +54,8 @@ class DiskStore(NoStore):
         self._turns = Turns(self._read, settings.read_timeout, self._too_slow)
         self._queue = WriteQueue(settings.queue)
         self._next_flush: asyncio.TimerHandle | None = None
-        self._damaged_here = 0
-        """Damaged entries of the file in use."""
+        self._damaged_lately: list[float] = []
+        """When damaged entries of the file in use were met."""
         self._damaged: dict[str, int] = {}
         self._hits = self._misses = self._down = self._busy = 0
         self._written = self._failed = self._dropped = self._purged = 0
@@ -71,16 +71,16 @@ class DiskStore(NoStore):
         """Write what is queued, for a bounded time, and close the file."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + CLOSE_WITHIN
-        while self._file.up and len(self._queue) and loop.time() < ends:
+        while self._file.writable and len(self._queue) and loop.time() < ends:
             self._flush()
             await self._file.behind(ends - loop.time())
-        await self._file.close()
+        await self._file.close(max(CLOSE_LEAST, ends - loop.time()))
         if self._next_flush is not None:
             self._next_flush.cancel()
 
     def _let_go(self) -> None:
         """Let nobody wait for a file that is used no more."""
-        self._damaged_here = 0
+        self._damaged_lately.clear()
         self._dropped += self._queue.clear()
         self._turns.give_up()
 
@@ -132,12 +132,12 @@ class DiskStore(NoStore):
 
         def done(result: ReadResult | None) -> None:
             if result is None:
-                answered(())
+                answered({}, True)
                 return
-            if answered(result.entries):
-                found = sum(entry is not None for entry in result.entries)
-                self._hits += found
-                self._misses += len(result.entries) - found - len(result.damaged)
+            if answered(result.entries, result.complete):
+                self._hits += len(result.entries)
+                if result.complete:
+                    self._misses += len(keys) - len(result.entries) - len(result.damaged)
             self._note(result)
 
         self._file.read(lambda reading: reading.read(keys, middle), done)
@@ -148,29 +148,35 @@ class DiskStore(NoStore):
             self._queue.note(result.used, result.damaged)
         for why in result.reasons:
             self._damaged[why] = self._damaged.get(why, 0) + 1
-        self._damaged_here += len(result.reasons)
-        if self._damaged_here > DAMAGED_MOST:
-            self._file.set_aside(f"{self._damaged_here} of its entries are damaged")
+            now = asyncio.get_running_loop().time()
+            self._damaged_lately = [when for when in self._damaged_lately if now - when < DAMAGED_WITHIN]
+            self._damaged_lately.append(now)
+        if len(self._damaged_lately) > DAMAGED_MOST:
+            self._file.set_aside(f"more than {DAMAGED_MOST} of its entries are damaged")
 
     def _too_slow(self) -> None:
         if self._file.up:
             self._file.step_aside("reads take too long")
 
-    async def read_ahead(self, room: int, keep: Callable[[bytes, Entry], object]) -> int:
+    async def read_ahead(self, room: int, keep: Callable[[bytes, Entry], object]) -> int | None:
         """Read what was hot before the last restart, the latest first, until it takes `room` bytes; `keep` is called
-        with each entry. Returns the number of entries."""
+        with each entry. Returns the number of entries; None when the file cannot be read."""
         keys: list[bytes] | None = await self._file.answer(Reading.hot)
+        if keys is None:
+            return None
         count = 0
         while keys and room > 0:
             some, keys = keys[:AHEAD], keys[AHEAD:]
             result: ReadResult | None = await self._file.answer(_reads(some))
             if result is None:
                 break
-            for key, entry in zip(some, result.entries, strict=True):
-                if entry is not None and room > 0:
+            for key, entry in result.entries.items():
+                if room > 0:
                     room -= len(key) + len(entry.result)
                     keep(key, entry)
                     count += 1
+            if not result.complete:
+                keys = [key for key in some if key not in result.entries] + keys
         return count
 
     # -- writes ---------------------------------------------------------------------------------------------------
@@ -211,7 +217,12 @@ class DiskStore(NoStore):
         """Take note of entries that were hits in memory: they are kept from being evicted, and are read ahead after a
         restart. Does nothing while something else is written."""
         if self._file.writable and not self._file.busy:
-            self._file.write(lambda writing: writing.notice(hot), self._count)
+            self._file.write(lambda writing: writing.notice(hot), self._noticed)
+
+    def _noticed(self, absent: Mapping[bytes, Entry]) -> None:
+        """Write what is hot and not there any more."""
+        for key, entry in absent.items():
+            self.put(key, entry, inf)
 
     def resize(self, size: int) -> None:
         """Apply a new bound (bytes). A file above it shrinks little by little."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 ID_BYTES = 3
+MOST_PREFIXES = 256**ID_BYTES - 1
 LONGEST = 24
 """Bytes of the longest params that stand in a name as they are."""
 _DIGEST = b"\xff"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _NAME = re.compile(r"cache-([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\.sqlite3")
+_OWED = "purge-owed"
 _PARTS = ("", "-wal", "-shm", "-journal")
 """What SQLite puts behind the name of a database for the files that belong to it."""
 
@@ -78,9 +79,30 @@ class Folder:
         using it. Raises OSError."""
         for file in self.others(number):
             if file.version != self.version or file.number < number:
-                for part in _PARTS:
-                    with suppress(OSError):
-                        os.unlink(f"{self._path(file)}{part}")
+                self._unlink(file)
+
+    def owe(self) -> None:
+        """Leave word, for processes to come, that a purge is still to be carried out. Raises OSError."""
+        (self.path / _OWED).touch()
+
+    def owes(self) -> bool:
+        """Was such word left?"""
+        return (self.path / _OWED).exists()
+
+    def owes_nothing(self) -> None:
+        """Take the word back. Raises OSError."""
+        (self.path / _OWED).unlink(missing_ok=True)
+
+    def remove_versions(self) -> None:
+        """Remove the files of other versions. Raises OSError."""
+        for file in self._all():
+            if file.version != self.version:
+                self._unlink(file)
+
+    def _unlink(self, file: CacheFile) -> None:
+        for part in _PARTS:
+            with suppress(OSError):
+                os.unlink(f"{self._path(file)}{part}")
 
     def _all(self) -> list[CacheFile]:
         found = map(_NAME.fullmatch, os.listdir(self.path))

@@ -36,8 +36,6 @@ TICK = 1.0
 """Seconds between two looks at the file."""
 ANSWER_WITHIN = 30.0
 """Seconds that a purge, and a part of what is read ahead, may take."""
-CLOSE_WITHIN = 3.0
-"""Seconds that closing the file may take."""
 STUCK = 5.0
 """Seconds after which a write that has not ended is said."""
 OWED_MOST = 64
@@ -84,7 +82,8 @@ class OpenFile:
         self._again, self._stuck = again, stuck
         self._left = left
         self._free = free
-        self._writing = Writing(Folder(folder, VERSION), size)
+        self._folder = Folder(folder, VERSION)
+        self._writing = Writing(self._folder, size)
         self._reading: Reading | None = None
         self._state = _State.NEW
         self._was_up = False
@@ -144,21 +143,19 @@ class OpenFile:
 
     def _open(self) -> None:
         self._leave(_State.OPENING)
-        owed = tuple(self._owed)
+        owed, self._owed = self._owed, []
 
         def opened() -> tuple[Path, FileState]:
-            file = self._writing.open()
-            for selection in owed:
-                self._writing.purge(selection, dry=False)
-            return file, self._writing.state()
+            return self._writing.open(owed), self._writing.state()
 
-        self._writer.submit(opened, partial(self._opened, self._round, len(owed)))
+        self._writer.submit(opened, partial(self._opened, self._round, owed))
 
-    def _opened(self, round_: int, paid: int, result: Any) -> None:
+    def _opened(self, round_: int, owed: list[Selection], result: Any) -> None:
+        if round_ != self._round or isinstance(result, Exception):
+            self._owed = _bounded([*owed, *self._owed])
         if self._is_past(round_, result):
             return
         file, self.state = result
-        del self._owed[:paid]
         before, self._reading = self._reading, None
 
         def opened() -> Reading:
@@ -210,9 +207,14 @@ class OpenFile:
         self._at(self._again, self._open)
 
     def set_aside(self, words: str) -> None:
-        """Leave the file for good, because of what `words` say, and begin another one."""
+        """Leave the file for good, because of what `words` say, and begin another one. Where that has just been done,
+        the reason may be another one than the file, so that the tier steps aside."""
+        now = asyncio.get_running_loop().time()
+        if now - self._told[0] < self._again:
+            self.step_aside(words)
+            return
         self._leave(_State.OPENING)
-        self._told = asyncio.get_running_loop().time(), f"the disk tier: {words}; it was set aside, and another begun"
+        self._told = now, f"the disk tier: {words}; it was set aside, and another begun"
         self._writer.submit(self._writing.set_aside, partial(self._begun, self._round))
 
     def _begun(self, round_: int, result: Any) -> None:
@@ -248,17 +250,17 @@ class OpenFile:
         elif more:
             self._at(0.0, self._look)
 
-    async def close(self) -> None:
-        """Close the file, for a bounded time."""
+    async def close(self, within: float) -> None:
+        """Close the file, within so many seconds."""
         if self._state in {_State.NEW, _State.CLOSED}:
             return
         self._was_up = self.up
         self._leave(_State.CLOSED)
         if self._timer is not None:
             self._timer.cancel()
-        closing = [self._of_thread(self._writer, self._writing.close, CLOSE_WITHIN)]
+        closing = [self._of_thread(self._writer, self._writing.close, within)]
         if self._reading is not None:
-            closing.append(self._of_thread(self._reader, self._reading.close, CLOSE_WITHIN))
+            closing.append(self._of_thread(self._reader, self._reading.close, within))
         await asyncio.gather(*closing)
         self._writer.stop()
         self._reader.stop()
@@ -272,8 +274,8 @@ class OpenFile:
         *,
         in_any_case: Callable[[Any], None] = lambda _result: None,
     ) -> None:
-        """Let the writing thread do a job, unless it is busy. `done` is called with its result if the file is still in
-        use, `in_any_case` before that with the result or the exception."""
+        """Let the writing thread, which must not be busy, do a job. `done` is called with its result if the file is
+        still in use, `in_any_case` before that with the result or the exception."""
         round_, self._busy_since = self._round, asyncio.get_running_loop().time()
 
         def ended(result: Any) -> None:
@@ -340,8 +342,8 @@ class OpenFile:
             job = partial(self._writing.purge, selection, dry=dry)
             removed = await self._of_thread(self._writer, job, ANSWER_WITHIN)
         if removed is None and not dry and self._state is not _State.CLOSED:
-            if selection not in self._owed:
-                self._owed = [*self._owed, selection] if len(self._owed) < OWED_MOST else [Selection()]
+            self._owed = _bounded([*self._owed, selection])
+            self._reader.submit(self._folder.owe, lambda _result: None)
             if self.up:
                 self.step_aside("a purge could not be carried out yet")
         elif removed is not None and not dry:
@@ -368,3 +370,8 @@ class OpenFile:
         if self.state.foreign:
             said.append("the disk tier: its folder holds files of another version, until their room is needed")
         return tuple(said)
+
+
+def _bounded(owed: list[Selection]) -> list[Selection]:
+    """The same purges, or one of everything where they are too many."""
+    return owed if len(owed) <= OWED_MOST else [Selection()]

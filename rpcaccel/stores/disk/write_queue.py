@@ -53,10 +53,8 @@ class WriteQueue:
 
     def note(self, used: list[bytes], damaged: list[bytes]) -> None:
         """Queue names of entries that are to be moved to the young end, and of entries that are to be removed."""
-        if len(self._used) < NOTES_MOST:
-            self._used.update(used)
-        if len(self._damaged) < NOTES_MOST:
-            self._damaged.update(damaged)
+        self._used.update(used[: NOTES_MOST - len(self._used)])
+        self._damaged.update(damaged[: NOTES_MOST - len(self._damaged)])
 
     def take(self) -> Batch:
         """The next batch. Call `landed` when it was written, or not."""

@@ -21,6 +21,8 @@ ALLOWANCE = 32 << 20
 """Bytes of the bound that are left for the write-ahead log and for pages above the limit."""
 STEPS = 32
 """Steps of eviction that one batch may take."""
+MOVED_MOST = 2 << 20
+"""Bytes of entries that one batch moves to the young end at the most."""
 ROOMY = 10
 """A file of which more than one in this many parts is free loses nothing soon, so that nothing is moved in it."""
 LARGEST = 8
@@ -77,21 +79,30 @@ class Writing:
         self._database: Database | None = None
         self._compressor = Compressor()
         self._prefixes: dict[bytes, tuple[int, int]] = {}
+        self._identity: tuple[int, int] | None = None
+        """Tells the file that is open from another one of the same name."""
         self._stale = False
         """A transaction that failed may have given out numbers and dictionaries that are not in the file."""
         self._evicted = 0
 
     # -- the file -------------------------------------------------------------------------------------------------
 
-    def open(self) -> Path:
-        """Open the file in use, or make it, and return its path. Raises DiskFault."""
+    def open(self, owed: Sequence[Selection] = ()) -> Path:
+        """Open the file in use, or make it, carry out the purges that are owed to it, and return its path. Where a
+        process that has ended owed one, everything is purged. Raises DiskFault."""
         self.close()
         self._folder.make()
         with self._folder.locked():
             self._number = self._folder.newest()
-            self._database = Database(self._folder.file(self._number))
+            file = self._folder.file(self._number)
+            self._database = Database(file)
+            self._identity = _identity(file)
+        self._database.try_to_write()
         self._read_tables()
-        return self._folder.file(self._number)
+        for selection in owed or ([Selection()] if self._folder.owes() else []):
+            self.purge(selection, dry=False)
+        self._folder.owes_nothing()
+        return file
 
     def set_aside(self) -> None:
         """Begin the next file, unless another process has done so already."""
@@ -105,8 +116,8 @@ class Writing:
                     self._folder.remove_others(self._number)
 
     def replaced(self) -> bool:
-        """Has another process set this file aside?"""
-        return self._folder.newest() != self._number
+        """Is another file in use: because another process has set this one aside, or because it was removed?"""
+        return self._folder.newest() != self._number or _identity(self._folder.file(self._number)) != self._identity
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -165,7 +176,7 @@ class Writing:
                 database.put(group, number)
                 done.written += len(group)
             database.remove(batch.damaged)
-            database.renew(batch.used, self._middle())
+            database.renew(batch.used, self._middle(), MOVED_MOST)
         self._stale = False
         done.numbered = len(self._prefixes) > known
         return done
@@ -228,15 +239,18 @@ class Writing:
         """Pages that the file may have when nothing else is in the folder."""
         return max(OVER, (self._size - ALLOWANCE) // PAGE)
 
+    def _limit(self) -> int:
+        """Pages that the file may have beside the others in the folder."""
+        return self._pages() - self._folder.bytes_beside(self._number) // PAGE
+
     def _make_room(self, rows: Mapping[int, Sequence[tuple[bytes, bytes]]]) -> None:
         """Evict what is oldest until the rows fit. Files that were set aside go first."""
-        database, limit = self._opened(), self._pages()
+        database, limit = self._opened(), self._limit()
         sizes = (len(name) + len(value) + (len(name) + 10) / _FILL for group in rows.values() for name, value in group)
         wanted = SPARE + int(sum(sizes)) // PAGE
-        if (others := self._folder.bytes_beside(self._number) // PAGE) and database.free(limit - others) < wanted:
+        if limit < self._pages() and database.free(limit) < wanted:
             self._folder.remove_others(self._number)
-            others = self._folder.bytes_beside(self._number) // PAGE
-        limit -= others
+            limit = self._limit()
         database.bound(limit)
         for _ in range(STEPS):  # a bound that was lowered far is reached little by little
             lacking = wanted - database.free(limit)
@@ -255,7 +269,7 @@ class Writing:
             return False
 
     def _tidy(self) -> bool:
-        database, limit = self._opened(), self._pages()
+        database, limit = self._opened(), self._limit()
         with database.writing():
             more = database.sweep()
             above = -database.free(limit)
@@ -267,15 +281,19 @@ class Writing:
     # -- purges and hot keys --------------------------------------------------------------------------------------
 
     def purge(self, selection: Selection, *, dry: bool) -> int:
-        """Remove the selected entries, or count them; returns their number. No read finds them from now on, while
-        their rows are removed little by little."""
+        """Remove the selected entries, or count them; returns their number. No read finds them that knows the numbers
+        of prefixes anew; their rows are removed little by little. Files of other versions go as a whole, since a later
+        return to one of those would find there what was purged."""
         database, self._stale = self._opened(), True
         with database.writing():
             self._prefixes = database.prefixes()
             if selection.key is not None:
+                if not dry:
+                    self._folder.remove_versions()
                 return self._purge_key(selection.key, dry=dry) if selection.matches(selection.key) else 0
             meant = {prefix: row for prefix, row in self._prefixes.items() if selection.matches(prefix)}
             if not dry:
+                self._folder.remove_versions()
                 for prefix, (number, _) in meant.items():
                     database.bury(number)
                     del self._prefixes[prefix]
@@ -291,21 +309,30 @@ class Writing:
         name = name_of(found[0], key[len(prefix) :])
         return int(database.has(name)) if dry else database.remove([name])
 
-    def notice(self, hot: Mapping[bytes, Entry]) -> BatchOutcome:
-        """Remember the keys of entries that were hits in memory, keep them from being evicted, and write those that
+    def notice(self, hot: Mapping[bytes, Entry]) -> dict[bytes, Entry]:
+        """Remember the keys of entries that were hits in memory, and keep them from being evicted; returns those that
         are not there any more."""
         database = self._opened()
         absent: dict[bytes, Entry] = {}
-        used: set[bytes] = set()
-        for key, entry in hot.items():
-            prefix = prefix_of(key)
-            found = self._prefixes.get(prefix)
-            name = None if found is None else name_of(found[0], key[len(prefix) :])
-            if name is None or not database.has(name):
-                absent[key] = entry
-            else:
-                used.add(name)
-        done = self.write(Batch(absent, used))
+        used: list[bytes] = []
         with database.writing():
+            for key, entry in hot.items():
+                prefix = prefix_of(key)
+                found = self._prefixes.get(prefix)
+                name = None if found is None else name_of(found[0], key[len(prefix) :])
+                if name is None or not database.has(name):
+                    absent[key] = entry
+                else:
+                    used.append(name)
+            database.renew(used, self._middle(), MOVED_MOST)
             database.notice(hot, int(time.time()), HOT_MOST)
-        return done
+        return absent
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """The device and the number of a file; None when it is not there."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

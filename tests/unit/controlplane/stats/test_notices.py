@@ -73,6 +73,15 @@ def test_a_tier_that_is_lost_and_one_that_is_back_are_each_said_once() -> None:
     assert list(tier_changes(frame(up=False), frame())) == [LogNotice("info", "redis is reached again")]
 
 
+def test_a_warning_about_a_tier_is_said_once() -> None:
+    told = frame(snapshot.Notice("warn", "disk", "it was set aside"), snapshot.Notice("warn", "redis", "no maxmemory"))
+    assert list(tier_changes(frame(), told)) == [
+        LogNotice("warning", "it was set aside"),
+        LogNotice("warning", "no maxmemory"),
+    ]
+    assert list(tier_changes(told, told)) == []
+
+
 def on_disk(*, up: bool = True, fault: str = "") -> snapshot.Frame:
     tiers = [Tier("memory"), Tier("disk", shared=True, up=up, fault=fault)]
     return snapshot.Frame(snapshot=TallySnapshot(tiers=tiers), nodes=(), heads=(), workers=())

@@ -11,6 +11,7 @@ import pytest
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.core.cache.memory import MemoryTier
+from rpcaccel.core.cache.recent_purges import RecentPurges
 from rpcaccel.core.heads.served_head import Served
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.rules import CacheClass
@@ -60,7 +61,9 @@ class World:
     def __init__(self) -> None:
         self.memory, self.tier = MemoryTier(1 << 20, 1 << 18), Tier()
         self.flights: list[asyncio.Future[Any]] = []
-        self.restarts = ChainRestarts(self.memory, [self.tier], lambda: self.flights, again=0.0)
+        self.restarts = ChainRestarts(
+            self.memory, [self.tier], RecentPurges(), lambda: 0.0, lambda: self.flights, again=0.0
+        )
         state = WorkerState(Tally(), lambda: 0.0, random.Random(1))
         build = state.build()
         settings = NetworkSettings.model_validate({"chain": "ethereum", "nodes": ["http://127.0.0.1:1"]})

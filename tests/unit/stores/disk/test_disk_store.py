@@ -218,6 +218,48 @@ async def test_a_purge_of_a_file_that_is_not_open_is_done_before_it_is_read(open
     assert await found(late, *range(5)) == [True, False, True, True, True]
 
 
+async def test_a_purge_that_was_owed_at_the_end_is_one_of_everything_at_the_next_start(
+    open_store: Opener, tmp_path: Path
+) -> None:
+    store = await open_store()
+    await fill(store, blocks(range(5)))
+    await store.close()
+    barrier = tmp_path / "cache" / "lock"
+    barrier.unlink()
+    barrier.mkdir()
+    late = await open_store(again=3600.0)
+    assert not (await late.purge(Selection(method="other"))).complete
+    await until(lambda: (tmp_path / "cache" / "purge-owed").exists())
+    await late.close()
+    barrier.rmdir()
+    assert await found(await open_store(), *range(5)) == [False] * 5
+    assert not (tmp_path / "cache" / "purge-owed").exists()
+
+
+async def test_a_folder_that_was_removed_is_made_anew(open_store: Opener, tmp_path: Path) -> None:
+    store = await open_store(again=0.05)
+    await fill(store, blocks(range(5)))
+    (tmp_path / "cache").rename(tmp_path / "elsewhere")
+    await until(lambda: (tmp_path / "cache" / "lock").exists())
+    await until(lambda: store.stats().up)
+    assert await found(store, 3) == [False]
+    await fill(store, blocks(range(5)))
+    assert await found(store, 3) == [True]
+
+
+async def test_large_answers_are_read_a_few_at_a_time_and_all_of_them_come(open_store: Opener) -> None:
+    store = await open_store()
+    large = {block_key(number): lasting(b"[" + b"1," * 400_000 + b"1]") for number in range(12)}
+    await fill(store, large)
+    entries = await asyncio.gather(*(store.get(key) for key in large))
+    assert [entry and entry.result for entry in entries] == [entry.result for entry in large.values()]
+    assert store.stats().reads > 2
+    ahead: dict[bytes, Entry] = {}
+    store.notice(large)
+    await store.close()
+    assert await (await open_store()).read_ahead(1 << 30, ahead.__setitem__) == 12
+
+
 # -- after a restart ------------------------------------------------------------------------------------------------
 
 
@@ -238,4 +280,4 @@ async def test_what_was_hot_is_read_ahead_the_latest_first_within_its_room(open_
 async def test_without_a_file_nothing_is_read_ahead(open_store: Opener, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a file")
     store = await open_store(tmp_path / "plain" / "cache")
-    assert await store.read_ahead(1000, lambda _key, _entry: None) == 0
+    assert await store.read_ahead(1000, lambda _key, _entry: None) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import sqlite3
 import threading
@@ -45,7 +46,7 @@ async def open_file(tmp_path: Path) -> AsyncIterator[Opener]:
             told = told or Told()
             file = OpenFile(tmp_path, LEAST, told.leave, told.freed, **({"again": AGAIN} | seconds))
             await file.start()
-            stack.push_async_callback(file.close)
+            stack.push_async_callback(file.close, 3.0)
             assert file.up
             return file
 
@@ -118,6 +119,16 @@ async def test_a_damaged_file_is_left_for_another_one(open_file: Opener, tmp_pat
     assert (tmp_path / "cache-1001-1.sqlite3").exists()
 
 
+async def test_a_second_file_that_is_damaged_at_once_is_not_followed_by_a_third(open_file: Opener) -> None:
+    file = await open_file(again=3600.0)
+    await written(file, fails(sqlite3.DatabaseError("malformed")))
+    await until(lambda: file.up)
+    await written(file, fails(sqlite3.DatabaseError("malformed")))
+    assert not file.up
+    assert file.said() == "its file is damaged"
+    assert file.state.number == 2
+
+
 async def test_another_process_that_holds_the_file_spoils_one_write_alone(open_file: Opener) -> None:
     file = await open_file()
     busy = sqlite3.OperationalError("locked")
@@ -130,8 +141,8 @@ async def test_another_process_that_holds_the_file_spoils_one_write_alone(open_f
 
 async def test_a_bug_is_trouble_as_any_other(open_file: Opener) -> None:
     file = await open_file()
-    await written(file, fails(ZeroDivisionError()))
-    assert file.said() == "an unforeseen ZeroDivisionError"
+    await written(file, fails(TypeError()))
+    assert file.said() == "an unforeseen TypeError"
     await until(lambda: file.up)
 
 
@@ -169,9 +180,22 @@ async def test_purges_that_are_owed_are_bounded(open_file: Opener) -> None:
         assert file.state.entries == left, "more than are remembered are one purge of everything"
 
 
+async def test_a_purge_of_everything_is_not_lost_when_it_takes_the_place_of_many(open_file: Opener) -> None:
+    file = await open_file()
+    await written(file, lambda writing: writing.write(Batch(blocks(range(3)))))
+    file.step_aside("it is tried")
+    await file.purge(Selection(network="n"), dry=False)
+    file.step_aside("it is tried")
+    for _ in range(100):  # some of them while the file is being opened
+        await file.purge(Selection(method="m"), dry=False)
+        await asyncio.sleep(0)
+    await until(lambda: file.up)
+    assert file.state.entries == 0
+
+
 async def test_the_end_comes_once(open_file: Opener) -> None:
     file = await open_file()
-    await file.close()
-    await file.close()
+    await file.close(3.0)
+    await file.close(3.0)
     assert file.was_up
     assert not file.up

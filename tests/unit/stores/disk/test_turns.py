@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 
 from rpcaccel.core.cache.entry import Entry
-from rpcaccel.stores.disk.turns import SLOW_TURNS, Answered, Turns
+from rpcaccel.stores.disk.turns import MOST, SLOW_JOBS, Answered, Turns
 from tests.support.stores.disk import lasting
 from tests.support.waiting import until
 
@@ -27,7 +27,7 @@ class Reader:
 
     def answer(self) -> None:
         keys, answered = self.jobs[-1]
-        answered([lasting(key) for key in keys])
+        answered({key: lasting(key) for key in keys}, True)
 
     def too_slow(self) -> None:
         self.slow += 1
@@ -87,7 +87,7 @@ async def test_a_lookup_that_was_not_sent_has_the_same_deadline() -> None:
 async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
     reader = Reader(hangs=True)
     turns = Turns(reader, 0.001, reader.too_slow)
-    for _ in range(SLOW_TURNS):
+    for _ in range(SLOW_JOBS):
         assert reader.slow == 0
         assert await looked_up(turns, b"a") == [None]
         reader.answer()
@@ -97,15 +97,65 @@ async def test_a_disk_that_is_late_again_and_again_is_too_slow() -> None:
 async def test_a_disk_that_is_late_now_and_then_is_not() -> None:
     reader = Reader()
     turns = Turns(reader, 0.05, reader.too_slow)
-    for _ in range(SLOW_TURNS + 1):
+    for _ in range(SLOW_JOBS + 1):
         reader.hangs = False
         await looked_up(turns, b"a")
         await looked_up(turns, b"b")
         reader.hangs = True
         await looked_up(turns, b"c")
         reader.answer()
-    assert turns.late > SLOW_TURNS
+    assert turns.late > SLOW_JOBS
     assert reader.slow == 0
+
+
+async def test_many_keys_make_several_jobs_and_few_keys_go_before_them() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 10.0, reader.too_slow)
+    keys = [b"%d" % number for number in range(3 * MOST)]
+    many = asyncio.ensure_future(looked_up(turns, *keys))
+    await until(lambda: reader.jobs)
+    few = asyncio.ensure_future(looked_up(turns, b"light"))
+    await asyncio.sleep(0)
+    reader.answer()
+    assert [list(asked) for asked, _ in reader.jobs[:2]] == [keys[:MOST], [b"light"]]
+    reader.answer()
+    assert await few == [b"light"]
+    while not many.done():
+        reader.answer()
+        await asyncio.sleep(0)
+    assert sorted(key or b"" for key in await many) == sorted(keys)
+    assert len(reader.jobs) == 4
+
+
+async def test_what_a_job_left_out_is_asked_for_again() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 10.0, reader.too_slow)
+    waiting = asyncio.ensure_future(looked_up(turns, b"a", b"b"))
+    await until(lambda: reader.jobs)
+    reader.jobs[0][1]({b"a": lasting(b"a")}, False)
+    assert [list(asked) for asked, _ in reader.jobs] == [[b"a", b"b"], [b"b"]]
+    reader.jobs[1][1]({}, True)
+    assert await waiting == [b"a", None]
+
+
+async def test_a_turn_of_which_parts_are_answered_is_not_late() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 0.05, reader.too_slow)
+    keys = [b"%d" % number for number in range(5 * MOST)]
+    many = asyncio.ensure_future(looked_up(turns, *keys))
+    await until(lambda: reader.jobs)
+    while not many.done():
+        await asyncio.sleep(0.02)  # the whole takes longer than a lookup may, no part of it does
+        reader.answer()
+    assert turns.late == 0
+    assert None not in await many
+
+
+async def test_a_job_that_does_not_end_shows_a_disk_that_is_too_slow() -> None:
+    reader = Reader(hangs=True)
+    turns = Turns(reader, 0.001, reader.too_slow, hung=0.02)
+    assert await looked_up(turns, b"a") == [None]
+    await until(lambda: turns.stuck and reader.slow)
 
 
 async def test_giving_up_answers_everybody() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,8 @@ from rpcaccel.stores.disk.database import PAGE, VERSION
 from rpcaccel.stores.disk.disk_fault import DiskFault, DiskFaultKind
 from rpcaccel.stores.disk.folder import Folder
 from rpcaccel.stores.disk.reading import PREFIXES_EVERY, Reading
-from rpcaccel.stores.disk.writing import ALLOWANCE, HOT_MOST, Batch, Writing
+from rpcaccel.stores.disk.turns import MOST
+from rpcaccel.stores.disk.writing import ALLOWANCE, HOT_MOST, MOVED_MOST, Batch, Writing
 from tests.support.stores.disk import LEAST, TAG, block, block_key, blocks, lasting
 
 
@@ -32,7 +33,20 @@ class Files:
         self.writing.write(Batch(entries, set(used)))
 
     def has(self, *keys: bytes) -> list[bool]:
-        return [entry is not None for entry in self.reading.read(keys, 0).entries]
+        """Which of these keys have an entry."""
+        found = self.read(keys)
+        return [key in found for key in keys]
+
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """The entries of any number of keys, however large."""
+        found: dict[bytes, Entry] = {}
+        for start in range(0, len(keys), MOST):
+            some = list(keys[start : start + MOST])
+            while some:
+                result = self.reading.read(some, 0)
+                found |= result.entries
+                some = [] if result.complete else [key for key in some if key not in result.entries]
+        return found
 
     def bytes(self) -> int:
         return sum(file.stat().st_size for file in self.folder.iterdir())
@@ -57,8 +71,9 @@ def test_what_was_written_is_read_and_outlives_a_restart(files: Files) -> None:
     files.write(blocks(range(600)))
     for _ in range(2):
         keys = [block_key(number) for number in range(700)]
-        entries = files.reading.read(keys, 0).entries
-        assert [entry and entry.result for entry in entries] == [block(number) for number in range(600)] + [None] * 100
+        entries = files.read(keys)
+        assert [entries[key].result for key in keys[:600]] == [block(number) for number in range(600)]
+        assert len(entries) == 600
         assert files.writing.state().entries == 600
         files.reopen()
 
@@ -66,10 +81,9 @@ def test_what_was_written_is_read_and_outlives_a_restart(files: Files) -> None:
 def test_an_answer_takes_the_place_of_the_one_before_it(files: Files) -> None:
     files.write(blocks(range(10)))
     files.write(blocks(range(5, 15), seed=1))
-    entries = files.reading.read([block_key(number) for number in range(15)], 0).entries
-    assert [entry and entry.result for entry in entries] == [block(n) for n in range(5)] + [
-        block(n, 1) for n in range(5, 15)
-    ]
+    entries = files.read([block_key(number) for number in range(15)])
+    expected = [block(number) for number in range(5)] + [block(number, 1) for number in range(5, 15)]
+    assert [entries[block_key(number)].result for number in range(15)] == expected
     assert files.writing.state().entries == 15
 
 
@@ -177,6 +191,24 @@ def test_a_purge_removes_what_is_meant_and_counts_it(files: Files, selection: Se
         files.reopen()
 
 
+def test_a_purge_removes_files_of_other_versions(files: Files) -> None:
+    older = files.folder / f"cache-{VERSION - 1}-1.sqlite3"
+    older.write_bytes(b"x")
+    files.writing.purge(Selection(), dry=True)
+    assert older.exists()
+    files.writing.purge(Selection(network="n"), dry=False)
+    assert not older.exists()
+
+
+def test_only_some_is_moved_at_once(files: Files) -> None:
+    files.write(big(range(105)))
+    used = files.reading.read([block_key(number) for number in range(3)], files.writing.state().middle).used
+    files.write({}, *used, *(files.reading.read([block_key(n)], 10**9).used[0] for n in range(3, 20)))
+    with sqlite3.connect(max(files.folder.glob("cache-*.sqlite3"))) as sql:
+        ((moved,),) = sql.execute("SELECT count(*) FROM entries WHERE seq > 105")
+    assert 0 < moved <= MOVED_MOST // 300_000
+
+
 def test_what_was_purged_can_be_written_again(files: Files) -> None:
     files.write(blocks(range(10)))
     files.writing.purge(Selection(), dry=False)
@@ -261,7 +293,7 @@ def test_a_damaged_entry_is_not_served_and_is_removed(files: Files) -> None:
         )
     result = files.reading.read([block_key(number) for number in range(10)], 0)
     assert result.reasons == [Damage.CHECKSUM]
-    assert [entry is None for entry in result.entries].count(True) == 1
+    assert len(result.entries) == 9
     files.writing.write(Batch({}, damaged=set(result.damaged)))
     assert files.writing.state().entries == 9
 
@@ -370,13 +402,12 @@ def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
 # -- hot keys -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_hot_is_remembered_kept_from_eviction_and_written_where_it_is_missing(files: Files) -> None:
+def test_what_is_hot_is_remembered_and_kept_from_eviction(files: Files) -> None:
     files.write(big(range(105)))
-    hot = big(range(2, 4)) | blocks(range(200, 202))
-    files.writing.notice(hot)
-    assert set(files.reading.hot()) == set(hot)
-    assert files.has(*hot) == [True] * 4
-    assert files.writing.state().entries == 107
+    hot, gone = big(range(2, 4)), blocks(range(200, 202))
+    assert files.writing.notice(hot | gone) == gone, "which are to be written again"
+    assert set(files.reading.hot()) == {*hot, *gone}
+    assert files.has(*hot, *gone) == [True, True, False, False]
     middle = files.writing.state().middle
     assert files.reading.read([block_key(2)], middle).used == [], "it is among the young ones now"
     assert len(files.reading.read([block_key(0)], middle).used) == 1
