@@ -229,7 +229,7 @@ async def test_a_purge_that_was_owed_at_the_end_is_one_of_everything_at_the_next
     barrier.mkdir()
     late = await open_store(again=3600.0)
     assert not (await late.purge(Selection(method="other"))).complete
-    await until(lambda: (tmp_path / "cache" / "purge-owed").exists())
+    await until((tmp_path / "cache" / "purge-owed").exists)
     await late.close()
     barrier.rmdir()
     assert await found(await open_store(), *range(5)) == [False] * 5
@@ -240,7 +240,7 @@ async def test_a_folder_that_was_removed_is_made_anew(open_store: Opener, tmp_pa
     store = await open_store(again=0.05)
     await fill(store, blocks(range(5)))
     (tmp_path / "cache").rename(tmp_path / "elsewhere")
-    await until(lambda: (tmp_path / "cache" / "lock").exists())
+    await until((tmp_path / "cache" / "lock").exists)
     await until(lambda: store.stats().up)
     assert await found(store, 3) == [False]
     await fill(store, blocks(range(5)))
