@@ -57,7 +57,7 @@ class Size(Struct, frozen=True):
     """Blocks on the disk."""
     seconds: float = 4.0
     runs: int = 5
-    patience: float = 180.0
+    patience: float = 100.0
     """Seconds that the runs of a group wait in all, at the most, until others leave the machine alone."""
     filled: int = 1_000_000
     """Blocks whose bytes on the disk are measured."""
@@ -127,7 +127,8 @@ WARM = Load("beside hits on the disk", reads=READS)
 WRITTEN = Load("beside misses that are written", writes=WRITES)
 PASSED = Load("beside misses, without the tier", writes=WRITES, tier=False)
 COLD = Load("beside hits on a cold disk", reads=READS, cold=True)
-LOADS = (ALONE, WARM, WRITTEN, PASSED, COLD)
+LOADS = (ALONE, WARM, COLD, PASSED, WRITTEN)
+"""In turns forwards and backwards, so that the tier has nothing to write any more when hits on it are measured."""
 
 
 class Run(Struct, Generic[T]):

@@ -50,7 +50,7 @@ class DiskStore(NoStore):
 
     def __init__(self, settings: DiskTierSettings, *, again: float = AGAIN) -> None:
         """`again`: seconds after which a file that could not be used is tried again."""
-        self._file = OpenFile(Path(settings.path), settings.size, self._let_go, self._flush, again=again)
+        self._file = OpenFile(Path(settings.path), settings.size, self._let_go, self._go_on, again=again)
         self._turns = Turns(self._read, settings.read_timeout, self._too_slow)
         self._queue = WriteQueue(settings.queue)
         self._next_flush: asyncio.TimerHandle | None = None
@@ -187,9 +187,14 @@ class DiskStore(NoStore):
             return
         if not self._file.writable or not self._queue.put(key, entry):
             self._dropped += 1
-        elif self._queue.full_batch:
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Write a batch now if there is a whole one, and a little later if there is less."""
+        if self._queue.full_batch:
             self._flush()
-        elif self._next_flush is None:
+        elif self._queue and self._next_flush is None:
             self._next_flush = asyncio.get_running_loop().call_later(FLUSH, self._flush)
 
     def _flush(self) -> None:
