@@ -6,8 +6,8 @@ from rpcaccel.core.cache.entry import Entry, Selection
 from rpcaccel.stores.disk.writing import Batch
 
 BATCH, BATCH_BYTES = 64, 2 << 20
-"""Answers, and bytes of their results, that are written at once: about a millisecond of a processor, so that calls do not
-wait behind long bursts of writing where there is no other processor."""
+"""Answers, and bytes of their results, that are written at once. They take about a millisecond of a processor, so that
+calls do not wait behind long bursts of writing where there is no other processor."""
 ENTRY_BYTES = 400
 """Memory that an answer takes beside its key and its result while it waits (bytes)."""
 NOTES_MOST = 10_000
