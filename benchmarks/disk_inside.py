@@ -77,7 +77,7 @@ async def fill(folder: Path, number: int) -> Filled:
 
 async def _written(store: DiskStore) -> None:
     while store.stats().queued:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # between two looks: the store tells nobody when its queue is empty
 
 
 def size_of(folder: Path) -> int:

@@ -76,7 +76,7 @@ def _send_pulses(to: socket.socket, seconds: float) -> None:
     end = due + seconds
     while due < end:
         due += PULSE
-        time.sleep(max(0.0, due - time.monotonic()))
+        time.sleep(max(0.0, due - time.monotonic()))  # until the next pulse
         to.send(_SENT.pack(time.monotonic()))
 
 

@@ -140,9 +140,9 @@ def _committed(engine: str, folder: Path, commits: int) -> list[float]:
     database, ends = opened(engine, folder), []
     (folder / "begun").touch()
     while not (folder / "looking").exists():
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks at what the other process leaves in the folder
     for number in range(commits):
-        time.sleep(0.005)
+        time.sleep(0.005)  # so that each commit is looked for alone
         database.put(batch_of(number, LENGTH, 1))
         ends.append(time.monotonic())
     while (folder / "looking").exists():
@@ -159,7 +159,7 @@ def _seen(engine: str, folder: Path, commits: int) -> list[float]:
     (folder / "looking").touch()
     for number in range(commits):
         while database.get(name_of(number)) is None:
-            time.sleep(0.0001)
+            time.sleep(0.0001)  # the pace of the looks, which bounds what is measured
             database.catch_up()
         seen.append(time.monotonic())
     (folder / "looking").unlink()
@@ -188,9 +188,9 @@ def killed(engine: str, folder: Path, kills: int, rng: random.Random) -> Killed:
         with running(_writing, engine, folder, committed) as (process, _results):
             told = committed
             while told == committed:
-                time.sleep(0.005)
+                time.sleep(0.005)  # between two looks at what was committed
                 told = _told(folder, committed)
-            time.sleep(rng.uniform(0.0, 0.1))
+            time.sleep(rng.uniform(0.0, 0.1))  # the moment of the kill is by chance
             process.kill()
             process.join()
         committed = _told(folder, committed)
