@@ -40,7 +40,7 @@ class Compared(Struct):
     examples: list[Example] = field(default_factory=list)
 
 
-class Differences(Struct):
+class AnswerDiffs(Struct):
     """The differences between the answers of two targets so far."""
 
     allowed: tuple[str, ...] = ()

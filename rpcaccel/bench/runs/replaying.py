@@ -14,7 +14,7 @@ from rpcaccel.bench.load.workload import LoadCall, asking, learn
 from rpcaccel.bench.report import report as words
 from rpcaccel.bench.report.report import FIGURES, Bars, Report, Table, count, failures, figures, milliseconds, percent
 from rpcaccel.bench.report.statistics import Series, Summary
-from rpcaccel.bench.runs.answer_diff import Differences
+from rpcaccel.bench.runs.answer_diff import AnswerDiffs
 from rpcaccel.bench.runs.recording import Chosen, follow
 
 _NEEDED = 10
@@ -50,7 +50,7 @@ async def replay(asked: ReplayOptions, watch: Watch) -> tuple[Report, bool]:
         learning = learn(asking(pools[0]), asked.targets[0].shown) if asked.follow_head else None
         head = (await watch.unless_stopped(learning)).head if learning is not None else -1
         calls = schedule(asked, head)
-        differences = Differences(asked.allowed)
+        differences = AnswerDiffs(asked.allowed)
 
         def told(sent: LoadCall, outcomes: Sequence[Outcome]) -> None:
             if len(outcomes) > 1:
@@ -77,7 +77,7 @@ def schedule(asked: ReplayOptions, head: int = -1) -> list[Due]:
     return [one for one in due if not asked.duration or one.at < asked.duration]
 
 
-def reported(asked: ReplayOptions, run: LoadGenerator, differences: Differences, *, stopped: bool = False) -> Report:
+def reported(asked: ReplayOptions, run: LoadGenerator, differences: AnswerDiffs, *, stopped: bool = False) -> Report:
     """The report on a replay."""
     held = run.held
     names = [target.shown for target in asked.targets]
@@ -140,7 +140,7 @@ def _plot(names: Sequence[str], series: Sequence[dict[str, Series]]) -> Bars:
     return words.means(methods, dict(zip(names, columns, strict=True)))
 
 
-def _differences(found: Differences) -> list[Table]:
+def _differences(found: AnswerDiffs) -> list[Table]:
     rows: list[tuple[str, ...]] = [
         (method, str(one.alike), str(one.different), str(one.unanswered), "yes" if found.allows(method) else "no")
         for method, one in sorted(found.methods.items(), key=lambda item: (-item[1].different, item[0]))
@@ -152,7 +152,7 @@ def _differences(found: Differences) -> list[Table]:
     return tables
 
 
-def _said(found: Differences) -> str:
+def _said(found: AnswerDiffs) -> str:
     alike = sum(one.alike for one in found.methods.values())
     different = sum(one.different for one in found.methods.values())
     if not different:

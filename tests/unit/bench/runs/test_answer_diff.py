@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcaccel.bench.load.client import LoadReply
-from rpcaccel.bench.runs.answer_diff import EXAMPLES, Differences, difference
+from rpcaccel.bench.runs.answer_diff import EXAMPLES, AnswerDiffs, difference
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def reply(text: str) -> LoadReply:
 
 
 def test_differences_are_counted_by_method_with_some_examples() -> None:
-    found = Differences(("net_*",))
+    found = AnswerDiffs(("net_*",))
     for number in range(EXAMPLES + 2):
         found.add("eth_call", b"[%d]" % number, reply('{"result":1}'), reply('{"result":2}'))
     found.add("eth_call", b"[]", reply('{"id":1,"result":1}'), reply('{"id":2,"result":1}'))
