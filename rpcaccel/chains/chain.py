@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rpcaccel.core.agreement.equality import Differences
 from rpcaccel.core.plan.rules import RuleTable
 from rpcaccel.core.replies.error_rules import ErrorTable
 
@@ -112,6 +113,9 @@ class Chain(Struct, frozen=True, kw_only=True):
     live: LiveTable
     ranges: Mapping[str, RangeLimit]
     """Limits of ranges by the form of the result ("blocks" or "logs")."""
+    differences: Differences
+    """What may differ between the answers of right nodes: the table [chain.differences], and the methods whose rules
+    say that they differ by node."""
 
     def finality_with(self, depth: int | None) -> tuple[Finality, int]:
         """The finality and its depth with the depth that an operator set (`finality_depth`), which comes before the

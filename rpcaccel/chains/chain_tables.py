@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rpcaccel.chains.chain import Chain, Finality, Identity, LiveTable, RangeLimit
+from rpcaccel.core.agreement.equality import Differences, Incomparable
 from rpcaccel.core.plan.rules import (
     BlockArgument,
     CacheClass,
@@ -54,6 +55,9 @@ class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     """A chain whose rules apply here too, for methods that this file does not name."""
     errors_from: str = ""
     """A chain whose error rows are tried after those of this file."""
+    differences: Differences = Differences()
+    differences_from: str = ""
+    """A chain whose differences mean nothing here either."""
     denied_from: str = ""
     """A chain whose denied methods (by pattern or by rule) are denied here too."""
 
@@ -178,14 +182,15 @@ def read(name: str, text: str) -> Chain:
     if "chain" not in document:
         raise ChainError(f"{file}: the table [chain] is missing")
     head = _convert(file, "[chain]", document["chain"], _Head)
+    rules = _rules(
+        file,
+        document,
+        _base(file, name, "rules_from", head.rules_from),
+        _base(file, name, "denied_from", head.denied_from),
+    )
     return Chain(
         name=name,
-        rules=_rules(
-            file,
-            document,
-            _base(file, name, "rules_from", head.rules_from),
-            _base(file, name, "denied_from", head.denied_from),
-        ),
+        rules=rules,
         errors=_errors(file, document, _base(file, name, "errors_from", head.errors_from)),
         block_time=head.block_time,
         finality=head.finality,
@@ -195,6 +200,7 @@ def read(name: str, text: str) -> Chain:
         identity=head.identity,
         live=head.live,
         ranges=MappingProxyType({str(way): limit for way, limit in head.ranges.items()}),
+        differences=_differences(head.differences, rules, _base(file, name, "differences_from", head.differences_from)),
     )
 
 
@@ -242,6 +248,14 @@ def _rules(file: str, document: dict[str, Any], base: Chain | None, denying: Cha
         by_rule = tuple(rule.method for rule in denying.rules if rule.deny)
         denied.append(Denied(f"for the operator of a node of {denying.name}", by_rule))
     return RuleTable(rules, denied)
+
+
+def _differences(own: Differences, rules: RuleTable, base: Chain | None) -> Differences:
+    """The differences of a file and of `base`; methods that differ by node are never compared, as their rules say."""
+    more = base.differences if base else Differences()
+    by_node = (CacheClass.NODE, CacheClass.NEVER)
+    told = tuple(Incomparable(why=rule.why, methods=(rule.method,)) for rule in rules if rule.cache in by_node)
+    return Differences(members=own.members + more.members, never=own.never + more.never + told)
 
 
 def _first_name(table: Any) -> str:

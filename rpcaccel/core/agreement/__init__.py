@@ -1,0 +1,1 @@
+"""Agreement of nodes: whether two answers to one call say the same."""
