@@ -37,6 +37,14 @@ PUSH_FAULTS = ("drop", "duplicate", "disorder", "cut")
 """drop: the notification is lost · duplicate: sent twice · disorder: sent behind the next one of its WebSocket · cut:
 the connection ends instead."""
 
+LIES = ("truncated_logs", "old_state", "dropped_receipts")
+"""truncated_logs: the last quarter of a getLogs answer is left out, one log at the least · old_state: balances, nonces,
+code, storage, calls and proofs of OLD_STATE blocks before the one that was asked about · dropped_receipts: null for the
+receipt of a known transaction, and one receipt less of a block."""
+OLD_STATE = 16
+
+NodeClient = Literal["geth", "erigon", "reth", "nethermind", "besu"]
+
 Shape = Literal["fixed", "uniform", "lognormal", "jitter"]
 SHAPES: dict[str, Shape] = {"fixed": "fixed", "uniform": "uniform", "lognormal": "lognormal", "jitter": "jitter"}
 EXAMPLES = "40ms, uniform:20ms-60ms, lognormal:40ms,0.5 or jitter:40ms+10ms"
@@ -149,9 +157,19 @@ class Knobs:
     """The time from a block or transaction to its notifications."""
     overtake: bool = False
     """Whether answers of a WebSocket overtake one another although they take no time."""
+    client: NodeClient = "geth"
+    """Whose spelling the results of an Ethereum chain have."""
+    lies: dict[str, float] = field(default_factory=dict)
+    """Share of the calls that meet each lie of LIES. The method and the params of a call decide, so that the node
+    repeats its lie."""
     false_hashes: bool = False
-    """Whether logs name a block hash of their own for each transaction, as on the Harmony node that proposed the
-    block."""
+    """Whether the logs of the blocks that this node proposed name a block hash of their own for each transaction, as on
+    a Harmony node."""
+    proposes: int = 1
+    """This node proposed one in so many blocks; 1: every block."""
+    crashed_receipts: bool = False
+    """Whether getBlockReceipts of a block crashes once an eth_getLogs read its receipts, until these leave the node's
+    cache, as on a Harmony node."""
     on_change: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -200,7 +218,7 @@ def _drawn(faults: dict[str, float], rng: Random) -> str:
 
 _TYPES = get_type_hints(Knobs)
 _NOT_BELOW_0 = ("lag", "prune_depth", "gossip", "retry_after", "rate_limit", "logs_range", "logs_results")
-_LEAST = {"branch": -1, **dict.fromkeys(_NOT_BELOW_0, 0)}
+_LEAST = {"branch": -1, "proposes": 1, **dict.fromkeys(_NOT_BELOW_0, 0)}
 
 
 def _latency(value: Any) -> Any:
@@ -223,6 +241,8 @@ def _fit(name: str, value: Any) -> Any:
     _check_bounds(name, fitted)
     if name in ("faults", "next_faults") and not set(fitted) <= {*FAULTS, ""}:
         raise ValueError(f"knob {name!r}: the faults are {', '.join(FAULTS)}")
+    if name == "lies" and not set(fitted) <= set(LIES):
+        raise ValueError(f"knob {name!r}: the lies are {', '.join(LIES)}")
     if name == "push_faults" and not set(fitted) <= set(PUSH_FAULTS):
         raise ValueError(f"knob {name!r}: the faults are {', '.join(PUSH_FAULTS)}")
     return fitted
@@ -234,6 +254,8 @@ def _check_bounds(name: str, value: Any) -> None:
         raise ValueError(f"knob {name!r}: expected {_LEAST[name]} at the least")
     if name == "wander" and not 0 <= value <= 1:
         raise ValueError(f"knob {name!r}: expected a share of 0 to 1")
+    if name == "lies" and not all(0 <= share <= 1 for share in value.values()):
+        raise ValueError(f"knob {name!r}: expected shares of 0 to 1")
     if name in ("faults", "push_faults") and (min(value.values(), default=0) < 0 or sum(value.values()) > 1 + 1e-9):
         raise ValueError(f"knob {name!r}: expected shares that make 1 at the most")
     times = value.values() if name == "method_work" else [value]

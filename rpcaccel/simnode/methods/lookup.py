@@ -56,10 +56,16 @@ def logs(asked: MethodCall, first: int, last: int, criteria: dict[str, Any], ver
                 continue
             entry = json_views.log(asked.branch, tx, block, version)
             if entry is not None and fits(entry, criteria):
-                if asked.local.knobs.false_hashes:
-                    entry["blockHash"] = json_views.hex0(asked.branch.generator.digest(b"unsealed", tx.hash))
-                found.append(entry)
+                found.append(as_stored(asked, tx, entry))
     return found
+
+
+def as_stored(asked: MethodCall, tx: Tx, entry: dict[str, Any]) -> dict[str, Any]:
+    """A log as this node has it: with a block hash of its own for each transaction where the node proposed the
+    block."""
+    if asked.proposed(tx.number):
+        entry["blockHash"] = json_views.hex0(asked.branch.generator.digest(b"unsealed", tx.hash))
+    return entry
 
 
 def fits(entry: dict[str, Any], criteria: dict[str, Any]) -> bool:

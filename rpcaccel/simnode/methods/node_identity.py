@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from random import Random
 from typing import Any
 
@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from rpcaccel.simnode.chain.clock import Clock
 from rpcaccel.simnode.chain.knobs import Knobs
+
+RECEIPTS_KEPT = 32
+"""Blocks whose receipts a node keeps in its cache."""
 
 
 class Filter(Struct):
@@ -40,11 +43,21 @@ class Local:
         self.heard: dict[bytes, float] = {}
         """The time at which this node was first asked about a transaction of another node, by its eth hash. Gossip
         counts from then."""
+        self._receipts: OrderedDict[int, bool] = OrderedDict()
+        """Blocks whose receipts were read lately, the newest last, and whether an eth_getLogs spoiled them."""
         self.peer_id = "Qm" + "".join(rng.choices("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", k=44))
         self.peers = rng.randint(3, 30)
 
     def __repr__(self) -> str:
         return f"<Local {self.name} {self.peer_id[:8]}>"
+
+    def read_receipts(self, number: int, *, spoil: bool = False) -> bool:
+        """Note that the receipts of a block are read, and say whether an eth_getLogs spoiled them before."""
+        spoiled = self._receipts.pop(number, False)
+        self._receipts[number] = spoiled or spoil
+        if len(self._receipts) > RECEIPTS_KEPT:
+            self._receipts.popitem(last=False)
+        return spoiled
 
     def token(self) -> str:
         """A new filter id, never the same on two nodes."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rpcaccel.simnode.methods.client_spelling import VERSIONS
 from rpcaccel.simnode.methods.registry import (
     CHAIN,
     ETHEREUM,
     FILTERS,
-    GETH_VERSION,
     HARMONY,
     HARMONY_VERSION,
     MethodCall,
@@ -74,14 +74,19 @@ def peer_count(asked: MethodCall) -> bytes:
     return text(asked.number(asked.local.peers))
 
 
-for registry, nets, version, modules in (
-    (HARMONY, NETS, HARMONY_VERSION, ("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3")),
-    (ETHEREUM, NET, GETH_VERSION, ("eth", "net", "rpc", "web3")),
+for registry, nets, modules in (
+    (HARMONY, NETS, ("eth", "hmy", "hmyv2", "net", "netv1", "netv2", "rpc", "web3")),
+    (ETHEREUM, NET, ("eth", "net", "rpc", "web3")),
 ):
     registry.fixed("listening", b"true", spaces=nets)
-    registry.fixed("clientVersion", text(version), spaces={"web3": "eth"})
     registry.fixed("modules", text(dict.fromkeys(modules, "1.0")), spaces={"rpc": "eth"})
+HARMONY.fixed("clientVersion", text(HARMONY_VERSION), spaces={"web3": "eth"})
 HARMONY.fixed("setNodeToBackupMode", b"true", anything, spaces=CHAIN)  # a proxy has to deny it
+
+
+@ETHEREUM.add("clientVersion", spaces={"web3": "geth"})
+def client_version(asked: MethodCall) -> bytes:
+    return text(VERSIONS[asked.local.knobs.client])
 
 
 @HARMONY.add("protocolVersion", spaces=CHAIN)

@@ -65,15 +65,19 @@ class Method(Struct, frozen=True):
 class MethodCall:
     """Everything a method needs to know about one call."""
 
-    __slots__ = ("branch", "chain", "head", "local", "version")
+    __slots__ = ("branch", "chain", "head", "local", "said", "version")
 
-    def __init__(self, chain: SimChain, branch: Branch, head: int, local: Local, version: str) -> None:
+    def __init__(
+        self, chain: SimChain, branch: Branch, head: int, local: Local, version: str, said: bytes = b""
+    ) -> None:
         self.chain = chain
         self.branch = branch
         self.head = head
         self.local = local
         self.version = version
         """The dialect of the namespace: v1 (hmy), v2 (hmyv2), eth (Harmony's eth) or geth."""
+        self.said = said
+        """Method and params, which decide whether the node lies; empty for what the node does by itself."""
 
     @property
     def is_eth(self) -> bool:
@@ -83,6 +87,22 @@ class MethodCall:
     def number(self, value: int) -> int | str:
         """A number as this namespace writes it."""
         return value if self.version == "v2" else hex(value)
+
+    def lies(self, kind: str) -> bool:
+        """Whether the node tells this lie (knobs.LIES) in its answer."""
+        share = self.local.knobs.lies.get(kind, 0.0)
+        if not share or not self.said:
+            return False
+        draw = self.chain.generator.digest(b"lie", kind.encode(), self.local.name.encode(), self.said, size=4)
+        return int.from_bytes(draw, "big") < share * 2**32
+
+    def proposed(self, number: int) -> bool:
+        """Whether this node proposed the block and keeps false block hashes in its logs."""
+        knobs = self.local.knobs
+        if not knobs.false_hashes:
+            return False
+        draw = self.chain.generator.digest(b"proposer", self.local.name.encode(), number, size=4)
+        return int.from_bytes(draw, "big") % knobs.proposes == 0
 
     def block_at(self, number: int) -> Block:
         """The block at a height that this node has."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from rpcaccel.simnode.chain import accounts
 from rpcaccel.simnode.chain.addresses import to_hex
+from rpcaccel.simnode.chain.knobs import OLD_STATE
 from rpcaccel.simnode.chain.raw_tx import keccak256
 from rpcaccel.simnode.methods.block_args import (
     LATEST,
@@ -51,9 +52,15 @@ def state_height(asked: MethodCall, reference: Reference) -> int | None:
     height = height_of(asked, reference)
     if height is not None:
         pruned(asked, height)
-    elif asked.version == "geth":
+        return shown_at(asked, height)
+    if asked.version == "geth":
         raise failed("header not found")
-    return height
+    return None
+
+
+def shown_at(asked: MethodCall, height: int) -> int:
+    """The block whose state the node shows for that of `height`: an older one if it lies."""
+    return max(0, height - OLD_STATE) if asked.lies("old_state") else height
 
 
 def call_data(asked: MethodCall, value: dict[str, Any]) -> tuple[bytes | None, bytes]:
@@ -73,7 +80,7 @@ def call_data(asked: MethodCall, value: dict[str, Any]) -> tuple[bytes | None, b
 def get_balance_by_block_number(asked: MethodCall, who: str, reference: int) -> bytes:
     height = at_height(asked, reference).number
     pruned(asked, height)
-    return _balance(asked, account(who), height)
+    return _balance(asked, account(who), shown_at(asked, height))
 
 
 def _balance(asked: MethodCall, address: bytes, height: int) -> bytes:
@@ -82,7 +89,7 @@ def _balance(asked: MethodCall, address: bytes, height: int) -> bytes:
 
 @HARMONY.add("getBalance", string, spaces={"hmyv2": "v2"})
 def get_balance_now(asked: MethodCall, who: str) -> bytes:
-    return _balance(asked, account(who), asked.head)
+    return _balance(asked, account(who), shown_at(asked, asked.head))
 
 
 @HARMONY.add("getBalance", string, number_or_hash, spaces={"eth": "eth", "hmy": "v1"})
@@ -99,7 +106,7 @@ def get_account_nonce(asked: MethodCall, who: str, reference: int) -> bytes:
     if height is None:
         return b"0"
     pruned(asked, height)
-    return text(accounts.nonce(asked.chain, asked.branch, address, height))
+    return text(accounts.nonce(asked.chain, asked.branch, address, shown_at(asked, height)))
 
 
 @HARMONY.add("getTransactionCount", string, number_or_hash, spaces=CHAIN)

@@ -18,6 +18,7 @@ from rpcaccel.simnode.methods import (  # noqa: F401 - each file fills its kind'
     state_methods,
     transaction_methods,
 )
+from rpcaccel.simnode.methods.client_spelling import spelled
 from rpcaccel.simnode.methods.node_identity import Local
 from rpcaccel.simnode.methods.registry import (
     ETHEREUM,
@@ -140,11 +141,13 @@ class Responder:
             raise failed(NOT_BEACON)
         if method.limiter:
             await self._pass_limiter(method.limiter, version)
-        asked = MethodCall(self.chain, self.branch, self.head, self.local, version)
+        said = call.method.encode() + call.params
+        asked = MethodCall(self.chain, self.branch, self.head, self.local, version, said)
         try:
-            return method.run(asked, *arguments)
+            result = method.run(asked, *arguments)
         except _STUMBLES:
             raise failed("method handler crashed") from None
+        return spelled(self.knobs.client, call.method, result) if version == "geth" else result
 
     async def _pass_limiter(self, name: str, version: str) -> None:
         knobs = self.knobs
