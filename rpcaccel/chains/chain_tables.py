@@ -22,6 +22,7 @@ from rpcaccel.core.plan.rules import (
     Form,
     Kind,
     LocalAnswer,
+    LogsForm,
     Need,
     Role,
     Rule,
@@ -94,6 +95,7 @@ class _Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     names_itself: Literal["", "keccak", "asked"] = ""
     found_by: str = ""
     may_move: bool = False
+    logs: LogsForm = ""
     names_transaction: int | None = None
 
     def rules(self) -> Iterator[Rule]:

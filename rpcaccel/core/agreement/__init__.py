@@ -1,1 +1,1 @@
-"""Agreement of nodes: whether two answers to one call say the same."""
+"""Whether nodes agree: which answers are compared, what counts as equal, and what follows when they differ."""

@@ -28,8 +28,12 @@ OLD_STATE: Need = "archive-for-old-state"
 """The capability that calls about the state of an old block need."""
 """A capability that a node may need to answer a method."""
 
-Role = Literal["explorer", "archive"]
-"""A role that a node may report about itself, in the words of the settings (`roles` of a node)."""
+Role = Literal["explorer", "archive", "observer"]
+"""A role that a node may report about itself, in the words of the settings (`roles` of a node). An observer proposes no
+blocks, as an explorer does not."""
+
+LogsForm = Literal["", "list", "receipt", "receipts"]
+"""The place of logs in a result: the result is a list of logs, or one or more receipts that hold logs."""
 
 Kind = Literal["read", "send", "write", "filter-new", "filter-poll", "filter-drop", "subscribe"]
 """The effect of a call on a node. "send" submits a signed transaction and returns its hash; "write" is any other
@@ -176,6 +180,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     """For a send: "keccak" when its bytes give its hash for certain, "asked" when a node must confirm the hash."""
     found_by: str = ""
     """For a send: the method that looks up a transaction by its hash."""
+    logs: LogsForm = ""
+    """Where the logs in the result are, on a chain whose nodes may give false block hashes in them; each hash is
+    compared with that of the block. Empty: nothing is compared."""
     may_move: bool = False
     """The call names something that a reorganisation can move to another block, such as a transaction. Its answer is
     kept for good only once its block is settled, whatever its class."""
@@ -187,6 +194,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     differs by node."""
     stale: float = 0.0
     """Set by an override: seconds after `max_age` in which the answer is still served while a new one is fetched."""
+    agree: int = 1
+    """Set by an override: the number of nodes that must give the same answer before the client gets it."""
     origin: str = ""
     """Where the override is written in the settings; empty when there is none."""
     known: bool = field(default=False, name="(known)")
@@ -204,6 +213,12 @@ class Rule(Struct, frozen=True, kw_only=True):
         force_setattr(self, "bulkhead", bulkhead)
         force_setattr(self, "roles", tuple([need for need in self.needs if need != OLD_STATE]))
         force_setattr(self, "old_state", OLD_STATE in self.needs)
+
+    @property
+    def agreeable(self) -> bool:
+        """May several nodes be asked, because their answers should be the same and the call changes nothing?"""
+        read = self.known and self.kind == "read" and self.repeat
+        return read and self.cache is not CacheClass.NODE and self.local is None
 
     @property
     def aged(self) -> bool:
@@ -283,6 +298,8 @@ class Override(Struct, frozen=True, kw_only=True):
     """Seconds for which an answer may be served; 0: not changed."""
     stale: float = 0.0
     """Seconds after `max_age` in which the answer is still served while a new one is fetched; class NODE only."""
+    agree: int = 0
+    """The number of nodes that must give the same answer; 0: not changed."""
     origin: str = ""
     """Where the override is written in the settings, for `explain`."""
 
@@ -313,6 +330,7 @@ def apply(rule: Rule, override: Override) -> Rule:
         off=override.cache == "off",
         max_age=override.max_age,
         stale=override.stale if rule.cache is CacheClass.NODE else 0.0,
+        agree=override.agree if override.agree and rule.agreeable else rule.agree,
         origin=override.origin,
     )
 
@@ -329,6 +347,8 @@ class TagRoute(Struct, frozen=True):
 
     methods: tuple[str, ...]
     tag: str
+    agree: int = 0
+    """The number of nodes that must give the same answer; 0: as the rule says."""
 
 
 class Routes:
@@ -343,13 +363,18 @@ class Routes:
     def __repr__(self) -> str:
         return f"<Routes {', '.join(route.tag for route in self._routes) or 'none'}>"
 
+    def of(self, method: str) -> TagRoute | None:
+        """The route of a method; None when no route names it."""
+        return next((route for route in self._routes if _fits(route, method)), None)
+
     def tag_of(self, method: str) -> str:
         """The tag that a node needs to be asked; empty when no tag is needed."""
         if not self._routes:
             return ""
         tag = self._tags.get(method)
         if tag is None:
-            tag = next((route.tag for route in self._routes if _fits(route, method)), "")
+            route = self.of(method)
+            tag = "" if route is None else route.tag
             if len(self._tags) >= _MOST_REMEMBERED:  # bounded, because clients can invent names
                 self._tags.clear()
             self._tags[method] = tag
@@ -358,3 +383,13 @@ class Routes:
 
 def _fits(route: TagRoute, method: str) -> bool:
     return any(fnmatchcase(method, pattern) for pattern in route.methods)
+
+
+def routed(rules: RuleTable, routes: Routes) -> RuleTable:
+    """The rules with the agreement that the routes of their methods ask for; a rule of the settings comes first."""
+    made = {}
+    for rule in rules:
+        route = routes.of(rule.method)
+        wanted = route.agree if route is not None and rule.agree == 1 and rule.agreeable else 0
+        made[rule.method] = replace(rule, agree=wanted) if wanted else rule
+    return RuleTable(made, rules.denied)

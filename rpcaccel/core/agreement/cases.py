@@ -1,0 +1,125 @@
+"""Cases of disagreement: what nodes answered differently about final data, and which of them was contradicted.
+
+Workers make the cases and the supervisor keeps the newest ones, bounded in number and in bytes, and judges a node by
+them: one wrong answer may be chance, several of few compared ones are not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from math import exp
+
+from msgspec import Struct
+
+LONGEST = 2000
+"""Characters kept of an answer, and of the params."""
+MOST_BYTES = 4 << 20
+"""Bytes of the texts of all cases of a program."""
+CHANCE = 0.001
+"""Share (0..1) of compared answers in which a good node may be contradicted: by a bit that flipped, a database that was
+repaired, a rule of this proxy that is wrong."""
+SURE = 0.01
+"""Probability (0..1) below which a number of contradicted answers is not taken for chance."""
+LATELY = 3600.0
+"""Seconds for which a case counts when a node is judged."""
+LEAST = 2
+"""Cases without which no node is suspected."""
+
+
+class CaseAnswer(Struct, frozen=True, kw_only=True):
+    """What one node answered."""
+
+    node: str
+    head: int
+    """The head of the node when it was asked; -1 when it was not known."""
+    text: str
+    """The raw JSON text of the result, cut to LONGEST characters and printable."""
+    size: int
+    """Bytes of the whole result."""
+
+
+class Case(Struct, frozen=True, kw_only=True, tag=True):
+    """Nodes gave different answers to one call about final data."""
+
+    network: str
+    method: str
+    params: str
+    """The raw JSON text, cut to LONGEST characters and printable."""
+    block: int | None = None
+    at: float
+    """Seconds since 1970."""
+    difference: str
+    """The first difference in words."""
+    answers: tuple[CaseAnswer, ...]
+    minority: tuple[str, ...] = ()
+    """The ids of the nodes that two others, which agree, contradict; empty when nobody could decide."""
+    wrong: tuple[str, ...] = ()
+    """The keys under which the contradicted answer may have been kept, which are to be purged."""
+
+    @property
+    def size(self) -> int:
+        """About the bytes that the texts of the case take."""
+        return len(self.params) + len(self.difference) + sum(len(answer.text) for answer in self.answers)
+
+
+class CaseLog:
+    """The newest cases of all networks."""
+
+    __slots__ = ("_bytes", "_cases")
+
+    def __init__(self) -> None:
+        self._cases: deque[Case] = deque()
+        self._bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<log of {len(self._cases)} cases, {self._bytes} B>"
+
+    def __iter__(self) -> Iterator[Case]:
+        """The cases, the newest first."""
+        return reversed(self._cases)
+
+    def add(self, case: Case, keep: int) -> None:
+        """Keep a case, and of its network the newest `keep` cases."""
+        self._cases.append(case)
+        self._bytes += case.size
+        of_network = [one for one in self._cases if one.network == case.network]
+        for old in of_network[: max(0, len(of_network) - keep)]:
+            self._drop(old)
+        while self._bytes > MOST_BYTES:
+            self._drop(self._cases[0])
+
+    def contradicted(self, network: str, node: str, since: float) -> list[Case]:
+        """The cases since a time (seconds since 1970) in which the node was contradicted, the newest first."""
+        return [one for one in self if one.network == network and node in one.minority and one.at >= since]
+
+    def keep_only(self, networks: Iterable[str]) -> None:
+        """Forget the cases of all other networks."""
+        known = set(networks)
+        for old in [one for one in self._cases if one.network not in known]:
+            self._drop(old)
+
+    def _drop(self, case: Case) -> None:
+        for at, one in enumerate(self._cases):
+            if one is case:
+                del self._cases[at]
+                self._bytes -= case.size
+                return
+
+
+def is_suspect(compared: int, contradicted: int) -> bool:
+    """Was a node contradicted more often than by chance?
+
+    The number of contradicted ones among `compared` answers of a good node follows a Poisson distribution with the mean
+    CHANCE * compared. A node is suspected when so many, or more, are less probable than SURE.
+    """
+    if contradicted < LEAST:
+        return False
+    mean = CHANCE * max(compared, contradicted)
+    term, below = exp(-mean), 0.0
+    for count in range(contradicted):
+        below += term
+        term *= mean / (count + 1)
+        if term < 1e-18 and count > mean:
+            break
+    return 1.0 - below < SURE

@@ -1,0 +1,79 @@
+"""Who is believed when nodes answer differently, and whether a difference is anybody's fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.core.agreement.majority import agreed, groups, is_fixed, is_proven
+from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.plan.rules import CacheClass, Rule
+
+VIEW = ChainSnapshot(head=100, final=100, doubt=10)
+
+
+def plan(block: int | None = 50, *, final: bool = True, **rule: Any) -> Plan:
+    made = Rule(method="m", cache=CacheClass.BY_NUMBER, **rule)
+    return Plan(
+        network="n", method="m", rule=made, params=b"[]", asked=b"[]", cache=made.cache, block=block, final=final
+    )
+
+
+def same(one: int, other: int) -> bool:
+    return one == other
+
+
+@given(st.lists(st.integers(0, 3), max_size=9))
+def test_every_answer_is_in_one_group_of_equals(answers: list[int]) -> None:
+    found = groups(answers, same)
+    assert sorted(answer for group in found for answer in group) == sorted(answers)
+    assert all(len(set(group)) == 1 for group in found)
+    assert len(found) == len(set(answers))
+    assert [len(group) for group in found] == sorted((len(group) for group in found), reverse=True)
+
+
+@given(st.lists(st.integers(0, 3), max_size=9), st.integers(1, 4))
+def test_only_a_group_that_is_larger_than_any_other_is_believed(answers: list[int], wanted: int) -> None:
+    believed = agreed(answers, same, wanted)
+    counts = sorted((answers.count(value) for value in set(answers)), reverse=True)
+    if believed is None:
+        assert not counts or counts[0] < wanted or counts[:2] == [counts[0]] * 2
+    else:
+        assert len(believed) == counts[0] >= wanted
+        assert counts[1:2] != counts[:1]
+
+
+def test_values_that_differ_about_a_final_block_are_somebodys_fault() -> None:
+    assert is_proven(plan(95), [b'"0x1"', b'"0x2"'], [100, 100], VIEW)
+
+
+@pytest.mark.parametrize("empty", [b"null", b"[]", b'"0x"', b'"0x0"', b"0"])
+def test_an_empty_result_counts_only_where_a_machine_that_lags_would_have_the_block(empty: bytes) -> None:
+    assert is_proven(plan(90), [empty, b'"0x2"'], [100, 100], VIEW)
+    assert not is_proven(plan(91), [empty, b'"0x2"'], [100, 100], VIEW)
+    assert not is_proven(plan(90), [empty, b'"0x2"'], [99, 100], VIEW)
+    assert not is_proven(plan(None), [empty, b'"0x2"'], [100, 100], VIEW)
+
+
+def test_logs_which_are_cut_short_without_a_word_count_only_there_too() -> None:
+    logs = plan(91, split="logs")
+    assert not is_proven(logs, [b"[1,2]", b"[1]"], [100, 100], VIEW)
+    assert is_proven(plan(90, split="logs"), [b"[1,2]", b"[1]"], [100, 100], VIEW)
+
+
+def test_the_block_of_a_transaction_is_read_from_the_answer_that_names_it() -> None:
+    mined = b'{"blockNumber":"0x5a"}'
+    assert is_proven(plan(None), [b"null", mined], [100, 100], VIEW)
+    assert not is_proven(plan(None), [b"null", b'{"blockNumber":"0x5b"}'], [100, 100], VIEW)
+
+
+def test_what_a_reorganisation_may_move_is_fixed_once_a_settled_block_is_named() -> None:
+    moving = plan(None, final=False)
+    assert is_fixed(moving, [b"null", b'{"blockNumber":"0x5a"}'], VIEW)
+    assert not is_fixed(moving, [b'{"blockNumber":"0x5b"}'], VIEW)
+    assert not is_fixed(moving, [b"null", b"not JSON"], VIEW)
+    assert is_fixed(plan(), [b"null"], VIEW)
