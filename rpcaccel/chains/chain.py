@@ -49,6 +49,8 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
     """The role in the words of the settings, by what the node calls itself."""
     archive: Probe | None = None
     """A boolean: does the node keep the state of old blocks?"""
+    signs: Probe | None = None
+    """The keys with which the node signs blocks, as a list. A node without keys proposes no block."""
     version: Probe | None = None
 
 

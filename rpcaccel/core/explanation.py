@@ -105,8 +105,8 @@ def keeping(
     if plan.local is not None:
         return ("the proxy answers it itself: no node is asked, nothing is kept",)
     if not plan.kept:
-        return (_not_kept(plan, view),)
-    said = []
+        return (*_agreeing(plan), _not_kept(plan, view))
+    said = list(_agreeing(plan))
     if plan.range is not None:
         said.append("a range: put together from pieces where the settings allow it, each kept by itself once final")
     if plan.key is not None:
@@ -125,6 +125,15 @@ def keeping(
         said.append("the rule distrusts these results: " + ", ".join(plan.rule.skip))
     said.append(f"not kept when it is an error, or longer than {_size(max_entry)}")
     return tuple(said)
+
+
+def _agreeing(plan: Plan) -> tuple[str, ...]:
+    """A sentence about a read that several nodes must answer alike; none for all other calls."""
+    wanted = plan.rule.agree
+    if wanted == 1:
+        return ()
+    said = plan.rule.origin or "a route"
+    return (f"{wanted} nodes are asked at once and must give the same answer, a further one decides ({said})",)
 
 
 def living(plan: Plan, table: SubscribeTable, replay: Replay, *, sockets: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
@@ -228,7 +229,9 @@ class QuotaBrought(Struct, frozen=True, tag=True):
 
 Order = Adopt | Heads | Announced | PurgeOrder | ExplainOrder | RecordOrder | Drain | Sent | Spent | QuotaBrought
 """From the control plane to a worker."""
-Word = Started | Adopted | WorkerReport | Hint | PurgeDone | ExplainReply | Recorded | Sent | Spent | ErrorNews
+Noted = Hint | Sent | ErrorNews | Case
+"""What a worker notes while it answers calls, and tells at once."""
+Word = Started | Adopted | WorkerReport | PurgeDone | ExplainReply | Recorded | Spent | Noted
 """From a worker to the control plane."""
 
 

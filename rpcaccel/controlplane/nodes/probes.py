@@ -125,8 +125,8 @@ class Questions:
     async def _says(self, asker: Asker) -> dict[str, bool]:
         """The roles that the node claims to have or not to have; empty without a claim. Many providers do not answer
         this call, so a missing answer means nothing."""
-        role, archive = self._identity.role, self._identity.archive
-        calls = {(probe.method, probe.params): probe for probe in (role, archive) if probe is not None}
+        role, archive, signs = self._identity.role, self._identity.archive, self._identity.signs
+        calls = {(probe.method, probe.params): probe for probe in (role, archive, signs) if probe is not None}
         replies = await asyncio.gather(*(self._ask(asker, probe, _ROLE_PATIENCE) for probe in calls.values()))
         results = {call: _result(reply) for call, reply in zip(calls, replies, strict=True)}
         says: dict[str, bool] = {}
@@ -135,6 +135,8 @@ class Questions:
         if archive is not None:
             kept = value_at(results[archive.method, archive.params], archive.at)
             says |= {"archive": kept} if isinstance(kept, bool) else {}
+        if signs is not None and isinstance(keys := value_at(results[signs.method, signs.params], signs.at), list):
+            says["observer"] = not keys or says.get("explorer", False)
         return says
 
     async def _ask(self, asker: Asker, probe: Probe, timeout: float = math.inf) -> Answer | Failure:

@@ -79,6 +79,10 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """The steps of the call and their durations in seconds, in order."""
     legs: tuple[Leg, ...] = ()
     """The attempts, if there was more than one or the only one failed."""
+    doubtful: bool = False
+    """Is the result one that must not be kept, although the client gets it?"""
+    agreed: tuple[int, int] | None = None
+    """For a read that several nodes were asked for: how many gave this answer, and how many answered."""
 
 
 def fault_of(plan: Plan, outcome: Outcome) -> Fault:

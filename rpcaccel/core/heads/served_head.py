@@ -92,6 +92,8 @@ class NetworkHeads(Struct, frozen=True, kw_only=True):
     block_one: str | None = ""
     """The hash of block 1, once it is final; empty when no node tells it, None when no node was asked since."""
     nodes: tuple[NodeHead, ...] = ()
+    suspects: tuple[str, ...] = ()
+    """The ids of the nodes that others contradict more often than by chance: what they answer is kept nowhere."""
 
 
 def reached_by_half(reports: Iterable[tuple[int, float]]) -> int:

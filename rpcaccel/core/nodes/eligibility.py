@@ -190,6 +190,11 @@ def may_come(nodes: Sequence[Node], plan: Plan, now: float) -> bool:
     return any(_may_come(node, plan, now) for node in nodes)
 
 
+def others_may_be_asked(nodes: Sequence[Node], plan: Plan, now: float, told: Collection[str]) -> bool:
+    """Is a node eligible whose id is not in `told`?"""
+    return any(node.id not in told and judge(node, plan, now) is NONE for node in nodes)
+
+
 def best_left(nodes: Sequence[Node], plan: Plan, now: float) -> int:
     """The highest head of the nodes that answer probes and are ineligible only because of their head; -1 without
     any."""

@@ -158,8 +158,11 @@ class Node:
         """Has the node this role? None when neither the operator nor the node has said so.
 
         The operator's statement comes before the node's own. If the operator states any role of a node, the node has
-        no other roles. A role that follows from the network (the beacon shard) is no such statement.
+        no other roles. A role that follows from the network (the beacon shard) is no such statement, and an explorer is
+        an observer.
         """
+        if role == "observer":
+            return not self.roles.isdisjoint(("observer", "explorer")) or self.says.get(role)
         if role in self.roles:
             return True
         stated = self.roles if role in _SHARD_ROLES else self.roles - _SHARD_ROLES

@@ -45,11 +45,13 @@ class Range(Struct, frozen=True, kw_only=True, gc=False):
     """The canonical params, with placeholders for the block numbers."""
     call: bytes
     """The params to forward, with placeholders for the block numbers."""
+    scope: bytes = cache_key.SCOPE_NUMBER
+    """The scope of the keys of settled segments."""
 
     def key(self, first: int, last: int) -> bytes:
         """The cache key of a settled segment."""
         params = self.name.replace(b"\0", b"%d" % first).replace(b"\1", b"%d" % last)
-        return cache_key.cache_key(self.tag, self.method, cache_key.SCOPE_NUMBER, params)
+        return cache_key.cache_key(self.tag, self.method, self.scope, params)
 
     def params(self, first: int, last: int) -> bytes:
         """The params with which a node is asked for a segment."""
@@ -91,7 +93,8 @@ def read(
     final = min(view.final, view.head - depth)
     settled = final if final_at_once and rule.split == "blocks" else min(final, view.settled)
     return Range(way=rule.split, method=rule.method, tag=tag, first=first, last=last, settled=settled, final=final,
-                 depth=depth, name=forms[0], call=forms[1])  # fmt: skip
+                 depth=depth, name=forms[0], call=forms[1],
+                 scope=cache_key.agreed_scope(rule.agree) + cache_key.SCOPE_NUMBER)  # fmt: skip
 
 
 def _blocks(rule: Rule, tree: list[Any]) -> tuple[bytes, bytes] | None:

@@ -293,6 +293,8 @@ class Planner:
         if cache is _NODE and not shape.rule.aged:
             return None, None
         prefix = self._prefix(shape.method, view)
+        if shape.rule.agree > 1:
+            prefix += cache_key.agreed_scope(shape.rule.agree)
         if cache is _NODE:
             return prefix + cache_key.SCOPE_NODE + b":", None
         if cache is _STATIC:

@@ -28,6 +28,8 @@ class FailureKind(StrEnum):
     NOT_JSON_RPC = "not-json-rpc"
     WRONG_ID = "wrong-id"
     IMPOSSIBLE = "impossible-result"
+    FALSE_HASHES = "false-hashes"
+    DISAGREED = "disagreed"
     RATE_LIMITED = "rate-limited"
     UNAUTHORIZED = "unauthorized"
     MISCONFIGURED = "misconfigured"
@@ -98,6 +100,11 @@ _POLICIES: dict[FailureKind, Policy] = {
     FailureKind.WRONG_ID: Policy("if-repeatable", "failure", "own-error", http=502),
     # A result that the method never has, such as [] where there is always a number.
     FailureKind.IMPOSSIBLE: Policy("if-repeatable", "failure", "own-error", http=502),
+    # The logs in the result name a block hash that the block does not have: a node of Harmony keeps such hashes of the
+    # blocks that it proposed. Everything else in the result is right, so the client gets it when no node does better.
+    FailureKind.FALSE_HASHES: Policy("if-repeatable", "ignore", "pass-through", pays="apart"),
+    # Too few nodes gave the same answer to a call for which the operator wants agreement. Each node is well by itself.
+    FailureKind.DISAGREED: Policy("never", "ignore", "own-error", http=502),
     # Refused before anything was done. A busy node is healthy: it is parked, and its breaker ignores the refusal.
     FailureKind.RATE_LIMITED: Policy("always", "ignore", "own-error", code=-32005, http=429, pays="nothing"),
     # The operator must act: the URL is wrong, or the key is refused. Nothing was done. The breaker ignores it, because

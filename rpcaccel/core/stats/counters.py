@@ -191,6 +191,14 @@ class NodeCell(Struct):
     """Requests that carried several calls."""
     gathered: int = 0
     """Calls that travelled in those requests."""
+    compared: int = 0
+    """Answers that were compared with another node's."""
+    minority: int = 0
+    """Comparisons in which the node was the one that two others contradicted."""
+    undecided: int = 0
+    """Comparisons that no third node could decide."""
+    false_hashes: int = 0
+    """Answers whose logs named a block hash that the block does not have."""
     wait_seconds: float = 0.0
     """Seconds from requests to the heads of their replies."""
     read_seconds: float = 0.0
