@@ -289,6 +289,12 @@ class RuleSettings(Section):
         le=86_400,
         description="Seconds after max_age in which what differs by node is still served while one call renews it.",
     )
+    agree: Whole = Field(
+        default=1,
+        ge=1,
+        le=5,
+        description="Nodes that must give the same answer to a read before the client gets it; 1: one node's counts.",
+    )
 
 
 class NetworkSettings(ResilientNetwork):

@@ -30,6 +30,22 @@ class RouteSettings(Section):
 
     methods: MethodPatterns = Field(min_length=1, description='Names or patterns ("eth_getLogs", "trace_*").')
     tag: Tag = Field(description="What the nodes are tagged with that take them.")
+    agree: Whole = Field(
+        default=1, ge=1, le=5, description="How many of these nodes must give the same answer to a read of them."
+    )
+
+
+class AgreementSettings(Section):
+    """The comparison of nodes: some answers about final data are asked of a second node as well, after the client has
+    its own, and of a third one where the two differ."""
+
+    share: Number = Field(
+        default=0.005, ge=0, le=1, description="Calls for comparisons as a share of the nodes' answers; 0 for none."
+    )
+    budget: Number = Field(
+        default=60.0, ge=0, le=1e6, description="Calls for comparisons in a minute at the most, all workers together."
+    )
+    keep: Whole = Field(default=100, ge=1, le=1000, description="Cases of disagreement that are kept, the newest ones.")
 
 
 class HedgeSettings(Section):
@@ -124,6 +140,14 @@ class ResilientNetwork(Section):
 
     behind_attempts: Whole = Field(
         default=2, ge=0, le=100, description="Further nodes asked when one has not yet got what another has."
+    )
+    agreement: AgreementSettings = Field(
+        default=AgreementSettings(), description="How many answers are compared with those of another node."
+    )
+    on_disagreement: Literal["warn", "drain"] = Field(
+        default="warn",
+        description='What follows when a node is contradicted more than by chance: "warn" says so, "drain" also drains '
+        "it, unless it is the last node that takes calls.",
     )
     hedge: HedgeSettings = Field(default=HedgeSettings(), description="A second node asked beside a slow one.")
     budget: BudgetSettings = Field(default=BudgetSettings(), description="Retries and hedges that may be sent.")

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from rpcaccel.config.errors import Fault, Path, dotted, from_pydantic, shown, source_of
 from rpcaccel.config.model import AdminSettings, DiskSettings, MemorySettings, NetworkSettings, Settings
 from rpcaccel.config.secrets import Listen, is_loopback, parse_listen
-from rpcaccel.config.value_types import methods_of
+from rpcaccel.config.value_types import may_agree, methods_of
 from rpcaccel.stores.redis import redis_url
 
 OPEN = (
@@ -138,6 +138,7 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
             )
     if not any(node.weight for node in network.nodes):
         yield Misfit((*path, "nodes"), "weights of 0 alone", "a node with a weight above 0: others get no calls")
+    yield from _agreement(path, network)
     if not network.rules:
         return
     known = methods_of(network.chain)
@@ -149,6 +150,21 @@ def _network(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
             f"; did you mean {close[0]}?" if close else ": what no table knows is never kept, and needs no rule"
         )
         yield Misfit((*path, "rules", pattern), shown(pattern), expected)
+
+
+def _agreement(path: Path, network: NetworkSettings) -> Iterator[Misfit]:
+    """Agreement that no call could ever reach."""
+    for index, route in enumerate(network.routes):
+        tagged = sum(route.tag in node.tags for node in network.nodes)
+        if 1 < route.agree > tagged > 0:
+            expected = f"at most {tagged}: so many nodes have the tag"
+            yield Misfit((*path, "routes", index, "agree"), str(route.agree), expected)
+    for method, rule in network.rules.items():
+        where = (*path, "rules", method, "agree")
+        if rule.agree > len(network.nodes):
+            yield Misfit(where, str(rule.agree), f"at most the {len(network.nodes)} nodes of {path[-1]}")
+        elif rule.agree > 1 and not may_agree(network.chain, method):
+            yield Misfit(where, str(rule.agree), f"1: {method} is no read that several nodes would answer alike")
 
 
 NO_NETWORK = "at least one network: give node URLs, or a [networks.NAME] table with nodes"

@@ -129,6 +129,15 @@ def methods_of(chain: str) -> frozenset[str]:
     return frozenset(rule.method for rule in load(chain).rules)
 
 
+def may_agree(chain: str, method: str) -> bool:
+    """Whether a name or pattern of methods may ask for agreement; a name must be that of a read that nodes answer
+    alike, while a pattern leaves the other methods that it fits as they are."""
+    from rpcaccel.chains.chain_tables import load  # noqa: PLC0415 -- likewise
+
+    rule = load(chain).rules.get(method)
+    return not rule.known or rule.agreeable
+
+
 def trace_receiver(address: str) -> str:
     """The address that spans are sent to, with its path. Raises ValueError for no address, and without the extra."""
     if not address:
@@ -239,7 +248,9 @@ HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], Be
 _IN_ORDER = PlainSerializer(sorted, return_type=list[str], when_used="json")
 """A set is written in order, so that equal sets have equal documents."""
 Roles = Annotated[
-    frozenset[Literal["archive", "explorer", "beacon", "auth", "debug"]], BeforeValidator(listed), _IN_ORDER
+    frozenset[Literal["archive", "explorer", "observer", "beacon", "auth", "debug"]],
+    BeforeValidator(listed),
+    _IN_ORDER,
 ]
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Tags = Annotated[frozenset[Tag], BeforeValidator(listed), _IN_ORDER]

@@ -22,11 +22,10 @@ from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.memo import part_of
-from rpcaccel.core.messages import Announced, Hint, NodeReport, PurgeDone, Recorded, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, NodeReport, Noted, PurgeDone, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.eligibility import explain, rests
 from rpcaccel.core.nodes.quota import Brought
 from rpcaccel.core.stats.counters import NetworkCell, TallySnapshot
-from rpcaccel.core.stats.error_log import ErrorNews
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane import gauges
 from rpcaccel.dataplane.engine.engine import Engine
@@ -73,7 +72,7 @@ class Worker:
         revision: int = 1,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
-        on_hint: Callable[[Hint | Sent | ErrorNews], None] = lambda _hint: None,
+        on_hint: Callable[[Noted], None] = lambda _hint: None,
         on_spent: Callable[[Spent], None] | None = None,
     ) -> None:
         """`on_spent` is called with what clients spent here, where there are other workers."""

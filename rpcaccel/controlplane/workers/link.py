@@ -14,12 +14,11 @@ from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Announced, Heads, Hint, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Heads, Noted, PurgeDone, QuotaBrought, Recorded, Spent, WorkerReport
 from rpcaccel.core.nodes.quota import Brought
-from rpcaccel.core.stats.error_log import ErrorNews
 from rpcaccel.dataplane.worker import Worker
 
-HintHandler = Callable[[Hint | Sent | ErrorNews], None]
+HintHandler = Callable[[Noted], None]
 QuotaUses = Callable[[], Sequence[Brought]]
 """What is used of the quotas at this moment."""
 News = Heads | Announced | Sent | Spent | QuotaBrought

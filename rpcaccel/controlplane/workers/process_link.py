@@ -25,7 +25,6 @@ from rpcaccel.controlplane.workers.link import GONE, HintHandler, Link, News, Qu
 from rpcaccel.core import messages
 from rpcaccel.core.cache.entry import Selection
 from rpcaccel.core.explanation import Explanation
-from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
 from rpcaccel.core.messages import (
     Adopt,
@@ -34,7 +33,7 @@ from rpcaccel.core.messages import (
     ExplainOrder,
     ExplainReply,
     Heads,
-    Hint,
+    Noted,
     Order,
     PurgeDone,
     PurgeOrder,
@@ -46,7 +45,6 @@ from rpcaccel.core.messages import (
     Word,
     WorkerReport,
 )
-from rpcaccel.core.stats.error_log import ErrorNews
 
 START_WITHIN = 30.0
 """Seconds in which a worker must listen."""
@@ -264,12 +262,12 @@ class ProcessLink:
             for word in words.feed(data):
                 if isinstance(word, WorkerReport):
                     self._report = word
-                elif isinstance(word, Hint | Sent | Spent | ErrorNews):
+                elif isinstance(word, Noted | Spent):
                     self._pass_on(word)
                 else:
                     self._settle(word)
 
-    def _pass_on(self, word: Hint | Sent | Spent | ErrorNews) -> None:
+    def _pass_on(self, word: Noted | Spent) -> None:
         try:
             if isinstance(word, Spent):
                 self._on_spent(self, word)

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
 from rpcaccel.core.client_limits import Exposure
-from rpcaccel.core.dispatch.outcome import Outcome
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.messages import Hint
 from rpcaccel.core.plan.plan import Plan
@@ -22,12 +24,15 @@ from rpcaccel.core.replies.failure import FailureKind
 from rpcaccel.core.stats.counters import AnswerSource, Step
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.engine import results, sticky, store_lookup
+from rpcaccel.dataplane.engine.agreed_reads import AgreedReads
 from rpcaccel.dataplane.engine.fetch import Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.engine.head_change import Refresh
 from rpcaccel.dataplane.engine.ranges import Ranges, Way
+from rpcaccel.dataplane.engine.second_opinions import Finish, SecondOpinions
 from rpcaccel.dataplane.engine.single_flight import CarriedFlight, Pending
 from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.chooser import OneNode, Separation
 from rpcaccel.stores.base import NoStore, Store
 
 
@@ -41,23 +46,25 @@ class Engine:
         tally: Tally,
         clock: Callable[[], float],
         rng: random.Random,
-        on_hint: Callable[[Hint | Sent], None] = lambda _hint: None,
+        on_hint: Callable[[Hint | Sent | Case], None] = lambda _hint: None,
         *,
         disk: Store | None = None,
     ) -> None:
-        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent. `store` is the
-        tier that hosts share, `disk` this host's own."""
+        """`on_hint` is called when an answer shows how far a node is, when a transaction was sent, and when nodes
+        differ about final data. `store` is the tier that hosts share, `disk` this host's own."""
         self.memory = memory
         self.disk = disk or NoStore()
         self.store = store
         self.tally = tally
         self._clock = clock
-        self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk)
+        self._opinions = SecondOpinions(self._ask_one, clock, on_hint)
+        self._fetching = shared = FetchContext(memory, store, tally, clock, rng, on_hint, self.disk, self)
         self.sends = shared.sends
         self.flights = shared.flights
         self.leasing = shared.leasing
         self.broadcasts = shared.broadcasts
         stored = partial(store_lookup.stored, shared) if shared.shared or shared.on_disk else None
+        self._agreed = AgreedReads(shared, self._separately, stored, self._opinions)
         self._ranges = Ranges(Way(self._part, shared.keep, self._kept, stored), memory, self.flights, clock)
         self.refresh = Refresh(self._fetch_for_all, memory, self.flights, clock)
         self.shared, self.on_disk = shared.shared, shared.on_disk
@@ -111,7 +118,45 @@ class Engine:
         if plan.range is not None and network.settings.ranges.enabled:
             work = self._ranges.fetch(network, plan, plan.range, client)
             return CarriedFlight(flights, key, work, bound=bound).wait()
+        if rule.agree > 1:
+            return self._agree(network, plan, client, key=key, bound=bound)
         return Fetch(self._fetching, network, plan, client, key=key, bound=bound).begin()
+
+    def _agree(
+        self,
+        network: Network,
+        plan: Plan,
+        client: bytes = b"",
+        *,
+        key: bytes | None,
+        bound: bool = False,
+        ends: float | None = None,
+    ) -> Pending[Outcome]:
+        """Fetch a call from as many nodes as must agree. Arguments as for a `Fetch`."""
+        until = self._clock() + network.settings.deadline if ends is None else ends
+        work = self._agreed.read(network, plan, client, until)
+        return CarriedFlight(self.flights, key, work, bound=bound).wait()
+
+    def _separately(
+        self, network: Network, plan: Plan, client: bytes, ends: float, separation: Separation
+    ) -> Pending[Outcome]:
+        """Fetch a call from nodes that fetches beside it do not ask."""
+        fetch = Fetch(self._fetching, network, plan, client, bound=True, ends=ends)
+        fetch.separation = separation
+        return fetch.begin()
+
+    def _ask_one(self, network: Network, plan: Plan, chooser: OneNode, finish: Finish) -> None:
+        """Take a call of the proxy's own to one node. Nobody waits for it."""
+        Fetch(self._fetching, network, plan, b"", bound=True, only=(chooser, finish)).begin().listen(_told)
+
+    def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
+        """Have an answer compared with that of another node, if that is due."""
+        self._opinions.consider(network, plan, said)
+
+    def known(self, network: Network, plan: Plan) -> bytes | None:
+        """The result that the proxy has of a call without waiting; None when it has none."""
+        outcome = self.answer_now(network, plan)
+        return None if outcome is None else outcome.result
 
     def _joined(self, started: float, outcome: Outcome) -> Outcome:
         """The outcome for a caller that joined another caller's flight. A caller that ran out of time by itself keeps
@@ -147,17 +192,22 @@ class Engine:
         if plan.flight_key is None or now - entry.stored_at > plan.rule.max_age + plan.rule.stale:
             return False
         if plan.flight_key not in self.flights:
-            Fetch(self._fetching, network, plan, b"", key=plan.flight_key).begin()
+            self._fetch_for_all(network, plan, sole=False)
         return True
 
     def _part(self, network: Network, plan: Plan, client: bytes, ends: float) -> Pending[Outcome]:
         """Fetch a part of a call, which must end at `ends` (monotonic seconds). Nobody else may join."""
+        if plan.rule.agree > 1:
+            return self._agree(network, plan, client, key=None, bound=True, ends=ends)
         return Fetch(self._fetching, network, plan, client, bound=True, ends=ends).begin()
 
-    def _fetch_for_all(self, network: Network, plan: Plan) -> None:
-        """Fetch a call that nobody waits for yet; one process fetches it for all that share Redis."""
+    def _fetch_for_all(self, network: Network, plan: Plan, *, sole: bool = True) -> None:
+        """Fetch a call that nobody waits for yet; with `sole`, one process fetches it for all that share Redis."""
+        if plan.rule.agree > 1:
+            self._agree(network, plan, key=plan.flight_key)
+            return
         fetch = Fetch(self._fetching, network, plan, b"", key=plan.flight_key)
-        fetch.sole = True
+        fetch.sole = sole
         fetch.begin()
 
     def _filter(self, network: Network, plan: Plan, client: bytes) -> Pending[Outcome]:
@@ -178,3 +228,14 @@ class Engine:
 
     def leave(self, pending: Pending[Any]) -> None:
         """Do nothing: no work is under way for a call to a filter that is gone."""
+
+
+def _told(pending: Pending[Outcome]) -> None:
+    """Report what went wrong with a call that nobody waits for."""
+    try:
+        pending.result()
+    except asyncio.CancelledError:
+        return
+    except Exception as error:
+        about = {"message": "an answer was not compared", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(about)

@@ -14,25 +14,30 @@ import asyncio
 from collections.abc import Callable, Collection
 from contextvars import copy_context
 from enum import Enum
+from functools import partial
 from math import inf
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.retention import is_empty
 from rpcaccel.core.dispatch.machine import ASK, END, Dispatch, NodeChooser
 from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.nodes.eligibility import others_may_be_asked
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import Step
 from rpcaccel.dataplane.engine import head_loss
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
+from rpcaccel.dataplane.engine.log_check import LogCheck, LogVerdict
 from rpcaccel.dataplane.engine.single_flight import Flight, Pending
 from rpcaccel.dataplane.engine.sticky import Preferring
 from rpcaccel.dataplane.engine.store_lookup import StoreLookup
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.attempt import Attempt, CutAs, concluded
-from rpcaccel.dataplane.upstream.chooser import PoolChooser
+from rpcaccel.dataplane.upstream.chooser import PoolChooser, SeparateChooser, Separation
 from rpcaccel.stores.base import Lease
 
 _FORWARD = Step.FORWARD  # looked up once (core.plan.planner)
@@ -60,10 +65,10 @@ _CALL, _LOWER, _LAST = Asking
 class Fetch(Flight):
     """One call under way. However it ends, nothing of it stays with a node, in a queue or on a timer."""
 
-    __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_chooser", "_client",
-                 "_context", "_ends", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
+    __slots__ = ("_asked", "_asking", "_at_head", "_attempts", "_began", "_busy_until", "_check", "_chooser", "_client",
+                 "_context", "_ends", "_false", "_followed_to", "_fork_epoch", "_found", "_in_room", "_lease",
                  "_lookup", "_machine", "_network", "_only", "_open", "_plan", "_pool", "_shared",
-                 "_started", "_task", "_timed", "_waited", "_watched", "sole")  # fmt: skip
+                 "_started", "_task", "_timed", "_waited", "_watched", "separation", "sole")  # fmt: skip
 
     def __init__(
         self,
@@ -98,6 +103,8 @@ class Fetch(Flight):
         self._client = client
         self._context = copy_context()
         """The context of the first caller, to whose call traces and logs of later attempts belong."""
+        self.separation: Separation | None = None
+        """Keeps the fetch from the nodes that fetches beside it ask; None: there are none."""
         self.sole = False
         """Do other processes fetch the same at the same time, so that one of them is to ask for all?"""
         self._only = only
@@ -110,6 +117,9 @@ class Fetch(Flight):
         self._lease: Lease | None = None
         self._task: asyncio.Task[None] | None = None
         self._machine: Dispatch | None = None
+        self._check: LogCheck | None = None
+        self._false: list[Forwarded] = []
+        """The answers whose logs name false hashes."""
         self._attempts: list[Attempt] = []
         """The attempts of this asking, those that are over among them."""
         self._timed: tuple[tuple[Step, float], ...] = ()
@@ -181,7 +191,9 @@ class Fetch(Flight):
             if plan.terms is not None:
                 preferred = plan.terms.others(node.id for node in nodes)
             among = plan, nodes, pool.balancer, pool.rng
-            if preferred:
+            if self.separation is not None:
+                self._chooser = SeparateChooser(self.separation, *among, route_key=route_key, last=last)
+            elif preferred:
                 self._chooser = Preferring(*among, preferred=preferred, route_key=route_key)
             else:
                 self._chooser = PoolChooser(*among, route_key=route_key, last=last)
@@ -316,7 +328,9 @@ class Fetch(Flight):
             self._shared.tally.network(self._network.name).forced += 1
         said = concluded(end, machine, self._attempts, count=machine.attempts, forced=forced)
         self._machine = None
-        if self._only is not None:
+        if self._false and said.failure is not None:
+            self._conclude(plan, self._false[0])
+        elif self._only is not None:
             self._end(self._only[1](plan, said))
         elif self._asking is _LOWER:
             self._followed(plan, said)
@@ -398,15 +412,40 @@ class Fetch(Flight):
             and network.may_be_abandoned(plan, said.node_id, self._fork_epoch)
         ):
             self._ask_nodes(_CALL, network.replan(plan))
+        elif plan.rule.logs and said.failure is None:
+            self._check = LogCheck(
+                self._shared, network, partial(self._run, self._checked, plan, said), ends=self._ends
+            )
+            self._check.begin(plan, said)
         else:
             self._conclude(plan, said)
 
+    def _checked(self, plan: Plan, said: Forwarded, verdict: LogVerdict) -> None:
+        """Take an answer whose logs were checked. One with false hashes is taken when no other node has a better one;
+        neither that nor one that could not be proven is kept."""
+        if verdict is LogVerdict.RIGHT:
+            self._conclude(plan, said)
+            return
+        doubted = replace(said, failure=Failure(FailureKind.FALSE_HASHES, verdict.value, node=said.node_id))
+        if verdict is LogVerdict.FALSE:
+            self._false.append(doubted)
+            self._shared.tally.node(self._network.name, said.node_id).false_hashes += 1
+            told, now = [one.node_id for one in self._false], self._shared.clock()
+            if len(told) < self._pool.settings.attempts and others_may_be_asked(self._pool.nodes, plan, now, told):
+                self._ask_nodes(_CALL, plan, told)
+                return
+        self._conclude(plan, doubted)
+
     def _conclude(self, plan: Plan, said: Forwarded) -> None:
-        shared = self._shared
+        shared, network = self._shared, self._network
         timed = (*self._timed, (_FORWARD, shared.clock() - self._started))
-        outcome = shared.conclude(self._network, plan, said, timed)
+        outcome = shared.conclude(network, plan, said, timed)
         self._close("cancelled")
         self.land(outcome)
+        sampling = network.sampling
+        sampling.credit += sampling.settings.share
+        if sampling.credit >= 1.0 and said.failure is None:
+            shared.own.compare(network, plan, said)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -443,8 +482,12 @@ class Fetch(Flight):
             self._network.sight.leave(self._changed)
         if self._lookup is not None:
             self._lookup.cancel()
+        if self._check is not None:
+            self._check.cancel()
         if self._task is not None:
             self._task.cancel()
         if self._lease is not None:
             self._shared.leasing.release(self._lease)
-        self._machine = self._only = self._lookup = None  # what knows this call: no ring of objects is to be left
+        self._machine = self._only = self._lookup = self._check = (
+            None  # what knows this call: no ring of objects is to be left
+        )

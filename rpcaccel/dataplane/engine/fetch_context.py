@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import Protocol
 
 from rpcaccel.core.cache.entry import Entry
 from rpcaccel.core.cache.memory import MemoryTier
@@ -25,7 +26,7 @@ from rpcaccel.core.wire.json_params import number_at
 from rpcaccel.dataplane.engine.leases import Leasing
 from rpcaccel.dataplane.engine.read_your_writes import ReadYourWrites
 from rpcaccel.dataplane.engine.results import failed, with_uniform_code
-from rpcaccel.dataplane.engine.single_flight import Flights
+from rpcaccel.dataplane.engine.single_flight import Flights, Pending
 from rpcaccel.dataplane.networks.network import Network
 from rpcaccel.dataplane.upstream.broadcaster import Broadcasts
 from rpcaccel.stores.base import Store
@@ -34,11 +35,27 @@ _SKIP, _LASTING = Keep.SKIP, Keep.LASTING  # looked up once (core.plan.planner)
 _HEAD, _NODE = CacheClass.HEAD, AnswerSource.NODE
 
 
+class OwnCalls(Protocol):
+    """The calls that no client makes."""
+
+    def known(self, network: Network, plan: Plan) -> bytes | None:
+        """The result that the proxy has of a call without waiting; None when it has none."""
+        ...
+
+    def fetch(self, network: Network, plan: Plan) -> Pending[Outcome]:
+        """Get the answer to a call from the tiers behind memory, or from a node."""
+        ...
+
+    def compare(self, network: Network, plan: Plan, said: Forwarded) -> None:
+        """Have an answer compared with that of another node, if that is due."""
+        ...
+
+
 class FetchContext:
     """What the fetches of one worker have in common."""
 
-    __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory", "on_disk",
-                 "purges", "sends", "shared", "store", "tally")  # fmt: skip
+    __slots__ = ("_on_hint", "_rng", "broadcasts", "clock", "disk", "flights", "leasing", "memory",
+                 "on_disk", "own", "purges", "sends", "shared", "store", "tally")  # fmt: skip
 
     def __init__(
         self,
@@ -49,9 +66,15 @@ class FetchContext:
         rng: random.Random,
         on_hint: Callable[[Hint | Sent], None],
         disk: Store,
+        own: OwnCalls,
     ) -> None:
-        """`on_hint` is called when an answer shows how far a node is, and when a transaction was sent. `store` is the
-        tier that hosts share, `disk` this host's own."""
+        """The context of one worker's fetches.
+
+        Args:
+            on_hint: is called when an answer shows how far a node is, and when a transaction was sent.
+            store: the tier that hosts share; `disk` is this host's own.
+        """
+        self.own = own
         self.memory = memory
         self.disk = disk
         self.on_disk = disk.name != "memory"
@@ -114,7 +137,9 @@ class FetchContext:
         result = bytes(answer.result)
         if plan.rule.head_at:
             self._take_hint(network, plan, result, forwarded.node_id)
-        if forwarded.failure is None:  # else it is what a node answers that cannot know better
+        # With a failure, it is what a node answers that cannot know better.
+        doubtful = forwarded.failure is not None or forwarded.node_id in network.sight.suspects
+        if not doubtful:
             self.keep(network, plan, result, forwarded.node_head)
         return Outcome(
             source=_NODE,
@@ -125,6 +150,7 @@ class FetchContext:
             node_head=forwarded.node_head,
             steps=steps,
             legs=forwarded.legs,
+            doubtful=doubtful,
         )
 
     def keep(self, network: Network, plan: Plan, result: bytes, node_head: int) -> None:

@@ -166,7 +166,8 @@ class _Work:
         source = AnswerSource.PARTIAL if cached else AnswerSource.NODE
         outcome = self._outcome(source, result=result, cached=(cached, self._span.length))
         block = min(outcome.block, *(part.block for part in outcomes))
-        return replace(outcome, block=block, node_head=min(part.node_head for part in outcomes))
+        agreed = min((part.agreed for part in outcomes if part.agreed is not None), default=None)
+        return replace(outcome, block=block, node_head=min(part.node_head for part in outcomes), agreed=agreed)
 
     def _in_order(self, found: Sequence[bytes | None], fetched: dict[int, tuple[int, bytes]]) -> list[bytes]:
         """The results of known pieces and fetched runs, in order. A run replaces the known pieces that it bridged."""
@@ -230,7 +231,7 @@ class _Work:
         if shares is None:
             return outcome if outcome.error is not None else replace(outcome, result=None, error=INCOMPLETE)
         for piece, text in zip(run, shares, strict=True):
-            self._keep(plan, piece, text, outcome.node_head)
+            self._keep(plan, piece, text, outcome)
         return outcome
 
     async def _ask_for_less(self, plan: Plan, run: Sequence[Piece], refusal: Outcome) -> Outcome:
@@ -247,9 +248,11 @@ class _Work:
             return failed
         result = range_segments.merge(outcome.result or b"[]" for outcome in outcomes)
         head = min(outcome.node_head for outcome in outcomes)
+        block, doubtful = min(outcome.block for outcome in outcomes), any(outcome.doubtful for outcome in outcomes)
+        joined = replace(outcomes[-1], result=result, node_head=head, block=block, doubtful=doubtful)
         if len(run) == 1:
-            self._keep(plan, run[0], result, head)
-        return replace(outcomes[-1], result=result, node_head=head, block=min(outcome.block for outcome in outcomes))
+            self._keep(plan, run[0], result, joined)
+        return joined
 
     async def _carry(self, plan: Plan) -> Outcome:
         """Take a run to the nodes. The run has no keys, because its pieces are kept one by one."""
@@ -261,8 +264,9 @@ class _Work:
             self._nodes[outcome.node] = None
         return outcome
 
-    def _keep(self, plan: Plan, piece: Piece, result: bytes, node_head: int) -> None:
-        self._ranges.way.keep(self._network, self._piece_plan(plan, piece), result, node_head)
+    def _keep(self, plan: Plan, piece: Piece, result: bytes, outcome: Outcome) -> None:
+        if not outcome.doubtful:
+            self._ranges.way.keep(self._network, self._piece_plan(plan, piece), result, outcome.node_head)
 
     def _piece_plan(self, plan: Plan, piece: Piece) -> Plan:
         """The plan of a piece, made from that of a run: planning a thousand pieces anew would hold up other calls."""

@@ -74,6 +74,7 @@ def joined(outcome: Outcome, waited: float) -> Outcome:
         http=outcome.http,
         retry_after=outcome.retry_after,
         kind=outcome.kind,
+        agreed=outcome.agreed,
         steps=((Step.FLIGHT, waited),),
     )
 

@@ -116,7 +116,8 @@ class Build:
         if before is not None:
             pool.hedged = before.pool.hedged
         sight = before.sight if before is not None and same_chain(before.settings, settings) else Sight()
-        network = Network(name, settings, chain, pool, means.tally, sight, means.memos)
+        sampling = settings_mapping.sampling(settings, workers)
+        network = Network(name, settings, chain, pool, means.tally, sight, means.memos, sampling)
         quotas = [settings_mapping.quota(part, workers) for part in settings.nodes]
         self._settling.append(partial(self._settle_network, network, fresh, quotas))
         return network

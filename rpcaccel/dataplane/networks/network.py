@@ -8,12 +8,13 @@ from collections.abc import Callable
 from rpcaccel.chains import Chain
 from rpcaccel.config.model import NetworkSettings
 from rpcaccel.core.dispatch.retry_budget import Budget
+from rpcaccel.core.dispatch.sampling import Sampling, SamplingSettings
 from rpcaccel.core.memo import Memos
 from rpcaccel.core.nodes.outage import Absence
 from rpcaccel.core.plan.chain_snapshot import ChainSnapshot
 from rpcaccel.core.plan.plan import Plan
 from rpcaccel.core.plan.planner import Planner
-from rpcaccel.core.plan.rules import Override, overridden
+from rpcaccel.core.plan.rules import Override, overridden, routed
 from rpcaccel.core.stats.counters import Cell
 from rpcaccel.core.stats.tally import Tally
 from rpcaccel.dataplane.networks import settings_mapping
@@ -27,7 +28,7 @@ class Sight:
     """What is known of a network, whatever settings it is served with. Calls that are under way when the settings
     change learn of new heads and reorganisations like all others."""
 
-    __slots__ = ("_waiting", "absence", "doubted", "forgetting", "view")
+    __slots__ = ("_waiting", "absence", "doubted", "forgetting", "suspects", "view")
 
     def __init__(self) -> None:
         self.view = ChainSnapshot()
@@ -37,6 +38,8 @@ class Sight:
         """The value of `Served.doubted` that was seen last."""
         self.forgetting = False
         """Are answers about final blocks being purged? Until that has ended, no block is final."""
+        self.suspects: frozenset[str] = frozenset()
+        """The nodes whose answers are kept nowhere, because others contradict them more often than by chance."""
         self._waiting: dict[Callable[[], None], asyncio.TimerHandle] = {}
 
     def see(self, view: ChainSnapshot) -> None:
@@ -70,7 +73,7 @@ class Network:
     """The state of a network in one worker. Its settings never change: new settings make a new `Network`."""
 
     __slots__ = ("_cells", "_tally", "chain", "final_at_once", "memos", "name", "planner", "pool", "refreshes",
-                 "settings", "sight")  # fmt: skip
+                 "sampling", "settings", "sight")  # fmt: skip
 
     def __init__(
         self,
@@ -81,8 +84,14 @@ class Network:
         tally: Tally,
         sight: Sight,
         memos: Memos,
+        sampling: SamplingSettings,
     ) -> None:
-        """`memos`: the budget for what is remembered of calls."""
+        """The network as `settings` say.
+
+        Args:
+            memos: the budget for what is remembered of calls.
+            sampling: how many answers this worker compares.
+        """
         self.memos = memos
         self.name = name
         self.settings = settings
@@ -91,18 +100,20 @@ class Network:
         self.sight = sight
         self.final_at_once = chain.finality_with(settings.finality_depth)[0] == "instant"
         """Is no block ever replaced?"""
+        routes = settings_mapping.routes(settings)
         self.planner = Planner(
             name,
-            overridden(chain.rules, _overrides(name, settings)),
+            routed(overridden(chain.rules, _overrides(name, settings)), routes),
             chain.tags,
             final_at_once=self.final_at_once,
             hash_key=settings.hash_key,
-            routes=settings_mapping.routes(settings),
+            routes=routes,
             memos=memos,
         )
         self.refreshes = Budget(share=settings.refresh, floor=0.0, span=REFRESH_SPAN)
         """The calls to nodes add to it whenever the head moves; calls that are then fetched again are paid from it."""
         self.refreshes.count_up_to(pool.budget.calls, pool.clock())
+        self.sampling = Sampling(sampling)
         self._tally = tally
         self._cells: dict[str, Cell] = {}
 
@@ -155,6 +166,7 @@ def _overrides(name: str, settings: NetworkSettings) -> list[Override]:
             cache=said.cache,
             max_age=said.max_age,
             stale=said.stale,
+            agree=said.agree if said.agree > 1 else 0,
             origin=f'networks.{name}.rules."{pattern}"',
         )
         for pattern, said in settings.rules.items()

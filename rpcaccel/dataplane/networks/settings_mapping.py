@@ -7,6 +7,7 @@ from math import ceil
 from rpcaccel.config.model import NetworkSettings, NodeSettings
 from rpcaccel.core.dispatch.broadcast import BroadcastSettings
 from rpcaccel.core.dispatch.dispatch_policy import DispatchSettings, Hedging
+from rpcaccel.core.dispatch.sampling import SamplingSettings
 from rpcaccel.core.nodes.breaker import BreakerPolicy
 from rpcaccel.core.nodes.concurrency_limit import ConcurrencyPolicy, Limit
 from rpcaccel.core.nodes.outliers import OutlierPolicy
@@ -25,7 +26,15 @@ def broadcast(network: NetworkSettings) -> BroadcastSettings:
 
 def routes(network: NetworkSettings) -> Routes:
     """Which methods are routed to tagged nodes."""
-    return Routes([TagRoute(route.methods, route.tag) for route in network.routes])
+    return Routes(
+        [TagRoute(route.methods, route.tag, route.agree if route.agree > 1 else 0) for route in network.routes]
+    )
+
+
+def sampling(network: NetworkSettings, workers: int) -> SamplingSettings:
+    """How many answers one worker compares."""
+    said = network.agreement
+    return SamplingSettings(share=said.share if len(network.nodes) > 1 else 0.0, budget=said.budget / workers)
 
 
 def dispatch(network: NetworkSettings, block_time: float) -> DispatchSettings:

@@ -74,6 +74,7 @@ class WorkerState:
         if network is None:
             return
         nodes = {node.id: node for node in network.pool.nodes}
+        network.sight.suspects = frozenset(heads.suspects)
         now = self._clock()
         checked, came = any(told.chain_ok for told in heads.nodes), False
         for told in heads.nodes:

@@ -19,6 +19,8 @@ CACHE = "X-Rpcaccel-Cache"
 NODE = "X-Rpcaccel-Node"
 BLOCK = "X-Rpcaccel-Block"
 ATTEMPTS = "X-Rpcaccel-Attempts"
+AGREED = "X-Rpcaccel-Agreed"
+"""How many nodes gave the answer to a read that several must agree in, and how many answered: 2/3."""
 TIMING = "Server-Timing"
 TIMEOUT = "X-Rpcaccel-Timeout"
 """The header of a request that says how long the client will wait, such as 2s or 500ms."""
@@ -26,7 +28,7 @@ _LONGEST_DURATION = 64
 """Characters of the longest duration that is read."""
 SHOWN = 5e-6
 """Seconds from which a time is shown as more than 0.00 ms."""
-EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, TIMING, "Retry-After", "X-Request-ID"))
+EXPOSED = ", ".join((CACHE, NODE, BLOCK, ATTEMPTS, AGREED, TIMING, "Retry-After", "X-Request-ID"))
 """The headers that a page of another origin may read (Fetch standard, CORS-exposed header names)."""
 
 _WORDS = {source: "miss" if source is AnswerSource.NODE else source.label for source in AnswerSource}
@@ -63,6 +65,8 @@ def for_call(outcome: Outcome, shown: Shown, seconds: float) -> str:
     if shown == "cache":
         return told + _cache_line(outcome.source, outcome.cached)
     told += _lines(outcome.source, outcome.cached, outcome.node, outcome.block, outcome.attempts)
+    if outcome.agreed is not None:
+        told += "{}: {}/{}\r\n".format(AGREED, *outcome.agreed)
     steps = ""
     for name, taken in outcome.steps:
         steps += f"{name};dur={taken * 1000:.2f}, "

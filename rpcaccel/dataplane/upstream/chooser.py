@@ -110,3 +110,83 @@ def _parked_until(node: Node, why: Ineligibility, plan: Plan, now: float) -> flo
     if why is Ineligibility.SPENT and node.quota is not None:
         return node.quota.parked_until(now) or now
     return node.parking.until if why is Ineligibility.PARKED else node.parking.of(plan.rule.method)
+
+
+class Separation:
+    """Keeps one of several fetches from asking the nodes that the others ask."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self, taken: dict[str, Separation]) -> None:
+        """`taken`: by the id of each node that one of the fetches asks, the separation of that fetch."""
+        self._taken = taken
+
+    def allows(self, node: Node) -> bool:
+        """May this fetch ask the node?"""
+        return self._taken.get(node.id, self) is self
+
+    def takes(self, node: Node) -> None:
+        """Note that this fetch asks the node."""
+        self._taken[node.id] = self
+
+
+class SeparateChooser(PoolChooser):
+    """A chooser of nodes that no other of several fetches asks."""
+
+    __slots__ = ("_all", "_separation")
+
+    def __init__(
+        self,
+        separation: Separation,
+        plan: Plan,
+        nodes: Sequence[Node],
+        balancer: Balancer,
+        rng: Random,
+        *,
+        route_key: bytes = b"",
+        last: bool = False,
+    ) -> None:
+        super().__init__(plan, nodes, balancer, rng, route_key=route_key, last=last)
+        self._all = nodes
+        self._separation = separation
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:
+        """A node that may be asked, of those that are not taken."""
+        self._nodes = [node for node in self._all if self._separation.allows(node)]
+        return self._take(super().next(avoid, now))
+
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:
+        """A node that may be asked beside another, of those that are not taken."""
+        self._nodes = [node for node in self._all if self._separation.allows(node)]
+        return self._take(super().spare(beside, avoid, now))
+
+    def _take(self, node: Node | None) -> Node | None:
+        if node is not None:
+            self._separation.takes(node)
+        return node
+
+
+class OneNode:
+    """The chooser of one node, which is asked once."""
+
+    __slots__ = ("_node", "forced")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.forced = False
+
+    def next(self, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
+        """The node, unless it was asked before."""
+        return None if self._node.id in avoid else self._node
+
+    def spare(self, beside: Node, avoid: Collection[str], now: float) -> Node | None:  # noqa: ARG002 - the port's
+        """No hedge: this node is meant."""
+        return None
+
+    def behind(self, now: float) -> bool:  # noqa: ARG002 - the port's
+        """False: no other node is waited for."""
+        return False
+
+    def nobody(self, now: float) -> Failure:  # noqa: ARG002 - the port's
+        """The node was asked and did not answer."""
+        return Failure(FailureKind.NO_NODE, f"node {self._node.id} is asked once", sent=False)

@@ -20,6 +20,7 @@ from rpcaccel.core.replies.answer import Answer
 from rpcaccel.core.replies.failure import Failure, FailureKind
 from rpcaccel.core.stats.counters import AnswerSource
 from rpcaccel.core.stats.tally import Tally
+from rpcaccel.dataplane.engine.engine import Engine
 from rpcaccel.dataplane.engine.fetch import Choosing, Fetch
 from rpcaccel.dataplane.engine.fetch_context import FetchContext
 from rpcaccel.dataplane.networks.network import Sight
@@ -122,7 +123,8 @@ async def forward(
 ) -> Forwarded:
     """How the nodes of a pool answer a call; a caller that is cancelled takes it back."""
     tally, memory, rng = Tally(), MemoryTier(1 << 16, 1 << 12), Random(1)
-    means = FetchContext(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None, NoStore())
+    engine = Engine(memory, NoStore(), tally, pool.clock, rng)
+    means = FetchContext(memory, NoStore(), tally, pool.clock, rng, lambda _hint: None, NoStore(), engine)
     network = SimpleNamespace(
         name="n",
         pool=pool,

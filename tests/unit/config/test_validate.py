@@ -198,3 +198,28 @@ def test_a_judge_is_asked_about_right_values_and_told_beside_the_rules() -> None
     assert isinstance(result, list)
     assert [fault.path for fault in result] == ["admin.tls_key", "admin.tls_cert"]
     assert validate({**document, "workers": "x"}, {}, judge) == validate({**document, "workers": "x"})
+
+
+def test_agreement_that_no_call_could_reach_is_told() -> None:
+    network = {
+        "chain": "harmony",
+        "nodes": [{"url": "http://a", "id": "a", "tags": ["own"]}, {"url": "http://b", "id": "b"}],
+        "routes": [{"methods": ["eth_call"], "tag": "own", "agree": 2}],
+        "rules": {
+            "eth_getLogs": {"agree": 3},
+            "eth_sendRawTransaction": {"agree": 2},
+            "eth_newFilter": {"agree": 2},
+            "eth_*": {"agree": 2},
+            "hmyv2_getBlocks": {"agree": 2},
+        },
+    }
+    rules = "networks.harmony-s0.rules"
+    faults = faults_of({"networks": {"harmony-s0": network}})
+    assert {path: (fault.found, fault.expected) for path, fault in faults.items()} == {
+        "networks.harmony-s0.routes[0].agree": ("2", "at most 1: so many nodes have the tag"),
+        f"{rules}.eth_getLogs.agree": ("3", "at most the 2 nodes of harmony-s0"),
+        f"{rules}.eth_sendRawTransaction.agree": (
+            "2", "1: eth_sendRawTransaction is no read that several nodes would answer alike"
+        ),
+        f"{rules}.eth_newFilter.agree": ("2", "1: eth_newFilter is no read that several nodes would answer alike"),
+    }  # fmt: skip

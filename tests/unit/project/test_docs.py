@@ -42,7 +42,9 @@ def test_what_a_page_shows_as_a_file_is_valid(page: Path, tmp_path: Path) -> Non
         file = tmp_path / f"{number}.toml"
         file.write_text(shown.replace("sha256:…", f"sha256:{'0' * 64}"))
         # A page may show a part of a file: the nodes are added then.
-        nodes = {} if "nodes = " in shown else {"RPCACCEL_NETWORKS__HARMONY_S0__NODES": "http://a,id=own"}
+        nodes = (
+            {} if "nodes = " in shown else {"RPCACCEL_NETWORKS__HARMONY_S0__NODES": "http://a,id=own http://b,id=other"}
+        )
         assert load(file, environ=nodes).networks
 
 

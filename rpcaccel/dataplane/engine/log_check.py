@@ -1,0 +1,136 @@
+"""Compares the block hashes that logs name with those that the blocks have, before an answer with logs is taken.
+
+Only chains whose nodes may give false hashes in logs have something to compare (core.replies.log_hashes). What a result
+does not prove by itself is compared with the blocks that memory has. A node that proposes blocks must be proven right:
+for its answers, blocks that memory does not have are asked for. A node that proposes none keeps no false hashes. A node
+that does not say which it is counts as such a one while memory does not contradict it, until it was found wrong once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from itertools import islice
+
+import msgspec
+from msgspec import Struct
+
+from rpcaccel.core.dispatch.outcome import Forwarded
+from rpcaccel.core.plan.plan import Plan
+from rpcaccel.core.replies.log_hashes import named_hashes
+from rpcaccel.core.wire.json_text import UNREADABLE
+from rpcaccel.dataplane.engine.fetch_context import FetchContext
+from rpcaccel.dataplane.networks.network import Network
+
+MOST_BLOCKS = 128
+"""Blocks whose hashes are asked for to prove one answer: a segment of a range. An answer about more is not proven."""
+
+
+class LogVerdict(Enum):
+    """What is known of the hashes in an answer."""
+
+    RIGHT = "every hash is that of its block"
+    FALSE = "a log names a hash that its block does not have"
+    UNPROVEN = "the hash of a block could not be had"
+
+
+class LogCheck:
+    """The check of one answer. `done` is called once, from `begin` or later, unless the check is cancelled."""
+
+    __slots__ = ("_done", "_ends", "_network", "_shared", "_task")
+
+    def __init__(
+        self, shared: FetchContext, network: Network, done: Callable[[LogVerdict], None], *, ends: float
+    ) -> None:
+        """`ends`: when the call must be over (monotonic seconds)."""
+        self._shared = shared
+        self._network = network
+        self._done = done
+        self._ends = ends
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, plan: Plan, said: Forwarded) -> None:
+        """Check the result of a call that a node answered well."""
+        result = b"null" if said.answer is None or said.answer.result is None else bytes(said.answer.result)
+        found = named_hashes(plan, result)
+        if found.false:
+            self._done(LogVerdict.FALSE)
+            return
+        proposes = self._proposes(said.node_id) if found.unproven else False
+        if proposes is False:
+            self._done(LogVerdict.RIGHT)
+            return
+        left = {}
+        for number, named in islice(found.unproven.items(), MOST_BLOCKS):
+            true = _hash(self._shared.own.known(self._network, self._plan(number)))
+            if true and true != named:
+                self._done(LogVerdict.FALSE)
+                return
+            if not true:
+                left[number] = named
+        if not left or not proposes:
+            self._done(LogVerdict.RIGHT)
+        elif len(found.unproven) > MOST_BLOCKS:
+            self._done(LogVerdict.UNPROVEN)
+        else:
+            self._task = asyncio.get_running_loop().create_task(self._prove(left))
+
+    def cancel(self) -> None:
+        """End the check; `done` is not called."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _proposes(self, node_id: str) -> bool | None:
+        """Does the node propose blocks? None when it does not say so and was never found wrong."""
+        if self._shared.tally.node(self._network.name, node_id).false_hashes:
+            return True
+        observes = next((node.has("observer") for node in self._network.pool.nodes if node.id == node_id), None)
+        return None if observes is None else not observes
+
+    async def _prove(self, named: dict[int, str]) -> None:
+        """Ask for the hashes that memory does not have."""
+        told: list[str] = [""]
+        try:
+            async with asyncio.timeout(self._ends - self._shared.clock()):
+                told = await asyncio.gather(*(self._ask(number) for number in named))
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # A flight that was joined has been given up.
+        except Exception as error:  # the caller of the fetch is to be told, whatever is wrong here
+            about = {"message": "the hashes of blocks were not asked for", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(about)
+        self._task = None
+        if any(true and true != said for true, said in zip(told, named.values(), strict=False)):
+            self._done(LogVerdict.FALSE)
+        else:
+            self._done(LogVerdict.RIGHT if all(told) else LogVerdict.UNPROVEN)
+
+    async def _ask(self, number: int) -> str:
+        outcome = await self._shared.own.fetch(self._network, self._plan(number))
+        return _hash(outcome.result)
+
+    def _plan(self, number: int) -> Plan:
+        """The plan of the call for a block, which subscriptions and many clients make as well."""
+        network = self._network
+        return network.plan(network.chain.live.block, b'["0x%x",false]' % number)
+
+
+class _Block(Struct):
+    hash: str | None = None
+
+
+_block = msgspec.json.Decoder(_Block | None).decode
+
+
+def _hash(block: bytes | None) -> str:
+    """The hash of a block in lower case; empty when it is not known."""
+    try:
+        read = _block(block or b"null")
+    except UNREADABLE:
+        return ""
+    return "" if read is None or read.hash is None else read.hash.lower()

@@ -1,0 +1,199 @@
+"""Asks a second node about a share of the answers, after the client has its own, and a third one where they differ.
+
+    answer of a node -> due? -> second node -> equal: counted
+                                            -> different -> third node -> who is contradicted -> a case is told
+
+Which answers are compared is decided in core.dispatch.sampling, and what counts as a difference in
+core.agreement.equality. A comparison belongs to no client: no flight, no kept answer and no deadline of a client waits
+for it, and an error of the second or third node ends it without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextvars import Context
+from functools import partial
+from time import time
+
+from rpcaccel.core.agreement.cases import LONGEST, Case, CaseAnswer
+from rpcaccel.core.agreement.equality import NOT_COMPARED, comparable, difference
+from rpcaccel.core.agreement.majority import agreed, groups, is_fixed, is_proven
+from rpcaccel.core.dispatch.outcome import Forwarded, Outcome
+from rpcaccel.core.dispatch.sampling import is_tight, may_be_compared
+from rpcaccel.core.nodes.eligibility import eligible
+from rpcaccel.core.nodes.node import Node
+from rpcaccel.core.plan import range_segments
+from rpcaccel.core.plan.plan import Plan, Terms
+from rpcaccel.core.stats.counters import AnswerSource
+from rpcaccel.core.wire.printable import printable
+from rpcaccel.dataplane.networks.network import Network
+from rpcaccel.dataplane.upstream.chooser import OneNode
+
+LONGEST_COMPARED = 512 * 1024
+"""Bytes of the longest result that is compared: a longer one would hold up other calls for milliseconds."""
+MOST_KEYS = 64
+"""Keys of one case under which a contradicted answer may have been kept; of a longer range, those of the first
+pieces."""
+
+Finish = Callable[[Plan, Forwarded], Outcome]
+Ask = Callable[[Network, Plan, OneNode, Finish], None]
+"""Takes a plan to the one node of the chooser, and calls `Finish` with what became of it."""
+
+
+class SecondOpinions:
+    """The comparisons of one worker."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        clock: Callable[[], float],
+        tell: Callable[[Case], None],
+        wall: Callable[[], float] = time,
+    ) -> None:
+        """`tell` is called with every case of disagreement; `wall` gives the time in seconds since 1970."""
+        self._ask = ask
+        self._clock = clock
+        self._tell = tell
+        self._wall = wall
+
+    def consider(self, network: Network, plan: Plan, said: Forwarded) -> None:
+        """Have a good answer of a node compared with that of another node, if that is due."""
+        now = self._clock()
+        if said.answer is None or said.answer.result is None or said.forced or not network.sampling.due(plan, now):
+            return
+        too_long = len(said.answer.result) > LONGEST_COMPARED
+        if too_long or not comparable(plan.method, network.chain.differences):
+            return
+        first = NodeAnswer(said.node_id, said.node_head, bytes(said.answer.result))
+        if not is_fixed(plan, (first.result,), network.sight.view):
+            return
+        self._go_on(_Comparison(network, plan, first))
+
+    def _go_on(self, comparison: _Comparison) -> None:
+        """Ask one more node, where there is one that may be asked."""
+        network, now = comparison.network, self._clock()
+        node = _another(network, comparison.bare, [given.node for given in comparison.given], now)
+        if node is None:
+            self._conclude(comparison)
+            return
+        network.sampling.pay(now)
+        took = partial(self._took, comparison)
+        # Nothing of the client's call is to be found in the logs and traces of a comparison.
+        Context().run(self._ask, network, comparison.bare, OneNode(node), took)
+
+    def _took(self, comparison: _Comparison, _plan: Plan, said: Forwarded) -> Outcome:
+        """Take in what the node said that was asked."""
+        result = None if said.failure is not None or said.answer is None else said.answer.result
+        if result is not None and len(result) <= LONGEST_COMPARED:
+            comparison.given.append(NodeAnswer(said.node_id, said.node_head, bytes(result)))
+            if len(comparison.given) == 2 and not comparison.equal:
+                self._go_on(comparison)
+            else:
+                self._conclude(comparison)
+        elif len(comparison.given) > 1:
+            self._conclude(comparison)
+        return Outcome(source=AnswerSource.NODE, result=b"null")
+
+    def _conclude(self, comparison: _Comparison) -> None:
+        """Take in what the nodes said that could be asked."""
+        self.heard(comparison.network, comparison.plan, comparison.given)
+
+    def heard(self, network: Network, plan: Plan, given: Sequence[NodeAnswer]) -> None:
+        """Count the answers of several nodes to one call, and tell of them if they differ and a node is at fault."""
+        compares = may_be_compared(plan) and comparable(plan.method, network.chain.differences)
+        if len(given) < 2 or not compares or not is_fixed(plan, [one.result for one in given], network.sight.view):
+            return
+        cells, same = network.pool.cells, partial(_same, network, plan)
+        together = groups(given, same)
+        if len(together) > 1:
+            words = _differs(network, plan, together[0][0], together[1][0])
+            proven = is_proven(plan, [one.result for one in given], [one.head for one in given], network.sight.view)
+            if not proven or words.startswith(NOT_COMPARED):
+                return
+        for one in given:
+            cells[one.node].compared += 1
+        if len(together) == 1:
+            return
+        believed = agreed(given, same, 2)
+        for one in given:
+            cells[one.node].undecided += believed is None
+            cells[one.node].minority += believed is not None and one not in believed
+        self._tell(self._case(network, plan, given, believed))
+
+    def _case(
+        self, network: Network, plan: Plan, given: Sequence[NodeAnswer], believed: Sequence[NodeAnswer] | None
+    ) -> Case:
+        minority = [] if believed is None else [one for one in given if one not in believed]
+        words = next(filter(None, (_differs(network, plan, given[0], one) for one in given[1:])), "")
+        return Case(
+            network=network.name,
+            method=plan.method,
+            params=_shown(plan.params),
+            block=plan.block,
+            at=self._wall(),
+            difference=words,
+            answers=tuple(
+                CaseAnswer(node=one.node, head=one.head, text=_shown(one.result), size=len(one.result)) for one in given
+            ),
+            minority=tuple(one.node for one in minority),
+            wrong=_keys(network, plan) if given[0] in minority and plan.rule.agree == 1 else (),
+        )
+
+
+class NodeAnswer:
+    """What one node answered: its id, its head when it was asked, and the raw JSON text of the result."""
+
+    __slots__ = ("head", "node", "result")
+
+    def __init__(self, node: str, head: int, result: bytes) -> None:
+        self.node, self.head, self.result = node, head, result
+
+
+class _Comparison:
+    """One answer that is being compared."""
+
+    __slots__ = ("bare", "given", "network", "plan")
+
+    def __init__(self, network: Network, plan: Plan, first: NodeAnswer) -> None:
+        self.network = network
+        self.plan = plan
+        self.bare = plan if plan.terms is not None else plan.on(Terms(min_head=-1))
+        """The plan on terms: what comes of it is kept nowhere and shared with nobody."""
+        self.given = [first]
+
+    @property
+    def equal(self) -> bool:
+        """Are the first two answers equal?"""
+        return _same(self.network, self.plan, self.given[0], self.given[1])
+
+
+def _differs(network: Network, plan: Plan, one: NodeAnswer, other: NodeAnswer) -> str:
+    """The first difference of two answers in words; empty when they are equal."""
+    return difference(one.result, other.result, plan.method, network.chain.differences)
+
+
+def _same(network: Network, plan: Plan, one: NodeAnswer, other: NodeAnswer) -> bool:
+    return not _differs(network, plan, one, other)
+
+
+def _another(network: Network, plan: Plan, told: Collection[str], now: float) -> Node | None:
+    """The node to be asked beside those in `told`: of the eligible ones, the one that was compared least."""
+    pool = network.pool
+    nodes = [node for node in pool.nodes if node.id not in told and not is_tight(node, now)]
+    found = eligible(nodes, plan, now)
+    if found.forced or not found.nodes:
+        return None
+    return min(found.nodes, key=lambda node: pool.cells[node.id].compared)
+
+
+def _keys(network: Network, plan: Plan) -> tuple[str, ...]:
+    """The keys under which the answer to a call may have been kept, those of the pieces of a range among them."""
+    keys = [key for key in (plan.key, plan.head_key) if key is not None]
+    if plan.range is not None:
+        pieces = range_segments.cut(plan.range, network.settings.ranges.segment)
+        keys += [plan.range.key(piece.first, piece.last) for piece in pieces if not piece.open]
+    return tuple(key.decode("utf-8", "replace") for key in keys[:MOST_KEYS])
+
+
+def _shown(text: bytes) -> str:
+    return printable(text[:LONGEST].decode("utf-8", "replace"))[:LONGEST]

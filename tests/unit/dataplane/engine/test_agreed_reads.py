@@ -1,0 +1,122 @@
+"""Reads that several nodes must answer alike, over simulated nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from rpcaccel.core.agreement.cases import Case
+from rpcaccel.simnode.server.factories import ethereum_nodes, harmony_nodes
+from tests.support.proxy import proxying, settings_for
+from tests.support.waiting import until
+
+WHO = f"0x{1:040x}"
+TWO: dict[str, Any] = {"rules": {"eth_*": {"agree": 2}}, "agreement": {"share": 0}}
+
+
+async def test_two_nodes_are_asked_at_once_and_equal_answers_go_out() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=TWO) as proxy:
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert reply.result == await nodes[0].ask("eth_getBalance", WHO, "0x64")
+        assert reply.headers["X-Rpcaccel-Agreed"] == "2/2"
+        assert len(reply.node.split(", ")) == 2
+        assert proxy.asked("eth_getBalance") == 2
+
+
+async def test_a_third_node_decides() -> None:
+    told: list[Any] = []
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=TWO, on_hint=told.append) as proxy:
+        nodes[0].knobs.lies = {"old_state": 1.0}
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert reply.result == await nodes[1].ask("eth_getBalance", WHO, "0x64")
+        assert (reply.headers["X-Rpcaccel-Agreed"], reply.node) == ("2/3", "node-1, node-2")
+        (case,) = [one for one in told if isinstance(one, Case)]
+        assert (case.minority, case.wrong) == (("node-0",), ())
+
+
+async def test_no_two_equal_answers_are_an_error_that_says_so() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes, net=TWO) as proxy:
+        nodes[0].knobs.lies = {"old_state": 1.0}
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert (reply.status, reply.headers["X-Rpcaccel-Agreed"]) == (502, "0/2")
+        assert reply.error == {
+            "code": -32603,
+            "message": 'networks.harmony-s0.rules."eth_*" wants 2 nodes to give the same answer to eth_getBalance, and '
+            "those that answered differ: node-0, node-1",
+        }
+
+
+async def test_one_node_that_can_be_asked_is_too_few() -> None:
+    async with harmony_nodes(2) as nodes, proxying(nodes, net=TWO) as proxy:
+        nodes[1].knobs.faults = {"error": 1.0}
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert reply.status == 502
+        assert "only node-0 answered: " in reply.error["message"]
+
+
+async def test_a_node_that_fails_is_replaced_by_another() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=TWO) as proxy:
+        nodes[0].knobs.faults = {"unavailable": 1.0}
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert (reply.status, reply.headers["X-Rpcaccel-Agreed"], reply.node) == (200, "2/2", "node-1, node-2")
+
+
+async def test_the_agreed_answer_is_kept_and_no_answer_of_one_node_is_taken_for_it() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, net={"agreement": {"share": 0}}) as proxy:
+        assert (await proxy.call("eth_getBalance", WHO, "0x64")).cache == "miss"
+        proxy.worker.adopt(settings_for(nodes, net=TWO), 2)
+        proxy.see()
+        first, second = [await proxy.call("eth_getBalance", WHO, "0x64") for _ in range(2)]
+        assert (first.cache, second.cache) == ("miss", "memory")
+        assert first.headers["X-Rpcaccel-Agreed"] == "2/2"
+
+
+async def test_callers_of_the_same_read_share_it() -> None:
+    async with harmony_nodes(3, latency="5ms") as nodes, proxying(nodes, net=TWO) as proxy:
+        replies = await asyncio.gather(*(proxy.call("eth_getBalance", WHO, "0x64") for _ in range(5)))
+        assert len({reply.body for reply in replies}) == 1
+        assert proxy.asked("eth_getBalance") == 2
+        assert all(reply.headers["X-Rpcaccel-Agreed"] == "2/2" for reply in replies)
+
+
+async def test_the_pieces_of_a_range_are_agreed_in_one_by_one_and_kept() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=TWO) as proxy:
+        nodes[1].knobs.lies = {"truncated_logs": 1.0}
+        asked = {"fromBlock": "0x20", "toBlock": "0x6f"}
+        reply = await proxy.call("eth_getLogs", asked)
+        assert reply.result == await nodes[0].ask("eth_getLogs", asked)
+        assert reply.headers["X-Rpcaccel-Agreed"] in {"2/2", "2/3"}
+        assert (await proxy.call("eth_getLogs", asked)).cache == "memory"
+
+
+async def test_errors_that_every_node_would_give_are_agreed_in() -> None:
+    async with ethereum_nodes(2) as nodes, proxying(nodes, net={**TWO, "chain": "ethereum"}) as proxy:
+        reply = await proxy.call("eth_getBalance", "no address", "0x64")
+        assert reply.error["code"] == -32602
+        assert reply.headers["X-Rpcaccel-Agreed"] == "2/2"
+
+
+async def test_a_transaction_is_sent_as_ever() -> None:
+    async with harmony_nodes(3) as nodes, proxying(nodes, net=TWO) as proxy:
+        reply = await proxy.call("eth_sendRawTransaction", "0x00")
+        assert "X-Rpcaccel-Agreed" not in reply.headers
+
+
+async def test_a_route_asks_for_agreement_of_the_nodes_with_its_tag() -> None:
+    async with harmony_nodes(3) as nodes:
+        listed = [
+            {"id": node.name, "url": node.url, "tags": ["sure"] if node is not nodes[0] else []} for node in nodes
+        ]
+        routes = [{"methods": ["eth_getBalance"], "tag": "sure", "agree": 2}]
+        async with proxying(nodes, net={"nodes": listed, "routes": routes, "agreement": {"share": 0}}) as proxy:
+            reply = await proxy.call("eth_getBalance", WHO, "0x64")
+            assert (reply.headers["X-Rpcaccel-Agreed"], reply.node) == ("2/2", "node-1, node-2")
+
+
+async def test_the_deadline_of_the_call_holds() -> None:
+    net = {**TWO, "deadline": 0.2, "attempts": 1}
+    async with harmony_nodes(2) as nodes, proxying(nodes, net=net) as proxy:
+        nodes[1].knobs.faults = {"hang": 1.0}
+        reply = await proxy.call("eth_getBalance", WHO, "0x64")
+        assert reply.status == 502
+        await until(lambda: not any(node.in_flight for node in proxy.worker.report().nodes), within=5)
