@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rpcaccel.config.model import Settings
 from rpcaccel.config.sections import LogSettings
@@ -20,6 +21,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
+from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
 from rpcaccel.controlplane.settings.audit import Author, Change
@@ -31,12 +33,14 @@ from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
 from rpcaccel.controlplane.workers.link import Link, LocalLink
+from rpcaccel.controlplane.workers.operations import purge
 from rpcaccel.controlplane.workers.process_link import ProcessLink
 from rpcaccel.controlplane.workers.sockets import ListenError, address_of, bind_workers, reason_of
 from rpcaccel.controlplane.workers.workers import Watchdog, Workers
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.recent_writes import Sent
 from rpcaccel.core.heads.served_head import NetworkHeads
-from rpcaccel.core.messages import Announced, Heads, Hint, Spent, WorkerReport
+from rpcaccel.core.messages import Announced, Heads, Noted, Spent, WorkerReport
 from rpcaccel.core.replies.error_rules import fold
 from rpcaccel.core.stats.error_log import ErrorLog, ErrorNews
 from rpcaccel.dataplane import logs
@@ -96,6 +100,9 @@ class Supervisor:
         self._renewing: asyncio.Task[None] | None = None
         self._to_renew = False
         self._hosts = Hosts(self.ledger, self.links, self.events)
+        self.disagreements = Disagreements(
+            lambda: self.settings, self.overview.compared, self._purge_wrong, self._drain_wrong, self._tell_suspects
+        )
         self.workers = self._workers.states
         self.adopted = self._workers.adopted
         self.shared = self._hosts.shown
@@ -173,6 +180,7 @@ class Supervisor:
             last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout)
             last_first.push_async_callback(self._watchdog.stop)
             last_first.push_async_callback(self._hosts.stop)
+            last_first.push_async_callback(self.disagreements.stop)
             if self._renewing is not None:
                 self._renewing.cancel()
                 await asyncio.gather(self._renewing, return_exceptions=True)
@@ -236,6 +244,31 @@ class Supervisor:
         about = {"by": change.by, "reason": change.reason} if change.reason else {"by": change.by}
         log.info(f"settings {change.outcome}: {change.text}", **about)
 
+    def _tell_suspects(self, network: str) -> None:
+        if (heads := self._probers.heads.get(network)) is not None:
+            self._publish(heads)
+
+    async def _purge_wrong(self, selection: dict[str, str]) -> None:
+        """Remove answers that may be wrong from all workers, tiers and hosts."""
+        body = msgspec.json.encode(selection)
+        done = await purge(body, self.links)
+        await self._hosts.purged(body, complete=done["complete"])
+
+    async def _drain_wrong(self, network: str, node: str) -> bool:
+        """Drain a node whose answers others contradict, unless no other node of the network takes calls. Returns
+        whether it is drained."""
+        mine = [view for view in self.overview.frame().nodes if view.network == network]
+        if not any(view.eligible for view in mine if view.id != node):
+            log.warning("a node is contradicted more than by chance, and is the last that takes calls", node=node)
+            return False
+        change = {"networks": {network: {"nodes": {node: {"drain": True}}}}}
+        try:
+            await self.ledger.change(change, AUTHOR)
+        except (InvalidSettingsError, RefusedError) as error:
+            log.error("a node that is contradicted is not drained", node=node, reason=str(error))  # noqa: TRY400
+            return False
+        return True
+
     # -- what is shown -------------------------------------------------------------------------------------------
 
     @property
@@ -256,7 +289,8 @@ class Supervisor:
             texts.append(self._hosts.note)
         if self.ledger.origin.state and self.ledger.note:
             texts.append(self.ledger.note)
-        return [Notice("warn", "rpcaccel", text) for text in texts]
+        wrong = [Notice("bad", f"{network}/{node}", text) for network, node, text in self.disagreements.suspects()]
+        return [*wrong, *(Notice("warn", "rpcaccel", text) for text in texts)]
 
     # -- workers and heads -----------------------------------------------------------------------------------------
 
@@ -271,9 +305,10 @@ class Supervisor:
         self._quotas.bury(report)
 
     def _publish(self, heads: NetworkHeads) -> None:
-        """Pass the news of a prober on to every worker."""
+        """Pass the news of a prober on to every worker, with the nodes that are suspected."""
+        suspects = self.disagreements.suspects_of(heads.network)
         for link in self.links:
-            link.tell(Heads(heads))
+            link.tell(Heads(replace(heads, suspects=suspects) if suspects else heads))
         known = self._probers.heads
         if all(name in known and known[name].served.head >= 0 for name in self.settings.networks):
             self._told.set()
@@ -289,10 +324,13 @@ class Supervisor:
             if link is not teller:
                 link.tell(spent)
 
-    def _hint(self, hint: Hint | Sent | ErrorNews) -> None:
-        """Pass news of a worker on: a head to its prober, a transaction to every worker, errors to their log."""
+    def _hint(self, hint: Noted) -> None:
+        """Pass news of a worker on: a head to its prober, a transaction to every worker, errors to their log, a case of
+        disagreement to those who judge nodes."""
         if isinstance(hint, ErrorNews):
             self.errors.take(hint, time.monotonic())
+        elif isinstance(hint, Case):
+            self.disagreements.hear(hint)
         elif isinstance(hint, Sent):
             for link in self.links:
                 link.tell(hint)

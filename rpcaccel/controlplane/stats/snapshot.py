@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -164,6 +165,14 @@ class SupervisorView:
             notices=(*(Notice("warn", tier, sentence) for tier, sentence in warnings), *self._notices()),
             replaced=dict(self._replaced()),
         )  # fmt: skip
+
+    def compared(self) -> Mapping[tuple[str, str], int]:
+        """The answers of each node, by network and id, that were compared with another node's since the start."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for tally in (*self._gone, *(report.tally for report in self._reports())):
+            for cell in tally.nodes:
+                counts[cell.network, cell.node] += cell.compared
+        return counts
 
     def errors(self) -> Sequence[UnclassedError]:
         return together(report.unclassed for report in self._reports())
