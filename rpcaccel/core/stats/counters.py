@@ -6,7 +6,7 @@ The structs are the live counters of a worker and, copied, the values in a snaps
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
 
 from msgspec import Struct, field
@@ -18,7 +18,8 @@ OTHER = "other"
 """The label of every method without a rule, and of every reason beyond MAX_REASONS."""
 
 MAX_METHODS = 64
-"""Distinct methods that are counted of one client; further ones are counted as OTHER."""
+"""Distinct methods that are counted of one client, and those whose latency is kept of one node; further ones are
+counted as OTHER. A method of a node takes some 80 bytes of a worker's report, so a node takes 5 kB at the most."""
 
 MAX_REASONS = 24
 """Distinct reasons that are counted in one cell; further ones are counted as OTHER."""
@@ -169,6 +170,8 @@ class NodeCell(Struct):
     node: str
     latency: Histogram = field(default_factory=Histogram)
     """Latency of answered attempts."""
+    by_method: dict[str, Histogram] = field(default_factory=dict)
+    """Latency of good answers by method, for methods with a rule."""
     calls: int = 0
     """Attempts sent to the node, including retries and hedges."""
     retries: int = 0
@@ -210,12 +213,23 @@ class NodeCell(Struct):
     connections_idle: int = 0
     """Open connections that no request holds (gauge)."""
 
-    def answered(self, seconds: float, size: int = 0, count: int = 1) -> None:
-        """Count the answers in one reply: seconds from the request to the reply, bytes of all results."""
-        latency = self.latency
-        latency.counts[bisect_left(BOUNDS, seconds)] += count
+    def answered(self, seconds: float, size: int = 0, count: int = 1, methods: Iterable[str] = ()) -> None:
+        """Count the answers in one reply: seconds from the request to the reply, bytes of all results.
+
+        `methods`: that of each good answer, by its rule; empty for a method without one.
+        """
+        latency, bucket = self.latency, bisect_left(BOUNDS, seconds)
+        latency.counts[bucket] += count
         latency.seconds += seconds * count
         self.size_in += size
+        for method in methods:
+            if method:
+                latency = self.by_method.get(method) or self._open(method)
+                latency.counts[bucket] += 1
+                latency.seconds += seconds
+
+    def _open(self, method: str) -> Histogram:
+        return self.by_method.setdefault(method if len(self.by_method) < MAX_METHODS else OTHER, Histogram())
 
     def failed(self, kind: str) -> None:
         """Count a failed attempt; `kind` is a FailureKind."""

@@ -149,6 +149,8 @@ _GAUGES = frozenset(
 )
 _MOMENTS = frozenset({"seen_at"})
 """Fields that are times: a merge takes the latest."""
+_HISTOGRAMS = frozenset({"by_method"})
+"""Fields that are tables of histograms; all other tables hold numbers."""
 _Counted = TypeVar("_Counted", bound=Struct)
 _Number = Callable[[str, float, float], float]
 
@@ -265,6 +267,8 @@ def _difference(item: _Counted, old: _Counted) -> _Counted:
             fields[name] = value.since(before)
         elif kind is list:
             fields[name] = [now.since(then) for now, then in zip(value, before, strict=True)]
+        elif name in _HISTOGRAMS:
+            fields[name] = _passed_by_name(value, before)
         elif kind is dict:
             fields[name] = _reasons(name, value, before, _since)
     return type(item)(**fields)
@@ -284,9 +288,18 @@ def _copy(item: _Counted, last: Struct | None = None) -> _Counted:
         elif isinstance(value, list):
             were = value if last is None else getattr(last, name)
             fields[name] = [_copied(histogram, was) for histogram, was in zip(value, were, strict=True)]
+        elif name in _HISTOGRAMS:
+            had = {} if last is None else getattr(last, name)
+            fields[name] = {key: _copied(one, had.get(key, one)) for key, one in value.items()}
         elif isinstance(value, dict):
             fields[name] = dict(value)
     return type(item)(**fields)
+
+
+def _passed_by_name(now: dict[str, Histogram], before: dict[str, Histogram]) -> dict[str, Histogram]:
+    """The difference of each histogram that has counted anything since."""
+    passed = {name: one.since(before[name]) if name in before else one.copy() for name, one in now.items()}
+    return {name: one for name, one in passed.items() if any(one.counts)}
 
 
 def _copied(histogram: Histogram, was: Histogram) -> Histogram:
@@ -297,7 +310,13 @@ def _combine(mine: Struct, other: Struct, number: _Number) -> None:
     """Combine every counter of two cells, whatever fields the struct has."""
     for name in mine.__struct_fields__:
         value, theirs = getattr(mine, name), getattr(other, name)
-        if isinstance(value, dict):
+        if name in _HISTOGRAMS:
+            for key, histogram in theirs.items():
+                if key in value:
+                    value[key].add(histogram)
+                else:
+                    value[key] = histogram.copy()
+        elif isinstance(value, dict):
             setattr(mine, name, _reasons(name, value, theirs, number))
         elif isinstance(value, Histogram):
             value.add(theirs)

@@ -145,7 +145,7 @@ class Attempt:
         try:
             if good:
                 node.answered(good, now)
-                attempts[0].cell.answered(elapsed, size, len(good))
+                attempts[0].cell.answered(elapsed, size, len(good), [one.plan.rule.method for one in good])
                 if node.id in pool.balancer.penalised:
                     pool.balancer.succeeded(node)
                 if full or bulkhead is not _LIGHT or pool.rooms[bulkhead].waiting:

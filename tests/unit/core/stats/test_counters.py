@@ -61,6 +61,16 @@ def test_a_node_counts_answers_one_by_one_or_together_and_failures_by_kind() -> 
     assert (node.size_in, node.latency.count, node.latency.seconds) == (570, 4, 0.02 + 0.01 * 3)
 
 
+def test_the_latency_of_a_node_is_kept_by_method_and_bounded() -> None:
+    node = NodeCell("s0", "b")
+    node.answered(0.02, 500, 3, ["eth_call", "eth_call", ""])
+    assert {method: (one.count, one.seconds) for method, one in node.by_method.items()} == {"eth_call": (2, 0.04)}
+    for number in range(MAX_METHODS + 9):
+        node.answered(0.5, methods=[f"m{number}"])
+    assert len(node.by_method) == MAX_METHODS + 1
+    assert node.by_method[OTHER].count == 10
+
+
 def test_a_source_is_called_by_its_word() -> None:
     assert [source.label for source in AnswerSource] == [
         "local",

@@ -41,7 +41,7 @@ def perform(tally: Tally, deeds: Deeds) -> None:
             cell.missed("not-there")
             tally.node(network, f"n{size % 3}").calls += 1
             tally.node(network, f"n{size % 3}").retries += failed
-            tally.node(network, f"n{size % 3}").answered(size / 1024, size)
+            tally.node(network, f"n{size % 3}").answered(size / 1024, size, methods=[cell.method])
             tally.step(Step.FORWARD, size / 1024)
         if source is AnswerSource.REFUSED:
             tally.refused("busy")

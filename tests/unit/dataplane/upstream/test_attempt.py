@@ -61,6 +61,23 @@ async def test_an_answer_is_counted_with_its_bytes() -> None:
     assert repr(run.made[0]) == "<attempt 1 of m at a>"
 
 
+@pytest.mark.parametrize(
+    ("rule", "reply", "timed"),
+    [
+        (PLAN.rule, Answer(result=b"1", elapsed=0.2), {"m": (1, 0.2)}),
+        (Rule(method="m", cache=CacheClass.NEVER, heavy=True), Answer(result=b"1", elapsed=9.0), {"m": (1, 9.0)}),
+        (UNKNOWN, Answer(result=b"1", elapsed=0.2), {}),
+        (PLAN.rule, Answer(error=b'{"code":3,"message":"no"}', elapsed=0.2), {}),
+    ],
+)
+async def test_good_answers_are_timed_by_the_method_of_their_rule(
+    rule: Rule, reply: Answer, timed: dict[str, tuple[int, float]]
+) -> None:
+    run, node, cell = attempts(reply, replace(PLAN, rule=rule))
+    await run.send(Asked(1, node, 1.0))
+    assert {method: (one.count, one.seconds) for method, one in cell.by_method.items()} == timed
+
+
 @pytest.mark.parametrize(("hedge", "counts"), [(False, (1, 0)), (True, (0, 1))])
 async def test_a_second_attempt_is_a_retry_or_a_hedge(hedge: bool, counts: tuple[int, int]) -> None:
     run, node, cell = attempts(Answer(result=b"1"))
