@@ -1,0 +1,363 @@
+"""Which weights the nodes of a network deserve, by what they were seen to do, with the reason in a sentence.
+
+The aim is the least mean latency of the network's calls at their present rate. The quickest node takes calls up to what
+it can take, then the next one; nodes that cannot be told apart keep the ratio of their weights. Every slower node keeps
+a small share, so that its latency stays known. Weights are compared within a tier only, and nodes that the operator
+has taken out are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from math import gcd, inf, sqrt
+
+from msgspec import Struct
+
+from rpcaccel.core.nodes.comparison import SURE, compare
+from rpcaccel.core.nodes.forecast import Forecast, forecast_of, limited, pool, replay
+from rpcaccel.core.stats.histogram import Histogram, together
+
+LEAST_CALLS = 50
+"""Compared calls of a node below which nothing is said of it."""
+VAGUE = 0.2
+"""Standard error of a node's latency, as a share of it, above which nothing is said of the node."""
+ALIKE = 1.05
+"""Ratio of two latencies up to which nodes count as equally quick, however sure the difference is."""
+ROOM_IN_FLIGHT = 0.7
+"""Share of a limit of calls in flight up to which a node is filled: the number of calls in flight varies by chance. A
+limit of calls a second is filled: what is beyond it goes to another node."""
+GROWTH = 3.0
+"""A node is given at most this multiple of the calls a second that it had in its busiest minutes: nobody has seen it
+take more."""
+ALWAYS = 1.0
+"""Calls a second that any node is expected to take."""
+EXPLORE = 0.02
+"""The share of the calls that a slow node keeps at the most, and the share of the mean latency that all slow nodes
+together may cost by what they keep."""
+WORTH = 0.03
+"""Share of the mean latency that new weights must save to be suggested, unless a node has more than it can take."""
+OVERLOAD = 1.1
+"""Ratio of a node's share to what it can take from which it is said to get too much."""
+LARGEST = 1000
+"""The largest weight."""
+SCALES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
+"""Sums that weights are rounded to; the first one that costs no more than ROUNDED is taken."""
+ROUNDED = 1.01
+"""Ratio of the mean latency with rounded weights to that with exact shares."""
+
+
+class RateLimit(Struct, frozen=True):
+    """A limit of the calls that a node takes."""
+
+    per_second: float
+    why: str
+    """The limit in words that follow "takes at most 50 calls a second": "its quota"."""
+
+
+class NodeFacts(Struct, frozen=True, kw_only=True):
+    """What is known of a node, over one and the same while for all nodes of a network."""
+
+    id: str
+    weight: int
+    tier: int = 0
+    held: bool = False
+    """Is it left alone? The operator drained it or gave it weight 0, or it is of another chain."""
+    methods: Mapping[str, Histogram] = {}
+    """Latency of good answers by method."""
+    calls: int = 0
+    """Attempts sent to it."""
+    faults: int = 0
+    """Attempts among them that failed by its own fault."""
+    busiest: float = 0.0
+    """Calls a second in its busiest minutes."""
+    limits: tuple[RateLimit, ...] = ()
+    at_once: float = 0.0
+    """Calls in flight that it may have; 0 when not known."""
+
+
+class Advice(Struct, frozen=True):
+    """The suggested weight of a node, and the reason in a sentence."""
+
+    value: int
+    why: str
+
+
+class Suggestion(Struct, frozen=True, kw_only=True):
+    """Suggested weights of a network."""
+
+    weights: Mapping[str, Advice] = {}
+    """By node; empty when no weights would be better than those in force."""
+    now: Forecast = Forecast()
+    """What calls took."""
+    then: Forecast = Forecast()
+    """What they would have taken with the suggested weights."""
+    gain: float = 0.0
+    """Share of the mean latency that is saved, errors counted in, 0 to 1."""
+    why: str = ""
+    """A sentence: why these weights, or why none."""
+
+
+class _Standing(Struct):
+    """A node among the others of its tier."""
+
+    facts: NodeFacts
+    seconds: float = 0.0
+    """Expected latency of the tier's mix of calls; 0 when not known well enough."""
+    error: float = 0.0
+    """The standard error of that."""
+    pace: float = 1.0
+    """The ratio of its latency to that of the tier as a whole."""
+    cost: float = 0.0
+    """Expected latency with what its errors cost."""
+    ceiling: float = inf
+    """The share of the tier's calls that it can take by the limits that are known."""
+    capacity: float = inf
+    """The share of the tier's calls that it is trusted to take: no more than `ceiling`."""
+    limit: RateLimit | None = None
+    """The limit that the capacity follows from."""
+    share: float = 0.0
+
+
+class _Tier(Struct):
+    """A tier, weighed."""
+
+    standings: list[_Standing]
+    now: Histogram
+    then: Histogram
+    before: float = 0.0
+    after: float = 0.0
+    """The mean cost of a call before and after, in seconds."""
+    calls: int = 0
+    over: str = ""
+    """The id of a node that has more than it can take."""
+    weights: dict[str, int] = {}
+    """The weights it deserves; empty when that cannot be said."""
+
+    @property
+    def same(self) -> bool:
+        """Are the weights in force as good as those, since they stand in the same ratios?"""
+        present = _shares({one.facts.id: float(one.facts.weight) for one in self.standings if self.weights})
+        wanted = _shares({id: float(weight) for id, weight in self.weights.items()})
+        return all(abs(wanted[id] - share) < 1e-9 for id, share in present.items())
+
+
+def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) -> Suggestion:
+    """The weights that the nodes of one network deserve.
+
+    Args:
+        rate: calls a second that reach nodes, as a call usually meets it.
+        by_weight: do shares follow the weights? Where the balancer aims at something else, the shares that nodes had
+            are taken for those that they would have.
+    """
+    whole = sum(node.calls for node in nodes)
+    tiers = []
+    for number in sorted({node.tier for node in nodes}):
+        members = [node for node in nodes if node.tier == number and not node.held]
+        calls = sum(node.calls for node in nodes if node.tier == number)
+        tiers.append(_weigh(members, rate * calls / whole if whole else 0.0, by_weight=by_weight))
+    now, then = together(tier.now for tier in tiers), together(tier.then for tier in tiers)
+    before, after = _mean(tiers, "before"), _mean(tiers, "after")
+    gain = 1.0 - after / before if before else 0.0
+    over = next((tier.over for tier in tiers if tier.over), "")
+    weights = {id: weight for tier in tiers for id, weight in tier.weights.items()}
+    if all(tier.same for tier in tiers) or (gain < WORTH and not over):
+        return Suggestion(now=forecast_of(now), then=forecast_of(now), why=_why_none(tiers, gain, bool(weights)))
+    advised = {
+        one.facts.id: Advice(weights[one.facts.id], _reason(one, tier.standings))
+        for tier in tiers
+        for one in tier.standings
+        if one.facts.id in weights
+    }
+    why = f"the mean would have been {told(_seconds(then))} in place of {told(_seconds(now))}"
+    if over:
+        why = f"{over} gets more calls than it can take; {why}"
+    return Suggestion(weights=advised, now=forecast_of(now), then=forecast_of(then), gain=max(0.0, gain), why=why)
+
+
+def _weigh(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> _Tier:
+    """The shares and weights that the nodes of a tier deserve."""
+    latencies = {node.id: node.methods for node in members}
+    pooled = pool(latencies.values())
+    now = together(pooled.values())
+    standings = [_standing(node, pooled, now, rate) for node in members]
+    calls = sum(node.calls for node in members)
+    tier = _Tier(standings, now, now, calls=calls)
+    if len([one for one in standings if one.seconds]) < 2 or not any(node.weight for node in members):
+        return tier
+    present = {node.id: float(node.weight) for node in members}
+    had = {node.id: float(node.calls) for node in members}
+    capacity = {one.facts.id: one.capacity for one in standings}
+    ceiling = {one.facts.id: one.ceiling for one in standings}
+    before = limited(present, ceiling) if by_weight else {id: count / calls for id, count in had.items()}
+    tier.over = _overloaded(standings, present if by_weight else had)
+    _fill(standings, _shares(present))
+    exact = {one.facts.id: one.share for one in standings}
+    cost = {one.facts.id: one.cost for one in standings}
+    tier.weights = _rounded(exact, cost, capacity, {one.facts.id for one in standings if not one.seconds})
+    after = limited({id: float(weight) for id, weight in tier.weights.items()}, ceiling)
+    tier.before, tier.after = _cost(before, cost), _cost(after, cost)
+    tier.then = replay(latencies, after, {one.facts.id: one.pace for one in standings})
+    return tier
+
+
+def _standing(node: NodeFacts, pooled: Mapping[str, Histogram], whole: Histogram, rate: float) -> _Standing:
+    often = {method: histogram.count for method, histogram in pooled.items()}
+    found = compare(node.methods, pooled, often)
+    mean = whole.mean or 0.0
+    one = _Standing(node, cost=mean)
+    if found is not None:
+        one.pace = found.ratio
+        if found.calls >= LEAST_CALLS and found.error <= VAGUE:
+            one.seconds, one.error = mean * found.ratio, mean * found.ratio * found.error
+            failing = min(0.9, node.faults / node.calls) if node.calls else 0.0
+            one.cost = one.seconds + failing / (1.0 - failing) * (one.seconds + mean)
+    limits = list(node.limits)
+    if node.at_once and one.seconds:
+        limits.append(RateLimit(node.at_once * ROOM_IN_FLIGHT / one.seconds, f"{node.at_once:.0f} calls at once"))
+    one.ceiling = min((limit.per_second for limit in limits), default=inf) / rate if rate > 0 else inf
+    limits.append(RateLimit(max(GROWTH * node.busiest, ALWAYS), "three times what it was seen to take"))
+    one.limit = min(limits, key=lambda limit: limit.per_second)
+    one.capacity = one.limit.per_second / rate if rate > 0 else inf
+    return one
+
+
+def _shares(weights: Mapping[str, float]) -> dict[str, float]:
+    total = sum(weights.values())
+    return {id: weight / total for id, weight in weights.items()}
+
+
+def _overloaded(standings: Sequence[_Standing], wanted: Mapping[str, float]) -> str:
+    """The first node whose share is clearly more than it can take."""
+    shares = _shares(wanted) if any(wanted.values()) else wanted
+    for one in standings:
+        if shares[one.facts.id] > one.ceiling * OVERLOAD:
+            return one.facts.id
+    return ""
+
+
+def _fill(standings: Sequence[_Standing], present: Mapping[str, float]) -> None:
+    """Give each node its share: the unknown ones theirs of now, the others from the quickest on as much as they can
+    take, and the slow ones enough to be seen."""
+    known = sorted((one for one in standings if one.seconds), key=lambda one: one.cost)
+    for one in standings:
+        one.share = 0.0 if one.seconds else present[one.facts.id]
+    left = 1.0 - sum(one.share for one in standings)
+    rest = list(known)
+    while rest and left > 1e-9:
+        alike = [one for one in rest if _as_quick(one, rest[0])]
+        rest = [one for one in rest if one not in alike]
+        weight = sum(present[one.facts.id] for one in alike)
+        for one in alike:
+            one.share = present[one.facts.id] / weight if weight else 1.0 / len(alike)
+        room = {one.facts.id: one.capacity / left for one in alike}
+        shared = limited({one.facts.id: one.share for one in alike}, room)
+        for one in alike:
+            one.share = min(shared[one.facts.id], room[one.facts.id]) * left
+        left -= sum(one.share for one in alike)
+    if left > 1e-9:  # all are full
+        whole = sum(one.capacity for one in known)
+        for one in known:
+            one.share += left * one.capacity / whole
+    _explore(known)
+
+
+def _as_quick(one: _Standing, best: _Standing) -> bool:
+    if one is best or one.cost <= best.cost * ALIKE:
+        return True
+    return one.cost - best.cost <= SURE * sqrt(one.error**2 + best.error**2)
+
+
+def _explore(known: Sequence[_Standing]) -> None:
+    """Let slow nodes keep so many calls that their latency stays known, at the expense of the others."""
+    whole = sum(one.share for one in known)
+    mean = sum(one.share * one.cost for one in known) / whole
+    slow = [one for one in known if one.cost > mean and one.share < EXPLORE * whole]
+    added = 0.0
+    for one in slow:
+        least = whole * min(EXPLORE, EXPLORE / len(slow) * mean / (one.cost - mean))
+        if one.share < least:
+            added += least - one.share
+            one.share = least
+    others = [one for one in known if one not in slow]
+    had = sum(one.share for one in others)
+    for one in others:
+        one.share *= 1.0 - added / had
+
+
+def _rounded(
+    shares: Mapping[str, float], cost: Mapping[str, float], capacity: Mapping[str, float], kept: Container[str]
+) -> dict[str, int]:
+    """Small whole weights, each at least 1, that cost hardly more than the exact shares, overload no node, and leave
+    the nodes in `kept` their shares."""
+    exact = _cost(shares, cost)
+    weights: dict[str, int] = {}
+    for scale in SCALES:
+        weights = {id: min(LARGEST, max(1, round(share * scale))) for id, share in shares.items()}
+        made = _shares({id: float(weight) for id, weight in weights.items()})
+        fits = all(made[id] <= max(capacity[id], shares[id]) * 1.03 for id in made if id not in kept)
+        fits = fits and all(abs(made[id] - shares[id]) <= 0.03 * shares[id] for id in made if id in kept)
+        if fits and _cost(limited(made, capacity), cost) <= exact * ROUNDED:
+            break
+    common = gcd(*weights.values())
+    return {id: weight // common for id, weight in weights.items()}
+
+
+def _cost(shares: Mapping[str, float], cost: Mapping[str, float]) -> float:
+    return sum(share * cost[id] for id, share in shares.items())
+
+
+def _mean(tiers: Sequence[_Tier], name: str) -> float:
+    """The mean of `before` or `after` over the calls of all tiers that were weighed."""
+    weighed = [tier for tier in tiers if tier.weights]
+    calls = sum(tier.calls for tier in weighed)
+    return sum(getattr(tier, name) * tier.calls for tier in weighed) / calls if calls else 0.0
+
+
+def _seconds(histogram: Histogram) -> float:
+    return histogram.mean or 0.0
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def told(seconds: float) -> str:
+    """A duration for people: "20 ms", "1.5 s"."""
+    return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1000:.3g} ms"
+
+
+def _reason(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
+    node = one.facts
+    if not one.seconds:
+        count = sum(histogram.count for histogram in node.methods.values())
+        return f"too few calls to say how quick it is ({count}): it keeps its share"
+    words = [_against(one, all_of_tier)]
+    if node.calls and node.faults / node.calls >= 0.01:
+        words.append(f"{node.faults / node.calls:.0%} of its calls fail")
+    if one.limit is not None and one.share >= one.capacity * 0.99:
+        words.append(f"takes at most {one.limit.per_second:.3g} calls a second ({one.limit.why})")
+    elif one.share <= EXPLORE * 1.001 and one.cost > min(other.cost for other in all_of_tier if other.seconds):
+        words.append("keeps a small share so that its latency stays known")
+    return "; ".join(words)
+
+
+def _against(one: _Standing, all_of_tier: Sequence[_Standing]) -> str:
+    """The node against the quickest other one, over the methods that both were asked."""
+    others = sorted((other for other in all_of_tier if other.seconds and other is not one), key=lambda it: it.seconds)
+    often = {name: own.count for name, own in one.facts.methods.items()}
+    for other in others:
+        found = compare(one.facts.methods, other.facts.methods, often)
+        if found is not None:
+            methods = "the same method" if found.methods == 1 else f"the same {found.methods} methods"
+            return f"{told(found.mean)} against {told(found.others)} of {other.facts.id} for {methods}"
+    return f"{told(one.seconds)} for the calls of this network"
+
+
+def _why_none(tiers: Sequence[_Tier], gain: float, weighed: bool) -> str:
+    if weighed:
+        if gain >= WORTH:
+            return "the weights are those that would be suggested"
+        return "other weights would save less than 3 % of the mean latency"
+    if sum(len(tier.standings) for tier in tiers) < 2:
+        return "there are no two nodes to divide calls between"
+    unknown = [one.facts.id for tier in tiers for one in tier.standings if not one.seconds]
+    return f"too few calls to say: {', '.join(unknown[:5])}{', …' if len(unknown) > 5 else ''}"
