@@ -308,6 +308,10 @@ class NetworkSettings(ResilientNetwork):
         default=None, ge=0, lt=1 << 64, description="eth_chainId its nodes must say; what most say if unset."
     )
     balancer: BalancerName = Field(default="smooth_weighted", description="How a node is chosen.")
+    weights: Literal["manual", "auto"] = Field(
+        default="manual",
+        description='Who applies suggested weights: "manual": an operator; "auto": rpcaccel, in small steps.',
+    )
     hash_key: Literal["method", "params", "first-param", "client"] = Field(
         default="method", description='What consistent_hash routes by; "params" is method and params.'
     )

@@ -21,6 +21,7 @@ from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.sessions import SessionFile
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.history_file import HistoryFile, HistoryKeeper
+from rpcaccel.controlplane.nodes.auto_weights import AutoWeights
 from rpcaccel.controlplane.nodes.disagreements import AUTHOR, Disagreements
 from rpcaccel.controlplane.nodes.probers import Probers
 from rpcaccel.controlplane.nodes.quotas import QuotaFile, Quotas
@@ -32,6 +33,7 @@ from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.history import History
 from rpcaccel.controlplane.stats.notices import trouble
 from rpcaccel.controlplane.stats.snapshot import Notice, SupervisorView
+from rpcaccel.controlplane.stats.worth import Gathered
 from rpcaccel.controlplane.workers.link import Link, LocalLink
 from rpcaccel.controlplane.workers.operations import purge
 from rpcaccel.controlplane.workers.process_link import ProcessLink
@@ -91,6 +93,10 @@ class Supervisor:
             bury=self._bury,
             heard=lambda event: self.events.tell("worker", msgspec.to_builtins(event)),
         )
+        self._auto_weights = AutoWeights(
+            self.ledger,
+            lambda: Gathered(self._history.nodes, self.overview.frame().nodes, self.settings, time.time()),
+        )
         self._watchdog = Watchdog(self._workers.serving, lambda: self.settings.worker_timeout)
         self._told = asyncio.Event()
         self._started = asyncio.Event()
@@ -140,6 +146,7 @@ class Supervisor:
         self._quotas.start()
         self._history_keeper.start()
         self._watchdog.start()
+        self._auto_weights.start()
         await self._probers.adopt(settings)
         self._started.set()
         await self._hosts.share(settings.redis, settings.disk.path)
@@ -179,6 +186,7 @@ class Supervisor:
             last_first.push_async_callback(self._quotas.stop)
             last_first.push_async_callback(self._workers.stop, self.settings.drain_timeout)
             last_first.push_async_callback(self._watchdog.stop)
+            last_first.push_async_callback(self._auto_weights.stop)
             last_first.push_async_callback(self._hosts.stop)
             last_first.push_async_callback(self.disagreements.stop)
             if self._renewing is not None:

@@ -210,7 +210,7 @@ class SampleView:
                 bump(self.tally.network(NETWORK).failed, "-32603")
             cell.done(AnswerSource.NODE, seconds + 0.2, 0, failed=failed, steps=steps)
             return
-        node.answered(seconds, size)
+        node.answered(seconds, size, methods=[method])
         cell.done(AnswerSource.NODE, seconds, size, steps=steps)
         if cache is CacheClass.NEVER:
             cell.skipped("never kept")

@@ -36,6 +36,7 @@ from rpcaccel.controlplane.admin.event_stream import LiveEvents
 from rpcaccel.controlplane.admin.problems import TITLES, ProblemError, json_response, problem
 from rpcaccel.controlplane.admin.sessions import SessionFile, Sessions
 from rpcaccel.controlplane.admin.settings_api import AUTHOR, LARGEST, STILL_ALLOWED, STREAM_HEADERS, ChangeRoutes
+from rpcaccel.controlplane.admin.weight_routes import WeightRoutes
 from rpcaccel.controlplane.settings.audit import Author
 from rpcaccel.controlplane.stats import error_documents, node_errors, prometheus
 from rpcaccel.controlplane.stats.history import History
@@ -128,6 +129,7 @@ class Admin:
         self._sessions = Sessions(clock, wall, sessions)
         self.gate = Gate(settings, clock, failed=self._failed_logins.tell, sessions=self._sessions)
         self.change_routes = ChangeRoutes(control)
+        self.weight_routes = WeightRoutes(self.change_routes, view, self.history, wall)
         self.session = Login(self.gate, settings, self._address_of)
         self.query_routes = QueryRoutes(self.history, view, lambda: control.ledger.settings)
         self._settings = settings
@@ -182,7 +184,9 @@ class Admin:
         for notice in tier_changes(self._logged, self._frame):
             log.log(LEVELS[notice.level], notice.text)
         self._logged = self._frame
-        self.history.add(self._frame.snapshot, self._clock(), self._wall())
+        now, at = self._clock(), self._wall()
+        self.history.add(self._frame.snapshot, now, at)
+        self.history.nodes.add(self._frame.snapshot.nodes, self._frame.nodes, now, at)
         self._live_events.tell(self._frame, self.history, self._wall())
 
     async def _sampling(self, _app: web.Application) -> AsyncIterator[None]:

@@ -18,6 +18,7 @@ from rpcaccel.controlplane.settings.ledger import Ledger
 from rpcaccel.controlplane.stats.error_documents import ErrorGroupOpened, ErrorsNow
 from rpcaccel.controlplane.stats.events import Events
 from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
+from rpcaccel.controlplane.stats.node_report import NodesReport
 from rpcaccel.controlplane.stats.series import MethodPast, Past
 from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
 from rpcaccel.core.heads.node_trial import NodeTrial
@@ -70,6 +71,7 @@ _ERRORS = {
     "method": "The method that the groups are about; all of them if empty.",
     "minutes": "How far to look back, 1 to 60; 60 if unset.",
 }
+_OVER = {"over": "hour or day; an hour if unset."}
 _DRY_RUN = {"dry_run": "1: say what would change, and change nothing."}
 _LIMIT = {"limit": "Lines at the most."}
 _LAST = {"last": "The id of the last event seen, where Last-Event-ID cannot be sent."}
@@ -83,6 +85,9 @@ ROUTES: tuple[AdminRoute, ...] = (
     AdminRoute("GET", f"{_API}/overview", "overview", "read", types.Overview),
     AdminRoute("GET", f"{_API}/history", "query_routes.past", "read", Past, query=_RANGE),
     AdminRoute("GET", f"{_API}/nodes", "nodes", "read", types.Nodes),
+    AdminRoute("GET", f"{_API}/nodes/report", "weight_routes.report", "read", NodesReport, query=_OVER),
+    AdminRoute("POST", f"{_API}/networks/{{network}}/weights", "weight_routes.apply", "change",
+               settings_types.SettingsNow, settings_types.WeightsRequest, conditional=True),
     AdminRoute("GET", f"{_API}/methods", "methods", "read", types.Methods),
     AdminRoute("GET", f"{_API}/methods/history", "query_routes.method", "read", MethodPast, query=_METHOD),
     AdminRoute("GET", f"{_API}/methods/known", "change_routes.known_methods", "read", dict[str, list[str]]),

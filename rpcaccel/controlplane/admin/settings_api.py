@@ -79,22 +79,22 @@ class ChangeRoutes:
     async def patch(self, request: web.Request) -> web.Response:
         """Change the settings by a merge patch."""
         ledger = self.control.ledger
-        change = await _body(request, dict[str, Any])
+        change = await body_of(request, dict[str, Any])
         if request.query.get("dry_run", "") not in ("", "0"):
             return json_response(await self._previewed(ledger, change))
-        expected = _expected(request, ledger)
-        return await self._changed(ledger.change(change, request[AUTHOR], expected))
+        expected = expected_revision(request, ledger)
+        return await self.changed(ledger.change(change, request[AUTHOR], expected))
 
     async def undo(self, request: web.Request) -> web.Response:
         """Publish the settings of an older revision as a new one."""
         ledger = self.control.ledger
-        to = (await _body(request, UndoRequest)).to
-        return await self._changed(ledger.undo(request[AUTHOR], to, _expected(request, ledger)))
+        to = (await body_of(request, UndoRequest)).to
+        return await self.changed(ledger.undo(request[AUTHOR], to, expected_revision(request, ledger)))
 
     async def reload(self, request: web.Request) -> web.Response:
         """Read the config file again."""
-        await _body(request, dict[str, Any])
-        return await self._changed(self.control.ledger.reload(request[AUTHOR]))
+        await body_of(request, dict[str, Any])
+        return await self.changed(self.control.ledger.reload(request[AUTHOR]))
 
     async def difference(self, _request: web.Request) -> web.Response:
         """The difference from the config file, environment and flags."""
@@ -115,7 +115,7 @@ class ChangeRoutes:
 
     async def key(self, request: web.Request) -> web.Response:
         """Make an API key and its hash. Neither is stored: the hash is for the settings, the key for its holder."""
-        await _body(request, dict[str, Any])
+        await body_of(request, dict[str, Any])
         made = client_limits.make(secrets.token_bytes(client_limits.RANDOM_BYTES))
         return json_response({"key": made, "hash": client_limits.hashed(made)})
 
@@ -156,7 +156,7 @@ class ChangeRoutes:
 
     async def test_node(self, request: web.Request) -> web.Response:
         """Probe a node that is not in the settings, and compare it with a network that it may be added to."""
-        asked = await _body(request, NodeTrialRequest)
+        asked = await body_of(request, NodeTrialRequest)
         try:
             node = NodeSettings.model_validate({"url": asked.url, "headers": asked.headers})
         except ValidationError as error:
@@ -197,7 +197,8 @@ class ChangeRoutes:
 
     # -- documents -----------------------------------------------------------------------------------------------
 
-    async def _changed(self, making: Awaitable[Change | None]) -> web.Response:
+    async def changed(self, making: Awaitable[Change | None]) -> web.Response:
+        """Answer with the settings after a change that is being made. Raises ProblemError when it is refused."""
         ledger = self.control.ledger
         try:
             change = await making
@@ -259,7 +260,7 @@ def line(ledger: Ledger, change: Change) -> dict[str, Any]:
     return {**found, "undo": change.outcome == "adopted" and ledger.knows(change.before)}
 
 
-def _expected(request: web.Request, ledger: Ledger) -> int | None:
+def expected_revision(request: web.Request, ledger: Ledger) -> int | None:
     """The revision in If-Match (RFC 9110, section 13.1.1); None for any. Raises ProblemError."""
     asked = request.headers.get("If-Match")
     if asked is None:
@@ -272,7 +273,7 @@ def _expected(request: web.Request, ledger: Ledger) -> int | None:
     return int(match[1])
 
 
-async def _body(request: web.Request, kind: type[T]) -> T:
+async def body_of(request: web.Request, kind: type[T]) -> T:
     """The document in the body; an empty body is an empty object. Raises ProblemError or OperationRefused."""
     try:
         body = await request.read()

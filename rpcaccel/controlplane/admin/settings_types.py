@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from rpcaccel.config.patch import Edit
 from rpcaccel.config.schema import Described
 from rpcaccel.controlplane.settings.audit import Change
+from rpcaccel.core.nodes.weighing import LARGEST
 
 
 class Difference(TypedDict):
@@ -47,6 +48,15 @@ class UndoRequest(Struct, frozen=True):
     """Which revision to go back to."""
 
     to: Annotated[int | None, Meta(description="A revision; the last one if unset.")] = None
+
+
+class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The suggested weights to apply: those that were shown, or those of this moment if none are named."""
+
+    weights: Annotated[
+        dict[str, Annotated[int, Meta(ge=1, le=LARGEST)]],
+        Meta(description="By node id; all that are suggested now if unset."),
+    ] = {}
 
 
 class ChangeLine(Change, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ Action = Literal["start", "change", "undo", "reload", "shared"]
 
 
 class Author(Struct, frozen=True):
-    """The author of a change: the name, and the way that the change came (page, cli, api, signal)."""
+    """The author of a change: the name, and the way that the change came (page, cli, api, signal; weights: by
+    itself, where networks.*.weights is "auto")."""
 
     name: str
     via: str = "api"
@@ -40,3 +41,6 @@ class Change(Struct, frozen=True, kw_only=True):
     text: str = ""
     difference: tuple[Edit, ...] = ()
     reason: str = ""
+    """Why it was refused; empty when it was adopted."""
+    why: str = ""
+    """Why it was made, in a sentence, where its author says so."""

@@ -199,14 +199,17 @@ class Ledger:
             raise InvalidSettingsError(result)
         return result
 
-    async def change(self, patch: Mapping[str, Any], author: Author, expected: int | None = None) -> Change | None:
-        """Make a revision by a merge patch; None when nothing differs. `expected`: the revision it was made for.
+    async def change(
+        self, patch: Mapping[str, Any], author: Author, expected: int | None = None, *, why: str = ""
+    ) -> Change | None:
+        """Make a revision by a merge patch; None when nothing differs. `expected`: the revision it was made for; `why`:
+        the reason in a sentence, for the audit.
 
         Raises ChangedMeanwhileError, InvalidSettingsError or RefusedError; then nothing has changed anywhere.
         """
         async with self.changing:
             self._expect(expected)
-            return await self._make(await self.preview(patch), "change", author)
+            return await self._make(await self.preview(patch), "change", author, why)
 
     async def undo(self, author: Author, to: int | None = None, expected: int | None = None) -> Change | None:
         """Publish an older revision's settings as a new revision. Raises what `change` raises, and
@@ -255,7 +258,7 @@ class Ledger:
             raise InvalidSettingsError(faults)
         return settings
 
-    async def _make(self, settings: Settings, action: Action, author: Author) -> Change | None:
+    async def _make(self, settings: Settings, action: Action, author: Author, why: str = "") -> Change | None:
         """Have `settings` adopted as a new revision and persist them. Refused ones leave only a line in the audit."""
         edits = difference(self.settings, settings)
         if not edits:
@@ -264,7 +267,7 @@ class Ledger:
         self._last_number = revision = self._last_number + 1
         reason = await self.publish(settings, revision)
         if reason:
-            self._write(action, author, self.revision, edits=edits, reason=reason)
+            self._write(action, author, self.revision, edits=edits, reason=reason, why=why)
             raise RefusedError(reason)
         before, old = self.revision, self.settings
         # Changes that came from other hosts, or from this host's own file, are not offered to them.
@@ -277,12 +280,19 @@ class Ledger:
         while len(self._earlier) > KEEP:
             del self._earlier[next(iter(self._earlier))]
         self.settings, self.revision = settings, revision
-        change = self._write(action, author, before, edits=edits)
+        change = self._write(action, author, before, edits=edits, why=why)
         await self._save()
         return change
 
     def _write(
-        self, action: Action, author: Author, before: int, *, edits: tuple[Edit, ...], reason: str = ""
+        self,
+        action: Action,
+        author: Author,
+        before: int,
+        *,
+        edits: tuple[Edit, ...],
+        reason: str = "",
+        why: str = "",
     ) -> Change:
         change = Change(
             revision=self.revision,
@@ -295,6 +305,7 @@ class Ledger:
             text=listing(edits),
             difference=edits,
             reason=reason,
+            why=why,
         )
         self.audit.append(change)
         self.heard(change)

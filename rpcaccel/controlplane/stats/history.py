@@ -24,6 +24,7 @@ from rpcaccel.controlplane.stats.buckets import (
     bucket_of,
     summed,
 )
+from rpcaccel.controlplane.stats.node_history import NodeHistory
 from rpcaccel.controlplane.stats.points import ChartPoint
 from rpcaccel.controlplane.stats.rings import Rings
 from rpcaccel.core.stats.counters import HITS, AnswerSource, Cell, ClientCell, NodeCell, TallySnapshot
@@ -82,11 +83,14 @@ def spared(cells: Iterable[Cell], means: dict[MethodKey, float]) -> tuple[int, f
 class History:
     """Rings of buckets, and the snapshots needed to look back a minute."""
 
-    __slots__ = ("_clients", "_last", "_means", "_methods", "_networks", "_snapshots", "_windows", "spacing")
+    __slots__ = ("_clients", "_last", "_means", "_methods", "_networks", "_snapshots", "_windows", "nodes",
+                 "spacing")  # fmt: skip
 
     def __init__(self, spacing: float = 5.0, span: float = 60.0) -> None:
         """`spacing`: seconds between the snapshots kept; `span`: seconds that a window may reach back."""
         self.spacing = spacing
+        self.nodes = NodeHistory()
+        """The hour and the day of each node, which is told of snapshots by itself."""
         self._means: dict[MethodKey, float] = {}
         self._networks: Rings[Range] = Rings(SPACING)
         self._clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
@@ -150,7 +154,7 @@ class History:
 
     def kept(self) -> dict[str, dict[str, list[bytes]]]:
         """What is to be saved for the next start, by kind and range: everything but the seconds."""
-        return {"networks": self._networks.kept(), "clients": self._clients.kept()}
+        return {"networks": self._networks.kept(), "clients": self._clients.kept(), "nodes": self.nodes.kept()}
 
     def restore(self, saved: Mapping[str, Mapping[str, Sequence[bytes]]], now: float) -> bool:
         """Take up what an earlier run saved; `now` in seconds since 1970. Returns whether anything was left out because
@@ -158,7 +162,9 @@ class History:
         networks: Rings[Range] = Rings(SPACING)
         clients: Rings[ClientRange] = Rings(CLIENT_SPACING, MOST_CLIENTS)
         future = networks.restore(saved.get("networks", {}), now) + clients.restore(saved.get("clients", {}), now)
-        self._networks, self._clients = networks, clients
+        nodes = NodeHistory()
+        future += nodes.restore(saved.get("nodes", {}), now)
+        self._networks, self._clients, self.nodes = networks, clients, nodes
         return future > 0
 
     def method(self, network: str, method: str) -> list[Bucket]:

@@ -38,6 +38,8 @@ WORTH = 0.03
 """Share of the mean latency that new weights must save to be suggested, unless a node has more than it can take."""
 OVERLOAD = 1.1
 """Ratio of a node's share to what it can take from which it is said to get too much."""
+STEP = 1.5
+"""Factor by which one step changes a node's share at the most."""
 LARGEST = 1000
 """The largest weight."""
 SCALES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
@@ -174,6 +176,35 @@ def suggest(nodes: Sequence[NodeFacts], rate: float, *, by_weight: bool = True) 
     return Suggestion(weights=advised, now=forecast_of(now), then=forecast_of(then), gain=max(0.0, gain), why=why)
 
 
+def step(present: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """The weights on the way from those in force to those wanted, with no share changed by more than STEP.
+
+    Both have the same nodes and weights of at least 1. A share is bounded and not a weight: weights count only in
+    relation to each other, and 1 and 1 could not change by half.
+    """
+    now = _shares({id: float(present[id]) for id in wanted})
+    then = _shares({id: float(weight) for id, weight in wanted.items()})
+    part = min([1.0, *(_part(now[id], then[id]) for id in wanted)])
+    if part == 1.0:
+        return dict(wanted)
+    shares = {id: now[id] + part * (then[id] - now[id]) for id in wanted}
+    fine = max(100.0, 10.0 / min(shares.values()))  # so that rounding makes no step much longer
+    scale = min(fine, LARGEST / max(shares.values()))
+    return _reduced({id: max(1, round(share * scale)) for id, share in shares.items()})
+
+
+def _part(now: float, then: float) -> float:
+    """The part of the way from one share to another that one step may go."""
+    most = now * (STEP - 1.0) if then > now else now * (1.0 - 1.0 / STEP)
+    return most / abs(then - now) if abs(then - now) > most else 1.0
+
+
+def _reduced(weights: Mapping[str, int]) -> dict[str, int]:
+    """The smallest whole weights in the same ratios."""
+    common = gcd(*weights.values())
+    return {id: weight // common for id, weight in weights.items()}
+
+
 def _weigh(members: Sequence[NodeFacts], rate: float, *, by_weight: bool) -> _Tier:
     """The shares and weights that the nodes of a tier deserve."""
     latencies = {node.id: node.methods for node in members}
@@ -298,8 +329,7 @@ def _rounded(
         fits = fits and all(abs(made[id] - shares[id]) <= 0.03 * shares[id] for id in made if id in kept)
         if fits and _cost(limited(made, capacity), cost) <= exact * ROUNDED:
             break
-    common = gcd(*weights.values())
-    return {id: weight // common for id, weight in weights.items()}
+    return _reduced(weights)
 
 
 def _cost(shares: Mapping[str, float], cost: Mapping[str, float]) -> float:

@@ -1,0 +1,262 @@
+"""The report on every node over an hour or a day, with the suggested weights: types and document.
+
+A new member of a node (what a first check found, cases of disagreement) is one line of NodeReported and one of `_node`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+from rpcaccel.config.model import NetworkSettings
+from rpcaccel.controlplane.stats.buckets import ratio
+from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
+from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.controlplane.stats.summaries import Seconds, Share
+from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
+from rpcaccel.core.nodes.comparison import compare
+from rpcaccel.core.nodes.forecast import Forecast, pool
+from rpcaccel.core.nodes.weighing import Suggestion
+from rpcaccel.core.stats.histogram import Histogram
+
+A_MILLION = 1e6
+Times = Annotated[
+    float | None, Meta(description="How many times the seconds of the others it took, for the same methods.")
+]
+Low = Annotated[float | None, Meta(description="Lower end of the ratio's spread: it is above with 97.5 %.")]
+High = Annotated[float | None, Meta(description="Upper end of the ratio's spread: it is below with 97.5 %.")]
+
+
+class Agreement(TypedDict):
+    """How the answers of a node agreed with those of others."""
+
+    compared: Annotated[int, Meta(description="Answers that were compared with another node's.")]
+    minority: Annotated[int, Meta(description="Comparisons in which two others contradicted it.")]
+    undecided: Annotated[int, Meta(description="Comparisons that no third node could decide.")]
+    false_hashes: Annotated[int, Meta(description="Answers whose logs named a block hash that the block lacks.")]
+
+
+class MethodCompared(TypedDict):
+    """One method on a node, against the other nodes of the network."""
+
+    method: str
+    calls: Annotated[int, Meta(description="Good answers.")]
+    mean: Seconds
+    others: Annotated[float | None, Meta(description="Seconds that the others took on average; null: never asked.")]
+    ratio: Times
+    low: Low
+    high: High
+
+
+class LatencyReported(TypedDict):
+    """The latency of a node, against the other nodes of the network."""
+
+    p50: Seconds | None
+    p99: Seconds | None
+    ratio: Times
+    low: Low
+    high: High
+    methods: Annotated[list[MethodCompared], Meta(description="Those called most come first.")]
+
+
+class LagReported(TypedDict):
+    """How far a node was behind, as looked at every few seconds."""
+
+    p50: Annotated[int | None, Meta(description="Blocks.")]
+    p99: Annotated[int | None, Meta(description="Blocks.")]
+    behind_share: Annotated[float | None, Meta(description="Of the time, for longer than a new block needs; 0 to 1.")]
+
+
+class QuotaProjected(TypedDict):
+    """What is used of a quota, and what will have been used when it renews."""
+
+    window: Literal["day", "month"]
+    used: float
+    limit: float
+    projected: Annotated[float, Meta(description="At its end, at the pace of this report.")]
+    renews: Annotated[str, Meta(description="ISO 8601, in UTC.")]
+
+
+class SuggestedWeight(TypedDict):
+    """A suggested weight, and its reason."""
+
+    value: int
+    why: Annotated[str, Meta(description="A sentence.")]
+
+
+class NodeReported(TypedDict):
+    """What a node did."""
+
+    network: str
+    id: str
+    weight: int
+    tier: int
+    calls: Annotated[int, Meta(description="Attempts sent to it, repeated ones included.")]
+    share: Annotated[float | None, Meta(description="Of all attempts of its network.")]
+    agreement: Agreement
+    latency: LatencyReported
+    errors: Annotated[dict[str, int], Meta(description="Attempts without a result, by kind.")]
+    lag: LagReported
+    quota: list[QuotaProjected]
+    cost: Annotated[float | None, Meta(description="Of its calls, in `currency`; null where the network has no price.")]
+    suggested_weight: Annotated[
+        SuggestedWeight | None, Meta(description="By the last hour; null where no other weight is suggested.")
+    ]
+
+
+class CallTimes(TypedDict):
+    """How long calls to nodes take."""
+
+    p50: Seconds | None
+    p99: Seconds | None
+    mean: Seconds | None
+
+
+class NetworkWeighed(TypedDict):
+    """The calls of a network in the last hour, as they were and as they would have been with the suggested weights."""
+
+    network: str
+    weights: Annotated[Literal["manual", "auto"], Meta(description="Who applies what is suggested.")]
+    now: CallTimes
+    suggested: Annotated[CallTimes | None, Meta(description="null where nothing is suggested.")]
+    gain: Annotated[Share | None, Meta(description="Of the mean, errors counted in; null where nothing is suggested.")]
+    why: Annotated[str, Meta(description="A sentence: why these weights, or why none.")]
+
+
+class NodesReport(TypedDict):
+    """The report on all nodes, in the order of the settings."""
+
+    over: Over
+    seconds: Annotated[float, Meta(description="That there are of this range so far.")]
+    currency: str
+    nodes: list[NodeReported]
+    networks: list[NetworkWeighed]
+
+
+def report(gathered: Gathered, past: PastTotal, over: Over) -> NodesReport:
+    """The report over a range, of which `past` is the sum."""
+    suggestions = gathered.suggestions()
+    return {
+        "over": over,
+        "seconds": past.seconds,
+        "currency": gathered.settings.admin.currency,
+        "nodes": [
+            one
+            for name, network in gathered.settings.networks.items()
+            for one in _network(name, network, gathered, past, suggestions[name])
+        ],
+        "networks": [
+            _weighed(name, network, suggestions[name]) for name, network in gathered.settings.networks.items()
+        ],
+    }
+
+
+def _weighed(name: str, network: NetworkSettings, made: Suggestion) -> NetworkWeighed:
+    return {
+        "network": name,
+        "weights": network.weights,
+        "now": _times(made.now),
+        "suggested": _times(made.then) if made.weights else None,
+        "gain": made.gain if made.weights else None,
+        "why": made.why,
+    }
+
+
+def _times(forecast: Forecast) -> CallTimes:
+    return {"p50": forecast.p50, "p99": forecast.p99, "mean": forecast.mean}
+
+
+def _network(
+    name: str, network: NetworkSettings, gathered: Gathered, past: PastTotal, made: Suggestion
+) -> list[NodeReported]:
+    mine = {id: one for (owner, id), one in past.nodes.items() if owner == name}
+    whole, calls = pool(one.by_method for one in mine.values()), sum(one.calls for one in mine.values())
+    return [
+        _node(view, network, mine.get(view.id) or NodeSum(), gathered, past, whole, calls, made)
+        for view in gathered.views
+        if view.network == name
+    ]
+
+
+def _node(
+    view: NodeView,
+    network: NetworkSettings,
+    one: NodeSum,
+    gathered: Gathered,
+    past: PastTotal,
+    whole: Mapping[str, Histogram],
+    calls: int,
+    made: Suggestion,
+) -> NodeReported:
+    advice = made.weights.get(view.id)
+    return {
+        "network": view.network,
+        "id": view.id,
+        "weight": view.weight,
+        "tier": view.tier,
+        "calls": one.calls,
+        "share": ratio(one.calls, calls),
+        "agreement": {
+            "compared": one.compared,
+            "minority": one.minority,
+            "undecided": one.undecided,
+            "false_hashes": one.false_hashes,
+        },
+        "latency": _latency(one, whole),
+        "errors": one.failures,
+        "lag": {"p50": one.lag(0.5), "p99": one.lag(0.99), "behind_share": ratio(one.behind, one.looks)},
+        "quota": _quota(view, network, one, gathered, past),
+        "cost": one.calls * network.price / A_MILLION if network.price else None,
+        "suggested_weight": None if advice is None else {"value": advice.value, "why": advice.why},
+    }
+
+
+def _latency(one: NodeSum, whole: Mapping[str, Histogram]) -> LatencyReported:
+    """The latency of a node. `whole`: that of all nodes of the network together, by method."""
+    others = {method: whole[method].since(took) for method, took in one.by_method.items()}
+    often = {method: took.count for method, took in whole.items()}
+    found = compare(one.by_method, others, often)
+    methods = sorted(one.by_method.items(), key=lambda item: (-item[1].count, item[0]))
+    return {
+        "p50": one.latency.quantile(0.5),
+        "p99": one.latency.quantile(0.99),
+        "ratio": found.ratio if found else None,
+        "low": found.low if found else None,
+        "high": found.high if found else None,
+        "methods": [_method(method, took, others[method]) for method, took in methods],
+    }
+
+
+def _method(method: str, took: Histogram, others: Histogram) -> MethodCompared:
+    found = compare({method: took}, {method: others}, {})
+    return {
+        "method": method,
+        "calls": took.count,
+        "mean": took.mean or 0.0,
+        "others": others.mean,
+        "ratio": found.ratio if found else None,
+        "low": found.low if found else None,
+        "high": found.high if found else None,
+    }
+
+
+def _quota(
+    view: NodeView, network: NetworkSettings, one: NodeSum, gathered: Gathered, past: PastTotal
+) -> list[QuotaProjected]:
+    node = next((node for node in network.nodes if node.id == view.id), None)
+    if node is None:
+        return []
+    pace = one.calls * cost_of_a_call(one, node, network) / past.seconds if past.seconds else 0.0
+    return [
+        {
+            "window": use.window,
+            "used": use.used,
+            "limit": use.limit,
+            "projected": use.used + pace * max(0.0, use.renews - gathered.at),
+            "renews": datetime.fromtimestamp(use.renews, UTC).isoformat(timespec="seconds"),
+        }
+        for use in view.quota
+    ]

@@ -1,0 +1,161 @@
+"""The hour and the day of each node: what is summed, what is kept, and what leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcaccel.controlplane.stats.history import History
+from rpcaccel.controlplane.stats.node_history import LOOK_EVERY, MOST_PAIRS, NodeHistory, NodeSum, Over
+from rpcaccel.controlplane.stats.snapshot import NodeView
+from rpcaccel.core.stats.tally import Tally
+
+A = ("s0", "a")
+
+
+class Story:
+    """A node that is called once a second, and the history that is told of it."""
+
+    def __init__(self, history: NodeHistory | None = None, at: float = 1_000_000.0) -> None:
+        self.tally = Tally()
+        self.history = history or NodeHistory()
+        self.now = 50.0
+        self.at = at
+        self.view = NodeView(network="s0", id="a", state="serving", lag=0)
+        self.tell()
+
+    def tell(self) -> None:
+        self.history.add(self.tally.snapshot().nodes, [self.view], self.now, self.at)
+
+    def lives(self, seconds: int, method: str = "eth_call", **counts: int) -> None:
+        for _ in range(seconds):
+            self.now, self.at = self.now + 1.0, self.at + 1.0
+            node = self.tally.node(*A)
+            node.calls += 1
+            node.answered(0.25, 10, methods=[method])
+            for name, count in counts.items():
+                setattr(node, name, getattr(node, name) + count)
+            self.tell()
+
+
+def plain(one: NodeSum | None) -> Any:
+    return msgspec.to_builtins(one)
+
+
+@pytest.mark.parametrize(("seconds", "hour", "day"), [(30, 30, 30), (3600, 3600, 3600), (9000, 3600, 9000)])
+def test_a_range_holds_what_happened_in_it_to_the_second(seconds: int, hour: int, day: int) -> None:
+    story = Story()
+    story.lives(seconds, compared=2, minority=1)
+    for over, calls in (("hour", hour), ("day", day)):
+        total = story.history.total(over)  # type: ignore[arg-type]
+        one = total.nodes[A]
+        assert (one.calls, total.seconds) == (calls, calls)
+        assert (one.compared, one.minority, one.undecided, one.false_hashes) == (2 * calls, calls, 0, 0)
+        assert (one.by_method["eth_call"].count, one.by_method["eth_call"].seconds) == (calls, calls / 4)
+        assert one.latency.count == calls
+
+
+def test_a_day_is_no_longer_than_a_day() -> None:
+    story = Story()
+    for _ in range(26 * 60):
+        story.now, story.at = story.now + 60.0, story.at + 60.0
+        story.tally.node(*A).calls += 1
+        story.tell()
+    assert story.history.total("day").seconds == pytest.approx(86_400)
+    assert story.history.total("hour").seconds == pytest.approx(3600)
+    assert [len(story.history.slices(over)) for over in ("hour", "day")] == [60, 144]
+
+
+def test_the_lag_is_looked_at_every_few_seconds() -> None:
+    story = Story()
+    story.view = NodeView(network="s0", id="a", state="behind", lag=14)
+    story.lives(40)
+    story.view = NodeView(network="s0", id="a", state="serving", lag=1)
+    story.lives(160)
+    one = story.history.total("hour").nodes[A]
+    assert one.looks == pytest.approx(200 / LOOK_EVERY, abs=1)
+    assert one.behind == pytest.approx(40 / LOOK_EVERY, abs=1)
+    assert (one.lag(0.5), one.lag(0.99)) == (1, 20)
+    assert NodeSum().lag(0.5) is None
+
+
+def test_a_slice_tells_how_many_calls_a_node_had_answered_and_refused() -> None:
+    story = Story()
+    story.lives(59)
+    for _ in range(7):
+        story.tally.node(*A).failed("rate-limited")
+    story.lives(1)
+    (one,) = story.history.slices("hour")
+    pace = one.paces[A]
+    assert (one.seconds, pace.calls, pace.answers, pace.refused) == (60.0, 60, 60, 7)
+
+
+def test_what_was_kept_is_taken_up_by_the_next_start() -> None:
+    story = Story()
+    story.lives(4000, minority=1)
+    again = NodeHistory()
+    assert again.restore(story.history.kept(), story.at + 5.0) == 0
+    for over in ("hour", "day"):
+        ended = story.history.total(over).nodes[A]  # type: ignore[arg-type]
+        taken_up = again.total(over).nodes[A]  # type: ignore[arg-type]
+        assert taken_up.calls == pytest.approx(ended.calls, abs=60), "the open minute is lost"
+    next_run = Story(again, at=story.at + 10.0)
+    next_run.lives(120)
+    assert again.total("hour").nodes[A].calls == pytest.approx(3600, abs=130)
+
+
+def test_slices_of_the_future_and_of_long_ago_are_left_out() -> None:
+    story = Story()
+    story.lives(300)
+    kept = story.history.kept()
+    early, late = NodeHistory(), NodeHistory()
+    assert early.restore(kept, story.at - 120.0) == 3
+    assert early.total("hour").seconds == pytest.approx(180)
+    assert late.restore(kept, story.at + 4000.0) == 0
+    assert (late.total("hour").seconds, late.total("day").seconds) == (0.0, 300.0)
+
+
+@given(st.binary(max_size=60))
+def test_damaged_slices_are_refused(content: bytes) -> None:
+    with pytest.raises((ValueError, msgspec.MsgspecError)):
+        History().restore({"nodes": {"hour": [content]}}, 2e9)
+
+
+def test_a_history_keeps_the_nodes_with_the_rest() -> None:
+    history = History()
+    story = Story(history.nodes)
+    story.lives(130)
+    other = History()
+    other.restore(history.kept(), story.at)
+    assert (
+        plain(other.nodes.total("hour").nodes[A])
+        == plain(history.nodes.total("hour").nodes[A])
+        | {
+            "calls": 120,
+        }
+        or other.nodes.total("hour").nodes[A].calls == 120
+    )
+
+
+@pytest.mark.parametrize("over", ["hour", "day"])
+def test_a_slice_is_bounded_and_what_is_called_most_is_kept(over: Over) -> None:
+    history, tally = NodeHistory(), Tally()
+    history.add(tally.snapshot().nodes, [], 0.0, 1e6)
+    for number in range(120):
+        cell = tally.node("s0", f"n{number}")
+        cell.calls += 40 * (number + 1)
+        for method in range(40):
+            cell.answered(0.01, count=number + 1, methods=[f"m{method}"] * (number + 1))
+    history.add(tally.snapshot().nodes, [], 601.0, 1e6 + 601.0)
+    nodes = history.total(over).nodes
+    assert sum(len(one.by_method) for one in nodes.values()) == MOST_PAIRS
+    assert (len(nodes["s0", "n119"].by_method), len(nodes["s0", "n1"].by_method), nodes["s0", "n1"].calls) == (
+        40,
+        0,
+        80,
+    )
+    assert max(len(content) for content in history.kept()[over]) < 150_000

@@ -1,0 +1,146 @@
+"""From counts to suggested weights and to the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcaccel.controlplane.admin.admin_routes import ROUTES
+from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.controlplane.stats.node_report import NodesReport, report
+from rpcaccel.core.nodes.quota import QuotaUse
+from tests.support.described_answers import problems
+from tests.support.watched_nodes import AT, METHODS, NETWORK, WatchedNodes
+
+DESCRIPTION = describe(ROUTES, lambda _: None)
+
+
+def reported(watched: WatchedNodes, over: Any = "hour") -> NodesReport:
+    return report(watched.gathered(), watched.history.nodes.total(over), over)
+
+
+def whys(watched: WatchedNodes) -> dict[str, str]:
+    return {id: one.why for id, one in watched.gathered().suggestions()[NETWORK].weights.items()}
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 70])
+@pytest.mark.parametrize("over", ["hour", "day"])
+def test_a_report_is_as_it_is_described(minutes: int, over: str) -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, price=25.0)
+    watched.more["b"] = {"quota": (QuotaUse(window="day", used=9, limit=90, since=AT, renews=AT + 9e4),)}
+    watched.live(minutes)
+    assert problems(DESCRIPTION, "GET", "/api/v1/nodes/report", reported(watched, over)) == []
+
+
+def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, price=25.0)
+    watched.live(70)
+    node = watched.tally.node(NETWORK, "b")
+    node.failed("timeout")
+    node.compared, node.minority = 9, 1
+    watched.live(1)
+    told = reported(watched)
+    assert (told["over"], told["seconds"], told["currency"]) == ("hour", 3600.0, "USD")
+    a, b = told["nodes"]
+    assert a["calls"] + b["calls"] == 7200
+    assert b["share"] == pytest.approx(0.5, abs=0.02)
+    assert b["agreement"] == {"compared": 9, "minority": 1, "undecided": 0, "false_hashes": 0}
+    assert b["errors"] == {"timeout": 1}
+    assert b["cost"] == b["calls"] * 25 / 1e6
+    assert b["latency"]["ratio"] == pytest.approx(3.0, rel=0.05)
+    assert b["latency"]["low"] < b["latency"]["ratio"] < b["latency"]["high"]  # type: ignore[operator]
+    assert {one["method"] for one in b["latency"]["methods"]} == set(METHODS)
+    assert b["latency"]["methods"][0]["others"] == pytest.approx(0.02, rel=0.05)
+    assert a["suggested_weight"] is not None
+    assert b["suggested_weight"] is not None
+    assert a["suggested_weight"]["value"] > 10 * b["suggested_weight"]["value"]
+    assert "of a for the same 3 methods" in b["suggested_weight"]["why"]
+    (network,) = told["networks"]
+    assert (network["network"], network["weights"]) == (NETWORK, "manual")
+    assert network["now"]["mean"] == pytest.approx(0.04, rel=0.05)
+    assert network["suggested"] is not None
+    assert network["suggested"]["mean"] == pytest.approx(0.0205, rel=0.05)
+
+
+def test_nothing_seen_is_nothing_known() -> None:
+    told = reported(WatchedNodes({"a": 0.02, "b": 0.06}))
+    (a, _), (network,) = told["nodes"], told["networks"]
+    assert (a["calls"], a["share"], a["cost"], a["suggested_weight"]) == (0, None, None, None)
+    assert (a["latency"]["p50"], a["latency"]["ratio"], a["latency"]["methods"]) == (None, None, [])
+    assert (network["suggested"], network["gain"], network["why"]) == (None, None, "too few calls to say: a, b")
+
+
+def test_a_quota_is_projected_to_its_end_at_the_pace_of_the_report() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06})
+    watched.live(60)
+    use = QuotaUse(window="day", used=5000, limit=50_000, since=AT, renews=watched.at + 36_000)
+    watched.more["a"] = {"quota": (use,)}
+    (quota,) = reported(watched)["nodes"][0]["quota"]
+    assert quota["projected"] == pytest.approx(5000 + 36_000, rel=0.03), "one of two calls a second"
+
+
+def test_heavy_calls_count_as_many_in_a_quota_as_the_settings_say() -> None:
+    quota = {"day": 1e6, "heavy": 20.0}
+    nodes = [{"id": "a", "url": "http://a.example", "quota": quota}, {"id": "b", "url": "http://b.example"}]
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, nodes=nodes)
+    cell = watched.tally.node(NETWORK, "a")
+    cell.calls += 200
+    cell.answered(0.02, count=200, methods=[*["hmyv2_getBalance"] * 100, *["hmyv2_getBlocks"] * 100])
+    watched.live(1, calls=0)
+    use = QuotaUse(window="day", used=0, limit=1e6, since=AT, renews=watched.at + 60.0)
+    watched.more["a"] = {"quota": (use,)}
+    (told,) = reported(watched)["nodes"][0]["quota"]
+    assert told["projected"] == pytest.approx(100 * 20 + 100)
+
+
+@pytest.mark.parametrize(
+    ("used", "window", "why"),
+    [
+        (49_000, "day", "(what is left of its quota of this day)"),
+        (999_000, "month", "(what is left of its quota of this month)"),
+    ],
+)
+def test_a_node_gets_no_more_than_its_quota_lasts_for(used: float, window: Any, why: str) -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06})
+    watched.live(60)
+    use = QuotaUse(window=window, used=used, limit=used + 1000, since=AT, renews=watched.at + 10_000)
+    watched.more["a"] = {"quota": (use,)}
+    suggestion = watched.gathered().suggestions()[NETWORK]
+    assert whys(watched)["a"].endswith(f"takes at most 0.095 calls a second {why}")
+    share = suggestion.weights["a"].value / sum(one.value for one in suggestion.weights.values())
+    assert 0.025 < share <= 0.095 / 2 * 1.03, "small weights may round it down"
+    assert suggestion.why.startswith("a gets more calls than it can take; ")
+
+
+def test_a_node_that_refuses_calls_for_their_rate_is_given_what_it_has_taken() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06, "c": 0.2})
+    watched.live(30)
+    for _ in range(60):
+        watched.tally.node(NETWORK, "a").failed("rate-limited")
+    watched.live(1)
+    assert whys(watched)["a"].endswith("calls a second (it refused more)")
+
+
+def test_a_quota_of_a_second_is_filled_and_no_more() -> None:
+    nodes = [{"id": "a", "url": "http://a.example", "quota": {"second": 0.5}}, {"id": "b", "url": "http://b.example"}]
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, nodes=nodes)
+    watched.live(60)
+    assert whys(watched)["a"].endswith("takes at most 0.5 calls a second (its quota a second)")
+
+
+def test_where_a_balancer_looks_at_more_than_weights_the_sentence_says_so() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, balancer="peak_ewma")
+    watched.more = {id: {"share_aim": "shares by latency"} for id in "ab"}
+    watched.live(60)
+    why = watched.gathered().suggestions()[NETWORK].why
+    assert why.endswith("; peak_ewma aims at shares by latency, so it may come otherwise")
+
+
+def test_a_cordoned_or_drained_node_has_no_suggested_weight() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06, "c": 0.02})
+    watched.live(60)
+    watched.more["c"] = {"state": "drained"}
+    assert whys(watched).keys() == {"a", "b"}
+    watched.more["a"] = {"weight": 0, "state": "cordoned"}
+    assert whys(watched) == {}
