@@ -30,6 +30,7 @@ TIMEOUT, READING = 60.0, 10.0
 """Seconds: a purge walks through every key of a Redis, and workers take up a change; what is read comes at once."""
 _HOLDS = {
     "/api/v1/nodes": {"nodes", "answering"},
+    "/api/v1/networks": {"revision"},
     "/api/v1/clients": {"clients"},
     "/api/v1/overview": {"subscriptions"},
     "/api/v1/changes": {"changes"},

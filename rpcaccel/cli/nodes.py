@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rpcaccel.cli import admin_client, completion, progress_bar
+from rpcaccel.cli import admin_client, completion, node_worth, progress_bar
 from rpcaccel.config.names import NODE_TEXT, default_id, parse_node
 from rpcaccel.config.secrets import NodeUrl
 from rpcaccel.core.wire.printable import printable
@@ -30,13 +30,33 @@ node = typer.Typer(
 )
 
 
-def nodes(admin: admin_client.Admin = admin_client.DEFAULT, as_json: admin_client.AsJson = False) -> int:
+def nodes(
+    report: Annotated[
+        bool, typer.Option("--report", help="What each is worth: latency, errors, agreement, quota, suggested weight.")
+    ] = False,
+    over: Annotated[Literal["hour", "day"], typer.Option(help="What --report looks back.")] = "hour",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="With --report: give the nodes the suggested weights.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --apply: do not ask.")] = False,
+    admin: admin_client.Admin = admin_client.DEFAULT,
+    as_json: admin_client.AsJson = False,
+) -> int:
     """List the nodes of a running proxy: state, head and whether it is pushed, weight, share of the traffic, latency.
 
     Examples:
     rpcaccel nodes
     rpcaccel nodes --admin 127.0.0.1:8889 --json
+    rpcaccel nodes --report --over day
+    rpcaccel nodes --report --apply
     """
+    if ((apply or yes or over != "hour") and not report) or (yes and not apply):
+        raise typer.BadParameter("expected --report beside --over and --apply, and --apply beside --yes")
+    if report:
+        if apply:
+            return node_worth.apply(admin, yes=yes, as_json=as_json)
+        node_worth.show(admin, over, as_json=as_json)
+        return 0
     found = admin_client.ask(admin, "GET", "/api/v1/nodes")
     if as_json:
         admin_client.show_json(found)

@@ -113,7 +113,8 @@ def line(change: dict[str, Any]) -> str:
     at = datetime.fromtimestamp(change["at"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     by = f"{change['by'] or 'local'} ({change['via']})" if change["via"] else change["by"]
     outcome = "" if change["outcome"] == "adopted" else f"{change['outcome']}: {change['reason']}: "
-    return printable(f"{change['revision']}  {at}  {by}  {outcome}{change['text']}")
+    why = f" ({change['why']})" if change.get("why") else ""
+    return printable(f"{change['revision']}  {at}  {by}  {outcome}{change['text']}{why}")
 
 
 @settings.command()

@@ -1,0 +1,151 @@
+"""What `rpcaccel nodes --report` prints: a table for each network and the suggested weights; and applying them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import typer
+
+from rpcaccel.cli import admin_client, progress_bar
+from rpcaccel.core.nodes.weighing import told
+from rpcaccel.core.wire.printable import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+REPORT = "/api/v1/nodes/report"
+_NAMED = 4
+"""Kinds of errors that are named beside their sum."""
+
+
+def show(admin: str, over: str, *, as_json: bool) -> None:
+    """Print the report over an hour or a day. Raises RemoteError."""
+    found = admin_client.ask(admin, "GET", f"{REPORT}?over={over}")
+    if as_json:
+        admin_client.show_json(found)
+        return
+    from rpcaccel.bench.report import terminal_table
+
+    for network in found["networks"]:
+        nodes = [node for node in found["nodes"] if node["network"] == network["network"]]
+        terminal_table.show(table(nodes, found, network["network"]), progress_bar.console())
+        for line in said(network, nodes):
+            typer.echo(line)
+        typer.echo()
+
+
+def apply(admin: str, *, yes: bool, as_json: bool) -> int:
+    """Apply the suggested weights of each network that has some, after asking. Raises RemoteError."""
+    found = admin_client.ask(admin, "GET", f"{REPORT}?over=hour")
+    done: list[dict[str, Any]] = []
+    for network in found["networks"]:
+        name = network["network"]
+        nodes = [node for node in found["nodes"] if node["network"] == name]
+        weights = {node["id"]: node["suggested_weight"]["value"] for node in nodes if node["suggested_weight"]}
+        if not weights:
+            typer.echo(printable(f"{name}: {network['why']}"), err=as_json)
+            continue
+        question = "\n".join([*said(network, nodes), f"Apply these weights to {name}?"])
+        if not yes and not admin_client.agreed(question, "nothing is changed"):
+            continue
+        revision = admin_client.ask(admin, "GET", "/api/v1/settings")["revision"]
+        path = f"/api/v1/networks/{quote(name, safe='')}/weights"
+        made = admin_client.ask(admin, "POST", path, json.dumps({"weights": weights}), revision=revision)
+        done.append({"network": name, **admin_client.outcome(made)})
+        if not as_json:
+            admin_client.show_change(made, as_json=False)
+    if as_json:
+        admin_client.show_json({"applied": done})
+    return 0
+
+
+def said(network: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """The suggested weights of a network with their reasons, and what calls would have taken with them."""
+    yield printable(f"{network['network']}: {network['why']}")
+    if not network["suggested"]:
+        return
+    for node in nodes:
+        advice = node["suggested_weight"]
+        if advice:
+            yield printable(f"  {node['id']}: weight {node['weight']} -> {advice['value']}: {advice['why']}")
+    now, then = network["now"], network["suggested"]
+    figures = ", ".join(f"{name} {_told(now[name])} -> {_told(then[name])}" for name in ("p50", "p99", "mean"))
+    yield f"  the last hour's calls, replayed: {figures}"
+
+
+def table(nodes: list[dict[str, Any]], found: dict[str, Any], title: str) -> Table:
+    """A table with a row for each node of one network."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    made.add_column("node")
+    for heading in ("weight", "suggested", "calls", "share", "p50", "p99", "others x", "errors", "behind", "agreement"):
+        made.add_column(heading, justify="right")
+    for heading in ("quota", "cost"):
+        made.add_column(heading)
+    for node in nodes:
+        made.add_row(*(Text(printable(cell)) for cell in _cells(node, found["currency"])))
+    return made
+
+
+def _cells(node: dict[str, Any], currency: str) -> tuple[str, ...]:
+    latency, lag, advice = node["latency"], node["lag"], node["suggested_weight"]
+    return (
+        node["id"],
+        str(node["weight"]),
+        str(advice["value"]) if advice else "–",
+        f"{node['calls']:,}",
+        _percent(node["share"]),
+        _told(latency["p50"]),
+        _told(latency["p99"]),
+        _spread(latency),
+        _errors(node["errors"]),
+        "–" if lag["behind_share"] is None else f"{lag['behind_share']:.1%} (p99 {lag['p99']})",
+        _agreement(node["agreement"]),
+        ", ".join(map(_quota, node["quota"])),
+        "–" if node["cost"] is None else f"{node['cost']:,.2f} {currency}",
+    )
+
+
+def _spread(latency: dict[str, Any]) -> str:
+    """ "3.1 (2.9–3.3)": how many times as long as the others for the same methods, with the spread."""
+    if latency["ratio"] is None:
+        return "–"
+    return f"{latency['ratio']:.2f} ({latency['low']:.2f}–{latency['high']:.2f})"
+
+
+def _errors(errors: dict[str, int]) -> str:
+    if not errors:
+        return "0"
+    kinds = sorted(errors.items(), key=lambda item: -item[1])
+    named = ", ".join(f"{kind} {count}" for kind, count in kinds[:_NAMED])
+    return f"{sum(errors.values())} ({named}{', …' if len(kinds) > _NAMED else ''})"
+
+
+def _agreement(agreement: dict[str, int]) -> str:
+    """ "2 of 512 wrong, 1 undecided"."""
+    if not agreement["compared"] and not agreement["false_hashes"]:
+        return "–"
+    words = [f"{agreement['minority']} of {agreement['compared']} wrong"]
+    if agreement["undecided"]:
+        words.append(f"{agreement['undecided']} undecided")
+    if agreement["false_hashes"]:
+        words.append(f"{agreement['false_hashes']} false hashes")
+    return ", ".join(words)
+
+
+def _quota(quota: dict[str, Any]) -> str:
+    used, then = quota["used"] / quota["limit"], quota["projected"] / quota["limit"]
+    return f"{quota['window']} {used:.0%}, {then:.0%} at its end"
+
+
+def _told(seconds: float | None) -> str:
+    return "–" if seconds is None else told(seconds)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

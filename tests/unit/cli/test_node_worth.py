@@ -1,0 +1,82 @@
+"""`rpcaccel nodes --report`: what it prints, and what --apply changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rpcaccel.cli.node_worth import said, table
+from rpcaccel.controlplane.admin.admin_app import Admin
+from tests.support.sample_control import SampleControl
+from tests.support.sample_view import NETWORK, SampleView
+from tests.support.watched_nodes import WatchedNodes
+from tests.unit.cli.conftest import Ask
+from tests.unit.controlplane.stats.test_worth import reported
+
+
+async def lives(admin: Admin, view: SampleView) -> None:
+    for _ in range(5):
+        view.advance(1.0, load=4.0)
+        admin.sample()
+
+
+def weights(control: SampleControl) -> list[int]:
+    return [node.weight for node in control.ledger.settings.networks[NETWORK].nodes]
+
+
+async def test_the_report_is_printed_with_the_suggestion_below_it(ask: Ask, admin: Admin, view: SampleView) -> None:
+    await lives(admin, view)
+    told = await ask("nodes", "--report", "--over", "day")
+    assert told.code == 0
+    assert f"{NETWORK}: the mean would have been " in told.out
+    assert "  a: weight 5 -> " in told.out
+    assert " of a for the same " in told.out
+    assert "the last hour's calls, replayed: p50 " in told.out
+
+
+async def test_the_report_as_json_is_what_the_admin_side_answers(ask: Ask, admin: Admin, view: SampleView) -> None:
+    await lives(admin, view)
+    told = json.loads((await ask("nodes", "--report", "--json")).out)
+    a = told["nodes"][0]
+    assert a.keys() >= {"network", "id", "agreement", "latency", "suggested_weight"}
+    assert a["agreement"] == {"compared": 0, "minority": 0, "undecided": 0, "false_hashes": 0}
+    assert a["suggested_weight"].keys() == {"value", "why"}
+
+
+async def test_with_yes_nobody_is_asked_and_without_a_suggestion_nothing_is_done(
+    ask: Ask, admin: Admin, view: SampleView, control: SampleControl
+) -> None:
+    nothing = await ask("nodes", "--report", "--apply", "--yes")
+    assert (nothing.code, nothing.out.startswith(f"{NETWORK}: too few calls to say")) == (0, True)
+    await lives(admin, view)
+    done = json.loads((await ask("nodes", "--report", "--apply", "--yes", "--json")).out)
+    assert done["applied"][0]["network"] == NETWORK
+    assert "(suggested by the last hour: the mean would have been " in (await ask("settings", "history")).out
+    assert weights(control)[0] > 5
+
+
+@pytest.mark.parametrize("options", [["--apply"], ["--over", "day"], ["--report", "--yes"]])
+async def test_options_of_the_report_need_it(ask: Ask, options: list[str]) -> None:
+    told = await ask("nodes", *options)
+    assert (told.code, "expected --report beside" in told.err) == (2, True)
+
+
+def test_a_row_tells_all_of_a_node() -> None:
+    watched = WatchedNodes({"a": 0.02, "b": 0.06}, price=25.0)
+    watched.live(60)
+    found: Any = reported(watched)
+    one = found["nodes"][1]
+    one["agreement"] = {"compared": 512, "minority": 2, "undecided": 1, "false_hashes": 3}
+    one["errors"] = {"timeout": 4, "connect": 1}
+    one["quota"] = [{"window": "day", "used": 10, "limit": 100, "projected": 55.0, "renews": ""}]
+    made = table(found["nodes"], found, NETWORK)
+    row = {str(column.header): str(list(column.cells)[1]) for column in made.columns}
+    assert row["agreement"] == "2 of 512 wrong, 1 undecided, 3 false hashes"
+    assert row["errors"] == "5 (timeout 4, connect 1)"
+    assert row["quota"] == "day 10%, 55% at its end"
+    assert row["behind"] == "0.0% (p99 0)"
+    assert row["cost"].endswith(" USD")
+    assert row["others x"].startswith("3.")
+    assert len(list(said(found["networks"][0], found["nodes"]))) == 4
