@@ -73,7 +73,7 @@ class Gathered:
 
     def _limits(self, view: NodeView, node: NodeSettings, one: NodeSum, cost: float) -> Iterable[RateLimit]:
         if node.quota.second:
-            yield RateLimit(node.quota.second / cost, "its quota a second")
+            yield RateLimit(node.quota.second / cost, "its quota a second", kept=True)
         for use in view.quota:
             left, seconds = max(0.0, use.limit - use.used), max(1.0, use.renews - self.at)
             yield RateLimit(SPARE * left / seconds / cost, f"what is left of its quota of this {use.window}")

@@ -36,7 +36,10 @@ EXPLORE = 0.02
 together may cost by what they keep."""
 WORTH = 0.03
 """Share of the mean latency that new weights must save to be suggested, unless a node has more than it can take."""
-OVERLOAD = 1.1
+OVERFILL = 1.1
+"""Ratio of a node's share to a limit that the proxy keeps to. Calls come unevenly: with no more than its limit, a node
+would have nothing to do in quiet moments and too much in busy ones."""
+OVERLOAD = 1.25
 """Ratio of a node's share to what it can take from which it is said to get too much."""
 STEP = 1.5
 """Factor by which one step changes a node's share at the most."""
@@ -54,6 +57,8 @@ class RateLimit(Struct, frozen=True):
     per_second: float
     why: str
     """The limit in words that follow "takes at most 50 calls a second": "its quota"."""
+    kept: bool = False
+    """Does the proxy itself keep to it? Calls beyond it then go to other nodes and cost nothing."""
 
 
 class NodeFacts(Struct, frozen=True, kw_only=True):
@@ -249,6 +254,8 @@ def _standing(node: NodeFacts, pooled: Mapping[str, Histogram], whole: Histogram
     limits.append(RateLimit(max(GROWTH * node.busiest, ALWAYS), "three times what it was seen to take"))
     one.limit = min(limits, key=lambda limit: limit.per_second)
     one.capacity = one.limit.per_second / rate if rate > 0 else inf
+    if one.limit.kept:
+        one.capacity *= OVERFILL
     return one
 
 

@@ -85,7 +85,7 @@ class Simulation:
             self.seconds += taken
         self.mean = self.seconds / calls
 
-    def facts(self, machines: Sequence[Machine], weights: Mapping[str, int]) -> list[NodeFacts]:
+    def facts(self, machines: Sequence[Machine], weights: Mapping[str, int], *, kept: bool = False) -> list[NodeFacts]:
         return [
             NodeFacts(
                 id=machine.id,
@@ -94,7 +94,7 @@ class Simulation:
                 calls=self.calls[machine.id],
                 faults=self.faults[machine.id],
                 busiest=(self.calls[machine.id] - self.refused[machine.id]) / self.span,
-                limits=() if machine.limit is None else (RateLimit(machine.limit, "its quota a second"),),
+                limits=() if machine.limit is None else (RateLimit(machine.limit, "its quota a second", kept),),
                 at_once=512,
             )
             for machine in machines
@@ -137,7 +137,7 @@ def test_suggested_weights_are_within_5_percent_of_the_best_that_a_search_finds(
     weights = dict.fromkeys("abc", 1)
     for _ in range(2):  # a node is given three times at the most of what it was seen to take
         seen = Simulation(machines, weights, RATE, CALLS, refusal)
-        found = suggest(seen.facts(machines, weights), RATE)
+        found = suggest(seen.facts(machines, weights, kept=not refusal), RATE)
         weights = {id: one.value for id, one in found.weights.items()} or weights
     made = Simulation(machines, weights, RATE, CALLS, refusal).mean
     best = best_by_search(machines, refusal)
