@@ -1,1 +1,1 @@
-"""Probes of the nodes, and their quotas."""
+"""Probes of the nodes, their quotas, and weights that change by themselves."""

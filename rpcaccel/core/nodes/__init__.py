@@ -1,1 +1,1 @@
-"""The state of a node (breaker, limits, quota, latency, lag), and which nodes are eligible for a call."""
+"""A node's state (breaker, limits, quota, latency, lag), which nodes are eligible, and what weight they deserve."""
