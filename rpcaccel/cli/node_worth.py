@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 REPORT = "/api/v1/nodes/report"
+_CASES = 10
+"""Cases of disagreement of a network that are printed."""
 _NAMED = 4
 """Kinds of errors that are named beside their sum."""
 
@@ -34,7 +37,20 @@ def show(admin: str, over: str, *, as_json: bool) -> None:
         terminal_table.show(table(nodes, found, network["network"]), progress_bar.console())
         for line in said(network, nodes):
             typer.echo(line)
+        for line in differed([case for case in found["cases"] if case["network"] == network["network"]]):
+            typer.echo(line)
         typer.echo()
+
+
+def differed(cases: list[dict[str, Any]]) -> Iterator[str]:
+    """The newest cases in which nodes gave different answers; --json has all of them, with the answers."""
+    if cases:
+        yield f"  nodes differed in {len(cases)} answers that are kept, in the last of them:"
+    for case in cases[:_CASES]:
+        at = datetime.fromtimestamp(case["at"]).astimezone().isoformat(sep=" ", timespec="seconds")
+        who = f"others contradict {', '.join(case['minority'])}" if case["minority"] else "nobody could decide"
+        block = "" if case["block"] is None else f", block {case['block']}"
+        yield printable(f"  {at} {case['method']}{block}: {who}: {case['difference']}")
 
 
 def apply(admin: str, *, yes: bool, as_json: bool) -> int:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import structlog
@@ -120,6 +120,11 @@ class Supervisor:
     def settings(self) -> Settings:
         """The settings in force."""
         return self.ledger.settings
+
+    @property
+    def cases(self) -> Iterable[Case]:
+        """The cases of disagreement that are kept, the newest first."""
+        return self.disagreements.cases
 
     async def start(self) -> RunningInfo:
         """Listen, start the workers and the admin side.
@@ -271,7 +276,7 @@ class Supervisor:
             return False
         change = {"networks": {network: {"nodes": {node: {"drain": True}}}}}
         try:
-            await self.ledger.change(change, AUTHOR)
+            await self.ledger.change(change, AUTHOR, why="other nodes contradict it more often than by chance")
         except (InvalidSettingsError, RefusedError) as error:
             log.error("a node that is contradicted is not drained", node=node, reason=str(error))  # noqa: TRY400
             return False

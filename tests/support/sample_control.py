@@ -10,6 +10,7 @@ from rpcaccel.config.model import NodeSettings, Settings
 from rpcaccel.controlplane.admin.settings_api import line
 from rpcaccel.controlplane.settings.ledger import Ledger, Origin
 from rpcaccel.controlplane.stats.events import Events
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from tests.support.sample_errors import sample_log
@@ -34,6 +35,7 @@ class SampleControl:
         )
         self.events = Events(quiet=0.2)
         self.errors = sample_log(time.monotonic())
+        self.cases: list[Case] = []
         self.refusal = ""
         self.lagging: list[str] = []
         self.published: list[tuple[int, Settings]] = []

@@ -4,7 +4,7 @@ every answer; and the port to what the supervisor does for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from rpcaccel.controlplane.stats.node_errors import ErrorQuestion
 from rpcaccel.controlplane.stats.node_report import NodesReport
 from rpcaccel.controlplane.stats.series import MethodPast, Past
 from rpcaccel.controlplane.workers.operations import PurgeRequest, RecordRequest
+from rpcaccel.core.agreement.cases import Case
 from rpcaccel.core.heads.node_trial import NodeTrial
 from rpcaccel.core.heads.served_head import NodeHead
 from rpcaccel.core.stats.error_log import ErrorLog
@@ -133,6 +134,11 @@ class Control(Protocol):
     ledger: Ledger
     events: Events
     errors: ErrorLog
+
+    @property
+    def cases(self) -> Iterable[Case]:
+        """The cases of disagreement that are kept, the newest first."""
+        ...
 
     def workers(self) -> Sequence[dict[str, Any]]:
         """The workers with their states, draining ones included."""

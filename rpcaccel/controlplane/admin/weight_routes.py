@@ -41,7 +41,8 @@ class WeightRoutes:
         if over is None:
             raise ProblemError(422, "invalid-question", f"over: found {asked[:40]!r}, expected hour or day")
         # Put together in a thread: calls go on being answered meanwhile.
-        found = await asyncio.to_thread(report, self._gathered(), self._history.nodes.total(over), over)
+        cases = list(self._changes.control.cases)
+        found = await asyncio.to_thread(report, self._gathered(), self._history.nodes.total(over), over, cases)
         return json_response(found)
 
     async def apply(self, request: web.Request) -> web.Response:

@@ -1,11 +1,9 @@
-"""The report on every node over an hour or a day, with the suggested weights: types and document.
-
-A new member of a node (what a first check found, cases of disagreement) is one line of NodeReported and one of `_node`.
-"""
+"""The report on every node over an hour or a day, with the suggested weights and the cases of disagreement: types and
+document."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal, TypedDict
 
@@ -15,8 +13,9 @@ from rpcaccel.config.model import NetworkSettings
 from rpcaccel.controlplane.stats.buckets import ratio
 from rpcaccel.controlplane.stats.node_history import NodeSum, Over, PastTotal
 from rpcaccel.controlplane.stats.snapshot import NodeView
-from rpcaccel.controlplane.stats.summaries import Seconds, Share
+from rpcaccel.controlplane.stats.summaries import At, Seconds, Share
 from rpcaccel.controlplane.stats.worth import Gathered, cost_of_a_call
+from rpcaccel.core.agreement.cases import Case, is_suspect
 from rpcaccel.core.nodes.comparison import compare
 from rpcaccel.core.nodes.forecast import Forecast, pool
 from rpcaccel.core.nodes.weighing import Suggestion
@@ -37,6 +36,29 @@ class Agreement(TypedDict):
     minority: Annotated[int, Meta(description="Comparisons in which two others contradicted it.")]
     undecided: Annotated[int, Meta(description="Comparisons that no third node could decide.")]
     false_hashes: Annotated[int, Meta(description="Answers whose logs named a block hash that the block lacks.")]
+    suspect: Annotated[bool, Meta(description="Was it contradicted more often than by chance?")]
+
+
+class AnswerReported(TypedDict):
+    """What a node answered in a case of disagreement."""
+
+    node: str
+    head: Annotated[int | None, Meta(description="The node's head when it was asked.")]
+    text: Annotated[str, Meta(description="The result as JSON text, cut short and printable.")]
+    size: Annotated[int, Meta(description="Bytes of the whole result.")]
+
+
+class CaseReported(TypedDict):
+    """Nodes gave different answers to one call about final data."""
+
+    network: str
+    method: str
+    params: Annotated[str, Meta(description="JSON text, cut short and printable.")]
+    block: Annotated[int | None, Meta(description="The block that the call is about.")]
+    at: At
+    difference: Annotated[str, Meta(description="The first difference in words.")]
+    answers: list[AnswerReported]
+    minority: Annotated[list[str], Meta(description="Nodes that others contradict; empty where nobody could decide.")]
 
 
 class MethodCompared(TypedDict):
@@ -134,10 +156,12 @@ class NodesReport(TypedDict):
     currency: str
     nodes: list[NodeReported]
     networks: list[NetworkWeighed]
+    cases: Annotated[list[CaseReported], Meta(description="Of disagreement, the newest first.")]
 
 
-def report(gathered: Gathered, past: PastTotal, over: Over) -> NodesReport:
-    """The report over a range, of which `past` is the sum."""
+def report(gathered: Gathered, past: PastTotal, over: Over, cases: Iterable[Case] = ()) -> NodesReport:
+    """The report over a range, of which `past` is the sum. `cases`: those of disagreement that are kept, the newest
+    first."""
     suggestions = gathered.suggestions()
     return {
         "over": over,
@@ -151,6 +175,23 @@ def report(gathered: Gathered, past: PastTotal, over: Over) -> NodesReport:
         "networks": [
             _weighed(name, network, suggestions[name]) for name, network in gathered.settings.networks.items()
         ],
+        "cases": [_case(case) for case in cases],
+    }
+
+
+def _case(case: Case) -> CaseReported:
+    return {
+        "network": case.network,
+        "method": case.method,
+        "params": case.params,
+        "block": case.block,
+        "at": case.at,
+        "difference": case.difference,
+        "answers": [
+            {"node": one.node, "head": one.head if one.head >= 0 else None, "text": one.text, "size": one.size}
+            for one in case.answers
+        ],
+        "minority": list(case.minority),
     }
 
 
@@ -204,6 +245,7 @@ def _node(
             "minority": one.minority,
             "undecided": one.undecided,
             "false_hashes": one.false_hashes,
+            "suspect": is_suspect(one.compared, one.minority),
         },
         "latency": _latency(one, whole),
         "errors": one.failures,

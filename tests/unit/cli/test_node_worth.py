@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcaccel.cli.node_worth import said, table
+from rpcaccel.cli.node_worth import differed, said, table
 from rpcaccel.controlplane.admin.admin_app import Admin
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
@@ -41,7 +41,7 @@ async def test_the_report_as_json_is_what_the_admin_side_answers(ask: Ask, admin
     told = json.loads((await ask("nodes", "--report", "--json")).out)
     a = told["nodes"][0]
     assert a.keys() >= {"network", "id", "agreement", "latency", "suggested_weight"}
-    assert a["agreement"] == {"compared": 0, "minority": 0, "undecided": 0, "false_hashes": 0}
+    assert a["agreement"] == {"compared": 0, "minority": 0, "undecided": 0, "false_hashes": 0, "suspect": False}
     assert a["suggested_weight"].keys() == {"value", "why"}
 
 
@@ -61,6 +61,26 @@ async def test_with_yes_nobody_is_asked_and_without_a_suggestion_nothing_is_done
 async def test_options_of_the_report_need_it(ask: Ask, options: list[str]) -> None:
     told = await ask("nodes", *options)
     assert (told.code, "expected --report beside" in told.err) == (2, True)
+
+
+def test_the_newest_cases_of_disagreement_are_told_in_a_line_each() -> None:
+    cases = [
+        {
+            "at": 1e9 + number,
+            "method": "eth_getLogs",
+            "block": 9,
+            "minority": ["b"],
+            "difference": "result[3]: 1 against 2",
+        }
+        for number in range(12, 0, -1)
+    ]
+    cases[1] |= {"block": None, "minority": []}
+    first, second, third, *rest = differed(cases)
+    assert first == "  nodes differed in 12 answers that are kept, in the last of them:"
+    assert second.endswith(" eth_getLogs, block 9: others contradict b: result[3]: 1 against 2")
+    assert third.endswith(" eth_getLogs: nobody could decide: result[3]: 1 against 2")
+    assert len(rest) == 8
+    assert not list(differed([]))
 
 
 def test_a_row_tells_all_of_a_node() -> None:

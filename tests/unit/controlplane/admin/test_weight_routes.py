@@ -11,6 +11,7 @@ import pytest
 from rpcaccel.controlplane.admin.admin_app import Admin
 from rpcaccel.controlplane.admin.admin_routes import ROUTES
 from rpcaccel.controlplane.admin.openapi import describe
+from rpcaccel.core.agreement.cases import Case, CaseAnswer
 from tests.support.described_answers import problems
 from tests.support.sample_control import SampleControl
 from tests.support.sample_view import NETWORK, SampleView
@@ -53,11 +54,18 @@ async def suggested(client: aiohttp.ClientSession) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("over", ["", "?over=hour", "?over=day"])
-async def test_a_report_is_answered_as_it_is_described(client: aiohttp.ClientSession, over: str) -> None:
+async def test_a_report_is_answered_as_it_is_described(
+    client: aiohttp.ClientSession, control: SampleControl, over: str
+) -> None:
+    answers = tuple(CaseAnswer(node=name, head=head, text="1", size=1) for name, head in (("a", 9), ("b", -1)))
+    control.cases.append(
+        Case(network=NETWORK, method="m", params="[]", at=1.0, difference="d", answers=answers, minority=("b",))
+    )
     status, told = await answer(client, "GET", REPORT + over)
     assert status == 200
     assert problems(describe(ROUTES, lambda _: None), "GET", REPORT, told) == []
     assert [node["id"] for node in told["nodes"]] == ["a", "b", "c"]
+    assert [answer["head"] for answer in told["cases"][0]["answers"]] == [9, None]
     assert told["over"] == (over.partition("=")[2] or "hour")
 
 

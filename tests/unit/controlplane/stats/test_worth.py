@@ -45,7 +45,7 @@ def test_a_report_tells_what_each_node_did_and_what_it_is_worth() -> None:
     a, b = told["nodes"]
     assert a["calls"] + b["calls"] == 7200
     assert b["share"] == pytest.approx(0.5, abs=0.02)
-    assert b["agreement"] == {"compared": 9, "minority": 1, "undecided": 0, "false_hashes": 0}
+    assert b["agreement"] == {"compared": 9, "minority": 1, "undecided": 0, "false_hashes": 0, "suspect": False}
     assert b["errors"] == {"timeout": 1}
     assert b["cost"] == b["calls"] * 25 / 1e6
     assert b["latency"]["ratio"] == pytest.approx(3.0, rel=0.05)
